@@ -21,7 +21,7 @@ from benchmarks.programs import ProgramFailed
 from benchmarks.results import Result, save
 from benchmarks.scenarios import SCENARIOS, Scenario, Setting
 from slurmfab import lab
-from slurmfab.errors import SlurmfabError
+from slurmfab.base.errors import SlurmfabError
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

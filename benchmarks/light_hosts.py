@@ -22,11 +22,11 @@ from benchmarks.access import SSH_PORT, Access, Place
 from benchmarks.measuring import Say
 from benchmarks.programs import ProgramFailed
 from slurmfab import lab
+from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.lab import LabSpec, addresses, base, network, state
 from slurmfab.lab.command import CONTAINED, TIED, call
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.state import LabState
-from slurmfab.slurm.platform import DEBIAN
 
 OWN_ADDRESSES = IPv4Network("198.18.0.0/15")
 """What /etc/hosts calls them: the range for benchmarks (RFC 2544). SSH goes where their sshd really listens."""

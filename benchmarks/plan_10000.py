@@ -22,23 +22,23 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from slurmfab.agent.core.differences import difference, digests
-from slurmfab.agent.core.resource import OK, WOULD_CHANGE, Change, Outcome, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.engine import changed_since, drift, saved_plan
-from slurmfab.engine.plan_text import plan_text
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Report, Step, outcome_from
-from slurmfab.engine.run import Run, RunOptions
-from slurmfab.engine.saved_plan import Files
-from slurmfab.facts import Account, Cgroup, Gpu, Hardware, HostFacts
-from slurmfab.impact.forecast import Forecast, labelled
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan import Plan, make_plan
-from slurmfab.plan.plan_input import PlanInput, pin
+from slurmfab.cluster.facts import Account, Cgroup, Gpu, Hardware, HostFacts
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.engine import changed_since, drift, saved_plan
+from slurmfab.core.engine.plan_text import plan_text
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Report, Step, outcome_from
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.saved_plan import Files
+from slurmfab.core.impact.forecast import Forecast, labelled
+from slurmfab.core.plan.plan import Plan, make_plan
+from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.on_hosts.agent.core.differences import difference, digests
+from slurmfab.on_hosts.agent.core.resource import OK, WOULD_CHANGE, Change, Outcome, as_request
+from slurmfab.on_hosts.agent.kinds import build
 
 BEFORE = """\
 cluster: huge

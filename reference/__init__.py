@@ -18,7 +18,7 @@ from reference import (
     supported,
     tasks,
 )
-from slurmfab.inventory import schema_file
+from slurmfab.cluster.inventory import schema_file
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference"
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reference.markdown import WRITTEN, anchor, code, plain, table, text_of
-from slurmfab.inventory import json_schema, key_examples
-from slurmfab.inventory.editor_schema import NULL, TRUTHS, Schema
-from slurmfab.inventory.edits.yaml_text import yaml_text
-from slurmfab.slurm import keys
-from slurmfab.slurm.versions import NEWEST, OLDEST
+from slurmfab.cluster.inventory import json_schema, key_examples
+from slurmfab.cluster.inventory.editor_schema import NULL, TRUTHS, Schema
+from slurmfab.cluster.inventory.edits.yaml_text import yaml_text
+from slurmfab.cluster.slurm import keys
+from slurmfab.cluster.slurm.versions import NEWEST, OLDEST
 
 HEADS = ("key", "type", "default", "example", "meaning")
 SLURMS_HEADS = ("key", "example", "meaning")

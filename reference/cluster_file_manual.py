@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reference.manual import PROGRAM, bold, heading, item, plain, section, text_of
-from slurmfab.inventory import schema_file
+from slurmfab.cluster.inventory import schema_file
 
 NAME = f"{PROGRAM}-cluster-file"
 EXAMPLE = (

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import slurmfab
 from reference.markdown import WRITTEN, anchor, code, plain, table, text_of
-from slurmfab.errors import SlurmfabError
-from slurmfab.exit_codes import EXIT_CODES
-from slurmfab.tasks.description import all_tasks
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.exit_codes import EXIT_CODES
+from slurmfab.cli.tasks.description import all_tasks
 
 
 def page() -> str:

@@ -8,26 +8,26 @@ from typing import Any, NamedTuple
 
 from reference.json_schemas import Maker
 from reference.markdown import WRITTEN, anchor, code, marked, table, text_of
-from slurmfab.acceptance.listing import AcceptanceHistoryJson
-from slurmfab.acceptance.results import AcceptanceJson
-from slurmfab.checks.results import ChecksJson
-from slurmfab.doctor.finding import DoctorJson
-from slurmfab.drift_alarm.alarm import DriftJson
-from slurmfab.engine.report import RunJson
-from slurmfab.gpu_checks.checking import GpuChecksJson
-from slurmfab.history.listing import HistoryJson, RecordedRunJson
-from slurmfab.impact import job_tally
-from slurmfab.logs.showing import LogsJson
-from slurmfab.programs.user_tools.slint import SlintJson
-from slurmfab.programs.user_tools.state import SstatusJson
-from slurmfab.quickcheck.lines import QuickcheckJson
-from slurmfab.status.cluster_state import StatusJson
-from slurmfab.support_bundle.making import SupportBundleJson
-from slurmfab.takeover.importing import ImportJson
-from slurmfab.tasks.description import all_tasks
-from slurmfab.updates.plan import UpdatePlanJson
-from slurmfab.upgrade.text import UpgradePlanJson
-from slurmfab.usage.showing import UsageJson
+from slurmfab.cli.tasks.description import all_tasks
+from slurmfab.commands.accept.listing import AcceptanceHistoryJson
+from slurmfab.commands.accept.results import AcceptanceJson
+from slurmfab.commands.checks.results import ChecksJson
+from slurmfab.commands.doctor.finding import DoctorJson
+from slurmfab.commands.drift.alarm import DriftJson
+from slurmfab.commands.gpu_checks.checking import GpuChecksJson
+from slurmfab.commands.history.listing import HistoryJson, RecordedRunJson
+from slurmfab.commands.import_cluster.importing import ImportJson
+from slurmfab.commands.logs.showing import LogsJson
+from slurmfab.commands.quickcheck.lines import QuickcheckJson
+from slurmfab.commands.support_bundle.making import SupportBundleJson
+from slurmfab.commands.update.plan import UpdatePlanJson
+from slurmfab.commands.upgrade.text import UpgradePlanJson
+from slurmfab.commands.usage.showing import UsageJson
+from slurmfab.core.engine.report import RunJson
+from slurmfab.core.impact import job_tally
+from slurmfab.core.status.cluster_state import StatusJson
+from slurmfab.on_hosts.programs.user_tools.slint import SlintJson
+from slurmfab.on_hosts.programs.user_tools.state import SstatusJson
 
 SCHEMAS = "schemas"
 """The folder of the schemas, beside the page."""

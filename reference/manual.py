@@ -8,9 +8,9 @@ from functools import partial
 from itertools import groupby
 
 from slurmfab import __version__
-from slurmfab.exit_codes import EXIT_CODES
-from slurmfab.program_name import FAB
-from slurmfab.tasks.description import Description, Option, all_tasks
+from slurmfab.base.exit_codes import EXIT_CODES
+from slurmfab.base.program_name import FAB
+from slurmfab.cli.tasks.description import Description, Option, all_tasks
 
 PROGRAM = "slurmfab"
 """The program that a manual page is about; `fab` is Fabric's, with a page of its own."""

@@ -1,6 +1,6 @@
 """Where the code depends on a platform: texts that hold for one distribution, or one kind of Slurm's packages, alone.
 
-`slurmfab/slurm/platform.py` is the place for them. Every other one is named here with the reason why it is there.
+`slurmfab/cluster/slurm/platform.py` is the place for them. Every other one is named here with the reason why it is there.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import slurmfab
 from reference.markdown import WRITTEN, table
-from slurmfab.slurm.platform import PLATFORMS
+from slurmfab.cluster.slurm.platform import PLATFORMS
 
 PACKAGE = Path(slurmfab.__file__).parent
 TEMPLATES = PACKAGE / "templates"
-HOME = "slurm/platform.py"
+HOME = "cluster/slurm/platform.py"
 """The module that knows platforms."""
 
 _OWN = {name for one in PLATFORMS.values() for name in one.slurm_packages}
@@ -40,43 +40,43 @@ SAMPLE = "an example for people"
 LAB = "labs are Debian's hosts"
 EXPLAINED: Mapping[str, str] = {
     HOME: "the place for all of it",
-    "agent/packages/": APT,
-    "agent/slurm/package_source.py": APT,
-    "agent/upgrade/": APT,
-    "inventory/deb_files.py": "packages beside the cluster file are those of dpkg",
-    "inventory/site_packages.py": "packages of the site are named as for apt",
-    "inventory/slurm_packages.py": "the key `slurm`, with its sources for apt",
+    "on_hosts/agent/packages/": APT,
+    "on_hosts/agent/slurm/package_source.py": APT,
+    "on_hosts/agent/upgrade/": APT,
+    "cluster/inventory/deb_files.py": "packages beside the cluster file are those of dpkg",
+    "cluster/inventory/site_packages.py": "packages of the site are named as for apt",
+    "cluster/inventory/slurm_packages.py": "the key `slurm`, with its sources for apt",
     "lab/": LAB,
-    "tasks/lab.py": LAB,
-    "plan/phases/files.py": "files of apt come before any package",
-    "paths.py": "paths of slurmfab's files for apt",
-    "updates/": "updates are apt's",
-    "upgrade/": "upgrades are apt's",
-    "tasks/upgrade.py": SAMPLE,
-    "plan/phases/slurm_source.py": "the source of Slurm's packages, for apt",
-    "ssh/": "python3 is installed before an agent can run",
-    "agent/support/": "asked about, or left out, where it is there",
-    "agent/slurm/daemon_places.py": "both places of environment files are looked at",
-    "agent/slurm/files.py": "the same on all platforms",
-    "agent/facts/facts.py": "the same on all platforms",
-    "agent/backup/database.py": REPAIR,
-    "agent/people/node_logins.py": REPAIR,
-    "checks/": REPAIR,
-    "doctor/": "told before any fact is known",
-    "facts.py": "the system's kind, and Slurm where no program tells its version",
-    "inventory/job_scripts.py": "files that dpkg leaves beside others",
-    "inventory/key_examples.py": SAMPLE,
-    "inventory/rules/files_on_hosts.py": "paths that are slurmfab's, wherever they are",
-    "inventory/rules/monitoring.py": "the distribution's packages for Prometheus",
-    "nodes/discovery.py": SAMPLE,
-    "plan/phases/monitoring.py": "the distribution's packages for Prometheus",
-    "plan/preflight/": REPAIR,
-    "slurm/cgroups.py": REPAIR,
-    "slurm/mixed.py": REPAIR,
-    "slurm/software.py": "the distribution's packages for capabilities, by its release",
-    "slurm/versions.py": "Slurm of each release of Debian and Ubuntu",
-    "takeover/": REPAIR,
-    "tasks/values.py": SAMPLE,
+    "cli/tasks/lab.py": LAB,
+    "core/plan/phases/files.py": "files of apt come before any package",
+    "base/paths.py": "paths of slurmfab's files for apt",
+    "commands/update/": "updates are apt's",
+    "commands/upgrade/": "upgrades are apt's",
+    "cli/tasks/upgrade.py": SAMPLE,
+    "core/plan/phases/slurm_source.py": "the source of Slurm's packages, for apt",
+    "hosts/": "python3 is installed before an agent can run",
+    "on_hosts/agent/support/": "asked about, or left out, where it is there",
+    "on_hosts/agent/slurm/daemon_places.py": "both places of environment files are looked at",
+    "on_hosts/agent/slurm/files.py": "the same on all platforms",
+    "on_hosts/agent/facts/facts.py": "the same on all platforms",
+    "on_hosts/agent/backup/database.py": REPAIR,
+    "on_hosts/agent/people/node_logins.py": REPAIR,
+    "commands/checks/": REPAIR,
+    "commands/doctor/": "told before any fact is known",
+    "cluster/facts.py": "the system's kind, and Slurm where no program tells its version",
+    "cluster/inventory/job_scripts.py": "files that dpkg leaves beside others",
+    "cluster/inventory/key_examples.py": SAMPLE,
+    "cluster/inventory/rules/files_on_hosts.py": "paths that are slurmfab's, wherever they are",
+    "cluster/inventory/rules/monitoring.py": "the distribution's packages for Prometheus",
+    "commands/nodes/discovery.py": SAMPLE,
+    "core/plan/phases/monitoring.py": "the distribution's packages for Prometheus",
+    "core/plan/preflight/": REPAIR,
+    "cluster/slurm/cgroups.py": REPAIR,
+    "cluster/slurm/mixed.py": REPAIR,
+    "cluster/slurm/software.py": "the distribution's packages for capabilities, by its release",
+    "cluster/slurm/versions.py": "Slurm of each release of Debian and Ubuntu",
+    "commands/import_cluster/": REPAIR,
+    "cli/tasks/values.py": SAMPLE,
     "templates/mariadb.cnf.j2": "a comment: where the file is",
     "templates/node-exporter.j2": "the distribution's packages for Prometheus",
     "templates/prometheus.j2": "the distribution's packages for Prometheus",
@@ -129,7 +129,7 @@ def page() -> str:
         "# Platforms",
         "",
         f"{WRITTEN} A platform is a kind of Slurm's packages",
-        "on a family of distributions. What the code needs to know of one is data in `slurmfab/slurm/platform.py`;",
+        "on a family of distributions. What the code needs to know of one is data in `slurmfab/cluster/slurm/platform.py`;",
         "[Adding things](../adding-things.md) says how to add one.",
         "",
         *table(heads, kinds),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reference.markdown import table, text_of
-from slurmfab.slurm.versions import DISTRIBUTION, NEWEST, OLDEST
+from slurmfab.cluster.slurm.versions import DISTRIBUTION, NEWEST, OLDEST
 
 REPOSITORY = Path(__file__).parents[1]
 RECORD = REPOSITORY / "tests" / "lab" / "deployed.json"

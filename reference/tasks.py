@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from reference.markdown import WRITTEN, anchor, code, indented, plain, table, text_of
-from slurmfab.tasks.description import Description, Option, all_tasks
+from slurmfab.cli.tasks.description import Description, Option, all_tasks
 
 
 def page() -> str:

@@ -1,5 +1,5 @@
 """`python -m slurmfab`, where the program is not on the search path."""
 
-from slurmfab.cli import main
+from slurmfab.cli.main import main
 
 main()

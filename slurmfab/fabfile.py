@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from slurmfab import interrupts
+from slurmfab.base import interrupts
 
 interrupts.end_quietly()
 
-from slurmfab.tasks import first_line  # noqa: E402 - what is loaded can be interrupted
-from slurmfab.tasks.invoke_tasks import check_words, namespace  # noqa: E402 - what is loaded can be interrupted
-from slurmfab.terminal import guard_output  # noqa: E402
+from slurmfab.base.terminal import guard_output  # noqa: E402
+from slurmfab.cli.tasks import first_line  # noqa: E402 - what is loaded can be interrupted
+from slurmfab.cli.tasks.invoke_tasks import check_words, namespace  # noqa: E402 - what is loaded can be interrupted
 
 __all__ = ["namespace"]
 

@@ -11,7 +11,7 @@ from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job, Peer
 from benchmarks.results import Sample, Target
 from benchmarks.scenarios.scenario import SLURMFAB, Scenario, Setting
-from slurmfab.slurm.platform import DEBIAN
+from slurmfab.cluster.slurm.platform import DEBIAN
 
 PLAIN, LEAN = "apt, plain", "apt, lean"
 NODES = 4

@@ -11,8 +11,8 @@ from benchmarks.measuring import Way
 from benchmarks.programs import PROGRAM, ProgramFailed, output_of, timed
 from benchmarks.results import MEMORY, Target
 from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenario, Setting, floors
+from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.lab import LabSpec
-from slurmfab.ssh.fan_out import FAN_OUT
 
 MOST_MEMORY = 300
 PREPARING_SECONDS = 1800

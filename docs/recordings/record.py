@@ -34,7 +34,7 @@ LETTER, LINE, MARGIN, BAR = 7.83, 18, 16, 30
 
 CONTROL = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
 CLASSES = {"1": "bold", "2": "dim", "31": "red", "32": "green", "33": "yellow"}
-"""The colours that slurmfab uses (slurmfab/terminal.py), as classes of the picture."""
+"""The colours that slurmfab uses (slurmfab/base/terminal.py), as classes of the picture."""
 
 STYLE = """\
 text { font: 13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #d4d8de; white-space: pre }

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Container, Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 
 GATEWAY = 1
 """Position of the bridge's address in the lab's network: 10.20.30.1 in 10.20.30.0/24."""

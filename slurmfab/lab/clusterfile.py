@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from slurmfab import atomic_file
-from slurmfab.agent.core import replace
-from slurmfab.errors import InputError
+from slurmfab.base import atomic_file
+from slurmfab.base.errors import InputError
 from slurmfab.lab.spec import CONTROLLER, SERIES, LabHost, LabSpec
+from slurmfab.on_hosts.agent.core import replace
 
 MARK = "# Written by lab-up for the lab"
 """Start of the first line of a lab's cluster file; files without it are never changed or removed."""

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 
 PACKAGES = {
     "ip": "iproute2",

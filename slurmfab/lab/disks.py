@@ -14,7 +14,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
 from slurmfab.lab import state
 from slurmfab.lab.layout import DISKS, HostLayout, LabLayout
 from slurmfab.lab.spec import LabSpec

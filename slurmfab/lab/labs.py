@@ -10,7 +10,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from slurmfab.errors import InputError, LabError
+from slurmfab.base.errors import InputError, LabError
 from slurmfab.lab import (
     addresses,
     base,

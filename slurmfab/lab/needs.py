@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab import cgroups, machine
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import LabLayout

@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab import cgroups, mounts, namespaces, slurm_repository
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab import state
 from slurmfab.lab.command import CONTAINED, call, succeeds
 from slurmfab.lab.layout import CACHE, LABS

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab.command import call
 from slurmfab.lab.spec import UBUNTU_SUITES
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
 
 UBUNTU_SUITES = ("noble", "resolute")
 """Ubuntu suites that lab hosts can run where there is a mirror of Ubuntu: with Slurm 23.11 and 25.11."""

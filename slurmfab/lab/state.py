@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from slurmfab import bounded_file, strict_json
-from slurmfab.errors import BrokenFile, InputError, LabError
+from slurmfab.base import bounded_file, strict_json
+from slurmfab.base.errors import BrokenFile, InputError, LabError
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import LabSpec
 

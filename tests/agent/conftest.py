@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from local_agent import Agent
 
-from slurmfab.agent.core.resource import Context
+from slurmfab.on_hosts.agent.core.resource import Context
 
 
 @pytest.fixture

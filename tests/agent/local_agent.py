@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from slurmfab.ssh.payload import BOOT_WITHOUT_TRACE, FLAGS, GREETING, payload
+from slurmfab.hosts.payload import BOOT_WITHOUT_TRACE, FLAGS, GREETING, payload
 
 
 class Agent:

@@ -10,8 +10,8 @@ from typing import Any
 
 from hostile_directory import OTHER
 
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.scratch.job_directories import make, opened
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.scratch.job_directories import make, opened
 
 NFS = "30 20 0:44 / /scratch rw - nfs4 nas:/scratch rw\n"
 DISK = "30 20 8:2 / /scratch rw - xfs /dev/sdb1 rw\n"

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slurmfab.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 STAMP = "ann@laptop 2026-11-21T09:00"
 

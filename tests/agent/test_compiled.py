@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.compiled import Compiled
+from slurmfab.on_hosts.agent.compiled import Compiled
 
 SOURCE = "VALUE = 1\n"
 OTHER = "VALUE = 2\n"
@@ -20,7 +20,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "kept"
 
 
-def value(place: str | Path, source: str, path: str = "slurmfab/agent/x.py") -> object:
+def value(place: str | Path, source: str, path: str = "slurmfab/on_hosts/agent/x.py") -> object:
     """The value that a module's code sets; a new agent gets the code from the cache."""
     space: dict[str, object] = {}
     exec(Compiled(str(place)).code(source, path), space)

@@ -13,26 +13,35 @@ from pathlib import Path
 import pytest
 from hostile_directory import OTHER, give_away, insist, state_of, swapped
 
-from slurmfab.agent.backup import timed_backup
-from slurmfab.agent.backup.restored_state import RestoredFiles, RestoredState
-from slurmfab.agent.backup.staged_parts import stage, staged
-from slurmfab.agent.backup.state import save_files, save_state
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Context, Resource, ResourceFailed, apply
-from slurmfab.agent.core.safe_paths import UnsafePath, open_folder
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.block import Block
-from slurmfab.agent.files.directory import Directory
-from slurmfab.agent.files.file import File
-from slurmfab.agent.files.left_file import LeftFile
-from slurmfab.agent.files.program import Program
-from slurmfab.agent.files.root_log import RootLog
-from slurmfab.agent.files.scripts import Scripts
-from slurmfab.agent.identities.ssh_key import SshKey, refuse_foreign
-from slurmfab.agent.munge.key import MungeKey
-from slurmfab.agent.munge.rotation import StagedMungeKey
-from slurmfab.agent.slurm.state import SlurmState
-from slurmfab.agent.undo import undo_store
-from slurmfab.agent.undo.restored_file import Restored
+from slurmfab.on_hosts.agent.backup import timed_backup
+from slurmfab.on_hosts.agent.backup.restored_state import RestoredFiles, RestoredState
+from slurmfab.on_hosts.agent.backup.staged_parts import stage, staged
+from slurmfab.on_hosts.agent.backup.state import save_files, save_state
+from slurmfab.on_hosts.agent.core.resource import (
+    CHANGED,
+    FAILED,
+    OK,
+    WOULD_CHANGE,
+    Context,
+    Resource,
+    ResourceFailed,
+    apply,
+)
+from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_folder
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.left_file import LeftFile
+from slurmfab.on_hosts.agent.files.program import Program
+from slurmfab.on_hosts.agent.files.root_log import RootLog
+from slurmfab.on_hosts.agent.files.scripts import Scripts
+from slurmfab.on_hosts.agent.identities.ssh_key import SshKey, refuse_foreign
+from slurmfab.on_hosts.agent.munge.key import MungeKey
+from slurmfab.on_hosts.agent.munge.rotation import StagedMungeKey
+from slurmfab.on_hosts.agent.slurm.state import SlurmState
+from slurmfab.on_hosts.agent.undo import undo_store
+from slurmfab.on_hosts.agent.undo.restored_file import Restored
 
 STATE = "/var/lib/slurm/slurmctld"
 RUN, BACKUP = "20260101T120000.000000Z-deploy", "ab" * 32

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from local_agent import Agent, snapshot
 
-from slurmfab.agent.core import lifeline
-from slurmfab.agent.core.host_lock import INTERRUPTED
-from slurmfab.agent.core.language import SITE_SETTINGS
-from slurmfab.agent.core.lifeline import Answers, KeepAlive, Lifeline
-from slurmfab.agent.core.resource import ResourceFailed
-from slurmfab.agent.main import Refused, Refusing, forget
-from slurmfab.ssh.payload import BOOT, payload
+from slurmfab.hosts.payload import BOOT, payload
+from slurmfab.on_hosts.agent.core import lifeline
+from slurmfab.on_hosts.agent.core.host_lock import INTERRUPTED
+from slurmfab.on_hosts.agent.core.language import SITE_SETTINGS
+from slurmfab.on_hosts.agent.core.lifeline import Answers, KeepAlive, Lifeline
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+from slurmfab.on_hosts.agent.main import Refused, Refusing, forget
 
 SECRET = "correct horse battery staple"
 
@@ -91,7 +91,7 @@ def test_a_dry_run_when_a_resource_fails_goes_on(agent: Agent, root: Path) -> No
 def test_the_loop_when_a_request_crashes_reports_it_and_continues(agent: Agent, request_: object, words: str) -> None:
     (line,) = agent.ask(request_)
     assert words in line["error"]
-    assert "slurmfab/agent/main.py" in line["traceback"]
+    assert "slurmfab/on_hosts/agent/main.py" in line["traceback"]
     assert "facts" in agent.ask({"op": "facts"})[0]
 
 
@@ -252,7 +252,9 @@ def test_a_deployer_without_heartbeats_counts_as_disconnected_and_one_with_heart
 
 
 def test_an_agent_whose_deployer_sends_no_heartbeats_releases_the_lock_and_ends(root: Path) -> None:
-    silent = BOOT.replace('m["run"](s)', '__import__("slurmfab.agent.main").agent.main.serve(i,sys.stdout.buffer,0.5)')
+    silent = BOOT.replace(
+        'm["run"](s)', '__import__("slurmfab.on_hosts.agent.main").agent.main.serve(i,sys.stdout.buffer,0.5)'
+    )
     silent = silent.replace("os._exit(", 'sys.meta_path.insert(0,m["Sources"](s));os._exit(')
     process = subprocess.Popen(
         [sys.executable, "-I", "-B", "-c", silent], stdin=subprocess.PIPE, stdout=subprocess.PIPE

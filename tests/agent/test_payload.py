@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-import slurmfab.agent
-import slurmfab.programs
-from slurmfab.agent.kinds import KINDS
-from slurmfab.agent.main import OPERATIONS, READINGS
-from slurmfab.ssh import modules
-from slurmfab.ssh.payload import BOOT, FLAGS, payload
+import slurmfab.on_hosts.agent
+import slurmfab.on_hosts.programs
+from slurmfab.hosts import modules
+from slurmfab.hosts.payload import BOOT, FLAGS, payload
+from slurmfab.on_hosts.agent.kinds import KINDS
+from slurmfab.on_hosts.agent.main import OPERATIONS, READINGS
 
-AGENT = Path(slurmfab.agent.__file__).parent
+AGENT = Path(slurmfab.on_hosts.agent.__file__).parent
 MODULES = {
     ".".join(path.relative_to(AGENT).with_suffix("").parts): path
     for path in sorted(AGENT.rglob("*.py"))
     if path.stem != "__init__"
 }
-PROGRAMS = sorted(Path(slurmfab.programs.__file__).parent.rglob("*.py"))
+PROGRAMS = sorted(Path(slurmfab.on_hosts.programs.__file__).parent.rglob("*.py"))
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -49,26 +49,26 @@ def test_a_module_when_parsed_by_python_3_9_is_valid_and_imports_the_standard_li
         name
         for name in imported(tree)
         if name.split(".")[0] not in sys.stdlib_module_names
-        and not name.startswith(("slurmfab.agent", "slurmfab.programs"))
+        and not name.startswith(("slurmfab.on_hosts.agent", "slurmfab.on_hosts.programs"))
     }
     assert foreign == set()
 
 
 def test_the_first_module_when_parsed_by_an_older_python_is_valid() -> None:
-    assert "slurmfab.agent.main" in imported(ast.parse(MODULES["boot"].read_text(), feature_version=(3, 6)))
+    assert "slurmfab.on_hosts.agent.main" in imported(ast.parse(MODULES["boot"].read_text(), feature_version=(3, 6)))
 
 
 def test_the_unpacked_payload_has_every_module_except_packages() -> None:
     sources = json.loads(zlib.decompress(payload()))
-    assert sources == {f"slurmfab.agent.{name}": path.read_text() for name, path in MODULES.items()}
+    assert sources == {f"slurmfab.on_hosts.agent.{name}": path.read_text() for name, path in MODULES.items()}
 
 
 @pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
 def test_the_imports_found_in_a_modules_text_are_those_that_python_parses(path: Path) -> None:
     seen = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slurmfab.agent"):
-            inside = (node.module or "").partition("slurmfab.agent.")[2]
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slurmfab.on_hosts.agent"):
+            inside = (node.module or "").partition("slurmfab.on_hosts.agent.")[2]
             seen |= {inside} if inside in MODULES else {f"{inside}.{alias.name}" for alias in node.names}
         assert not isinstance(node, ast.Import) or not any(one.name.startswith("slurmfab") for one in node.names)
     assert modules.imported(path.read_text()) == seen
@@ -133,20 +133,20 @@ def test_every_kind_can_be_built_on_a_host_with_its_modules_alone() -> None:
         "import sys, json, importlib\n"
         "wanted = json.load(sys.stdin)\n"
         "source = wanted.pop('boot')\n"
-        "space = {'__name__': 'slurmfab.agent.boot'}\n"
+        "space = {'__name__': 'slurmfab.on_hosts.agent.boot'}\n"
         "exec(source, space)\n"
         "for module, sources in wanted.items():\n"
         "    for name in [one for one in sys.modules if one.startswith('slurmfab')]: del sys.modules[name]\n"
         "    finder = space['Sources'](sources)\n"
         "    sys.meta_path.insert(0, finder)\n"
-        "    importlib.import_module('slurmfab.agent.main'); importlib.import_module(module)\n"
+        "    importlib.import_module('slurmfab.on_hosts.agent.main'); importlib.import_module(module)\n"
         "    sys.meta_path.remove(finder)\n"
     )
     wanted: dict[str, Any] = {"boot": modules.source("boot")}
     for kind, place in KINDS.items():
         names = modules.needed(compare(kind, dry_run=False))
-        wanted[f"slurmfab.agent.{place.partition(':')[0]}"] = {
-            f"slurmfab.agent.{name}": modules.source(name) for name in names
+        wanted[f"slurmfab.on_hosts.agent.{place.partition(':')[0]}"] = {
+            f"slurmfab.on_hosts.agent.{name}": modules.source(name) for name in names
         }
     done = subprocess.run(
         [sys.executable, "-I", "-c", script], input=json.dumps(wanted), capture_output=True, text=True, check=False
@@ -193,13 +193,13 @@ def test_a_run_with_nothing_to_change_imports_no_slow_module_before_a_program_is
     script = (
         "import sys, json\n"
         "wanted, sources = json.load(sys.stdin)\n"
-        "space = {'__name__': 'slurmfab.agent.boot'}\n"
-        "exec(sources['slurmfab.agent.boot'], space)\n"
+        "space = {'__name__': 'slurmfab.on_hosts.agent.boot'}\n"
+        "exec(sources['slurmfab.on_hosts.agent.boot'], space)\n"
         "sys.meta_path.insert(0, space['Sources'](sources))\n"
-        "for name in ('main', *wanted): __import__('slurmfab.agent.' + name)\n"
+        "for name in ('main', *wanted): __import__('slurmfab.on_hosts.agent.' + name)\n"
         "json.dump(sorted(sys.modules), sys.stdout)\n"
     )
-    sources = {f"slurmfab.agent.{name}": modules.source(name) for name in names}
+    sources = {f"slurmfab.on_hosts.agent.{name}": modules.source(name) for name in names}
     done = subprocess.run(
         [sys.executable, *FLAGS, "-c", script],
         input=json.dumps([wanted, sources]),

@@ -14,7 +14,7 @@ from sentences import BEFORE, KEYS, NODES, ROWS, WITHOUT
 from stock import Stock
 from suites import SUITES
 
-from slurmfab.checks.runner import CHECKS, ORDER
+from slurmfab.commands.checks.runner import CHECKS, ORDER
 
 Clusters = Callable[[str], DeployedLab]
 

@@ -13,8 +13,8 @@ from report_data import with_charts
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from slurmfab.html_report.page import page
-from slurmfab.user_guide import writing
+from slurmfab.commands.report.page import page
+from slurmfab.core.user_guide import writing
 
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 OPTIONS = (

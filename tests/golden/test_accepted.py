@@ -10,13 +10,13 @@ import pytest
 from golden_cases import CASES, READ_BY
 from slurm_tree import SlurmTree, install
 
-from slurmfab.errors import LabError
-from slurmfab.facts import Cgroup
+from slurmfab.base.errors import LabError
+from slurmfab.cluster.facts import Cgroup
+from slurmfab.cluster.slurm.job_submit_script import SCRIPT
+from slurmfab.cluster.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
+from slurmfab.cluster.slurm.render import job_submit_script, render
+from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.lab.command import require_machine
-from slurmfab.slurm.job_submit_script import SCRIPT
-from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
-from slurmfab.slurm.render import job_submit_script, render
-from slurmfab.slurm.versions import SlurmVersion
 
 pytestmark = pytest.mark.lab
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from golden_cases import CASES, VERSIONS
 
-from slurmfab.slurm.platform import DEBIAN_SMD
-from slurmfab.slurm.render import render
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.platform import DEBIAN_SMD
+from slurmfab.cluster.slurm.render import render
+from slurmfab.cluster.slurm.versions import SlurmVersion
 
 HERE = Path(__file__).parent
 

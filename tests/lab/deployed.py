@@ -14,8 +14,8 @@ from pathlib import Path
 
 import suites
 
+from slurmfab.cluster.slurm.versions import DISTRIBUTION, SlurmVersion
 from slurmfab.lab import Lab
-from slurmfab.slurm.versions import DISTRIBUTION, SlurmVersion
 
 REPOSITORY = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("deployed.json")

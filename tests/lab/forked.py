@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import slurmfab
+from slurmfab.cluster.slurm import render
 from slurmfab.lab.command import TIED
-from slurmfab.slurm import render
 
 LARGEST = 1 << 20
 """Bytes to read from the socket at once; a request is a command line with its environment."""
@@ -115,10 +115,10 @@ def serve(descriptor: int) -> None:
         asking.close()
 
 
-READ_THE_COMMAND_LINE = ("slurmfab.tasks", "slurmfab.program", "slurmfab.fabfile")
+READ_THE_COMMAND_LINE = ("slurmfab.cli.tasks", "slurmfab.cli.program", "slurmfab.fabfile")
 """Modules that read the command line when they are imported, so each run imports them itself."""
 
-NOT_THE_DEPLOYERS = ("slurmfab.agent", "slurmfab.programs", "slurmfab.__main__")
+NOT_THE_DEPLOYERS = ("slurmfab.on_hosts.agent", "slurmfab.on_hosts.programs", "slurmfab.__main__")
 """Modules that run on hosts, or only as programs; the server does not import them."""
 
 

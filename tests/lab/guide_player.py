@@ -25,8 +25,8 @@ from lab_user import Person, installed, running_lab
 from stock import place
 
 from slurmfab import lab
-from slurmfab.errors import InputError
-from slurmfab.hostlist import expand
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import expand
 from slurmfab.lab import Lab, LabSpec
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from lab_cluster import DeployedLab
 from stock import Stock
 
+from slurmfab.cluster.slurm import versions
+from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.lab import kill_host
-from slurmfab.slurm import versions
-from slurmfab.slurm.platform import DEBIAN
 
 ETC = "/etc/slurm"
 COMPLETED = "/var/log/slurm/jobcomp.log"

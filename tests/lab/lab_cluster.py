@@ -18,7 +18,7 @@ import forked
 import pytest
 
 from slurmfab import lab
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab import Lab
 
 PROGRAM = [sys.executable, "-m", "slurmfab"]

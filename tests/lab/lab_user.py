@@ -17,9 +17,9 @@ from lab_cluster import PROGRAM, DeployedLab
 from suites import NEWEST, PACKAGES
 
 from slurmfab import lab
+from slurmfab.cluster.slurm.platform import PLATFORMS, Platform
 from slurmfab.lab import Lab, LabSpec
 from slurmfab.lab.spec import CONTROLLER, SERIES
-from slurmfab.slurm.platform import PLATFORMS, Platform
 
 PLATFORM = next(one for one in PLATFORMS.values() if one.word == PACKAGES)
 """What Slurm is packaged as on hosts that no test says it of."""

@@ -17,7 +17,7 @@ from lab_user import Person, snapshots, words_of
 from stock import Stock
 from suites import PACKAGES, SUITES
 
-from slurmfab.slurm.versions import adds_nodes_by_reconfigure, distribution_version
+from slurmfab.cluster.slurm.versions import adds_nodes_by_reconfigure, distribution_version
 
 pytestmark = pytest.mark.lab
 

@@ -20,11 +20,11 @@ from lab_cluster import PROGRAM, DeployedLab, program
 from lab_user import words_of
 from stock import Stock, in_turn
 
-import slurmfab.agent
+import slurmfab.on_hosts.agent
 from slurmfab import lab
-from slurmfab.agent.backup.archive import CLUSTER_FILE, DATABASE, MANIFEST, Archive
-from slurmfab.backup import archive
-from slurmfab.signatures import NAMESPACES
+from slurmfab.base.signatures import NAMESPACES
+from slurmfab.commands.backup import archive
+from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, DATABASE, MANIFEST, Archive
 
 pytestmark = pytest.mark.lab
 
@@ -159,8 +159,8 @@ def test_a_backup_when_the_database_is_down_then_it_says_so_and_nothing_is_left_
 AGENT_WITH_DUMPS = """
 import gzip, hashlib, json, sys
 sys.path.insert(0, "/root/agent")
-from slurmfab.agent.backup.restored_database import RestoredDatabase
-from slurmfab.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.backup.restored_database import RestoredDatabase
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 said = {}
 for name, text in json.load(sys.stdin).items():
     data = gzip.compress(("create table t (a text);\\n%s\\n-- slurmfab: the end\\n" % text).encode())
@@ -219,7 +219,7 @@ PWNED = "ls /tmp/pwned /root/pwned /tmp/u* 2>/dev/null || true"
 
 
 def test_dumps_that_hold_more_than_tables_when_restored_then_are_refused_and_reach_nothing(story: Story) -> None:
-    agent = Path(slurmfab.agent.__file__).parent
+    agent = Path(slurmfab.on_hosts.agent.__file__).parent
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         tar.add(agent, "slurmfab/agent", filter=lambda one: None if "__pycache__" in one.name else one)

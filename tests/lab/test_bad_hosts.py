@@ -18,7 +18,7 @@ from lab_user import HOLD_LOCK, Person, held_up, installed, running_lab, said_wh
 from suites import NEWEST, OLDEST
 
 from slurmfab import lab
-from slurmfab.hostlist import expand
+from slurmfab.base.hostlist import expand
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab

@@ -18,9 +18,9 @@ from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
 from slurmfab import lab
-from slurmfab.agent.backup.archive import Archive
-from slurmfab.agent.packages.bundle_place import INDEX
-from slurmfab.bundle import archive
+from slurmfab.commands.bundle import archive
+from slurmfab.on_hosts.agent.backup.archive import Archive
+from slurmfab.on_hosts.agent.packages.bundle_place import INDEX
 
 pytestmark = pytest.mark.lab
 

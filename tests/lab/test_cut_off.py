@@ -16,8 +16,8 @@ from lab_user import Person, held_up, running_lab, wait_for_dpkg, words_of
 from suites import NEWEST
 
 from slurmfab import lab
-from slurmfab.agent.core.lifeline import SILENCE
 from slurmfab.lab import LabSpec
+from slurmfab.on_hosts.agent.core.lifeline import SILENCE
 
 pytestmark = pytest.mark.lab
 

@@ -11,7 +11,7 @@ import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
-from slurmfab.slurm.accounting import buffer_pool, redo_log
+from slurmfab.cluster.slurm.accounting import buffer_pool, redo_log
 
 pytestmark = pytest.mark.lab
 

@@ -8,8 +8,8 @@ import time
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, report
 
-from slurmfab.agent.undo.lock_copy import PLACE
-from slurmfab.inventory.loading import lock_path
+from slurmfab.cluster.inventory.loading import lock_path
+from slurmfab.on_hosts.agent.undo.lock_copy import PLACE
 
 pytestmark = pytest.mark.lab
 

@@ -14,8 +14,8 @@ from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, running_lab, snapshots, words_of
 from suites import NEWEST
 
+from slurmfab.hosts.host_keys import fingerprint
 from slurmfab.lab import LabSpec
-from slurmfab.ssh.host_keys import fingerprint
 
 pytestmark = pytest.mark.lab
 

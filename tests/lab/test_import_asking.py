@@ -16,7 +16,7 @@ from lab_user import Person, words_of
 from stock import Stock, in_turn
 
 from slurmfab import lab
-from slurmfab.inventory import loading
+from slurmfab.cluster.inventory import loading
 
 pytestmark = pytest.mark.lab
 

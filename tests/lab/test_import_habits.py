@@ -12,8 +12,8 @@ from lab_user import Person, words_of
 from stock import Stock, in_turn
 
 from slurmfab import lab
-from slurmfab.inventory import loading
-from slurmfab.slurm.platform import DEBIAN
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.slurm.platform import DEBIAN
 
 pytestmark = pytest.mark.lab
 

@@ -13,8 +13,8 @@ from lab_cluster import DeployedLab
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
+from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 from slurmfab.lab import clusterfile
-from slurmfab.slurm.versions import SlurmVersion, distribution_version
 
 pytestmark = pytest.mark.lab
 

@@ -15,7 +15,7 @@ import pytest
 from suites import SUITES
 
 from slurmfab import lab
-from slurmfab.errors import InputError, LabError
+from slurmfab.base.errors import InputError, LabError
 from slurmfab.lab import Lab, LabSpec
 
 pytestmark = pytest.mark.lab

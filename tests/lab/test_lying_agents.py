@@ -12,7 +12,7 @@ from lab_user import words_of
 from lying_agent import honest_again, make_liar
 from stock import shared_in_turn
 
-from slurmfab.inventory.loading import lock_path
+from slurmfab.cluster.inventory.loading import lock_path
 
 pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "lying_agents")]
 

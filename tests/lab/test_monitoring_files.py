@@ -14,8 +14,8 @@ import yaml
 from lab_cluster import AS_SLURM, DeployedLab, eventually
 from stock import Stock, in_turn
 
-from slurmfab.monitoring_files import dashboard
-from slurmfab.paths import GPU_CHECK_HISTORY
+from slurmfab.base.paths import GPU_CHECK_HISTORY
+from slurmfab.commands.monitoring_files import dashboard
 
 pytestmark = pytest.mark.lab
 

@@ -1,4 +1,4 @@
-"""What changes of slurm.conf need and whom they hurt, on real Slurm of each suite: the tables of slurmfab.impact.
+"""What changes of slurm.conf need and whom they hurt, on real Slurm of each suite: the tables of slurmfab.core.impact.
 
 One job runs through all of it, and has to be there at the end, under the daemons' control. The changes add up.
 """
@@ -14,7 +14,7 @@ import pytest
 from lab_cluster import AS_SLURM, DeployedLab, report
 from stock import Stock, in_turn
 
-from slurmfab.slurm.versions import distribution_version, reconfigure_renews_daemons
+from slurmfab.cluster.slurm.versions import distribution_version, reconfigure_renews_daemons
 
 pytestmark = pytest.mark.lab
 

@@ -17,7 +17,7 @@ from lab_cluster import DeployedLab
 from stock import Stock
 
 from slurmfab import lab
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab

@@ -15,7 +15,7 @@ from power_switch import PASSWORD, SITES, PowerSwitch, switched
 from stock import Stock, in_turn
 
 from slurmfab import lab
-from slurmfab.programs.power.switches import PACKETS
+from slurmfab.on_hosts.programs.power.switches import PACKETS
 
 pytestmark = pytest.mark.lab
 

@@ -13,7 +13,7 @@ import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
-from slurmfab.checks.container_ways import make_script
+from slurmfab.commands.checks.container_ways import make_script
 from slurmfab.lab import container_standins
 
 pytestmark = pytest.mark.lab

@@ -13,8 +13,8 @@ from lab_cluster import DeployedLab
 from lab_user import words_of
 from stock import Stock
 
-from slurmfab.exit_codes import FAILURE, LEFT_OUT, SOMETHING_TO_DO, WRONG_INPUT
-from slurmfab.slurm.platform import DEBIAN, DEBIAN_SMD
+from slurmfab.base.exit_codes import FAILURE, LEFT_OUT, SOMETHING_TO_DO, WRONG_INPUT
+from slurmfab.cluster.slurm.platform import DEBIAN, DEBIAN_SMD
 
 pytestmark = pytest.mark.lab
 

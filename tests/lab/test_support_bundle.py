@@ -19,7 +19,7 @@ import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
-from slurmfab.support_bundle.redaction import Filter
+from slurmfab.commands.support_bundle.redaction import Filter
 
 pytestmark = pytest.mark.lab
 

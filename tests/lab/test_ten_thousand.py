@@ -11,9 +11,9 @@ from lab_cluster import DeployedLab
 
 from benchmarks import plan_10000
 from slurmfab import lab
-from slurmfab.inventory import loading
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import PlanInput, pin
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.plan.plan_input import PlanInput, pin
 
 pytestmark = pytest.mark.lab
 

@@ -18,7 +18,7 @@ from lab_user import Person, installed, running_lab, words_of
 from suites import NEWEST
 
 from slurmfab import lab
-from slurmfab.hostlist import fold
+from slurmfab.base.hostlist import fold
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab

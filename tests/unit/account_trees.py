@@ -10,9 +10,9 @@ from typing import Any
 from slurm_output_files import text as recorded
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.accounting.tree import AccountTree
-from slurmfab.agent.core.resource import Context
-from slurmfab.plan.phases import accounts
+from slurmfab.core.plan.phases import accounts
+from slurmfab.on_hosts.agent.accounting.tree import AccountTree
+from slurmfab.on_hosts.agent.core.resource import Context
 
 HEAD = """\
 cluster: lab

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from json_shapes import assert_fits_one
 
-from slurmfab.engine.session import Output
+from slurmfab.core.engine.session import Output
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from slurm_output_files import answer
 from slurm_tables import job_rows
 from support import FakeHosts
 
-from slurmfab.agent.nodes.registered import LEFT_DRAINED
-from slurmfab.agent.nodes.states import NodeState, flags, our_reason
-from slurmfab.ssh.session import Line
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
+from slurmfab.on_hosts.agent.nodes.states import NodeState, flags, our_reason
 
 UP = "Slurmctld(primary) at c1 is UP\n"
 

@@ -9,12 +9,12 @@ from typing import Any
 from account_trees import Recorded, tree
 from support import prepared
 
-from slurmfab.agent.accounting.reading import read
-from slurmfab.agent.slurm.found_files import MISSING
-from slurmfab.facts import Account, Gpu, Hardware
-from slurmfab.slurm.platform import DEBIAN
-from slurmfab.slurm.versions import SlurmVersion
-from slurmfab.takeover.found import FoundCluster, FoundFile, HostFiles
+from slurmfab.cluster.facts import Account, Gpu, Hardware
+from slurmfab.cluster.slurm.platform import DEBIAN
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, HostFiles
+from slurmfab.on_hosts.agent.accounting.reading import read
+from slurmfab.on_hosts.agent.slurm.found_files import MISSING
 
 RELEASES = {"22.05": "22.05.8", "24.11": "24.11.5"}
 """The versions of Slurm of the found clusters, by series."""

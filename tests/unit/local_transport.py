@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slurmfab.ssh.payload import BOOT_WITHOUT_TRACE, FLAGS
-from slurmfab.ssh.session import SILENCE_SECONDS, Line, Session
-from slurmfab.ssh.transport import Ends
+from slurmfab.hosts.payload import BOOT_WITHOUT_TRACE, FLAGS
+from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session
+from slurmfab.hosts.transport import Ends
 
 
 class LocalTransport:

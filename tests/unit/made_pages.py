@@ -8,16 +8,16 @@ from pathlib import Path
 
 from support import host_facts
 
-from slurmfab.agent.nodes.states import state_of
-from slurmfab.checks.kept import CheckRun
-from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
-from slurmfab.facts import Account, Gpu, Hardware, HostFacts
-from slurmfab.html_report.sources import Sources
-from slurmfab.inventory import loading
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.status.cluster_state import Status
-from slurmfab.status.snapshot import Controller, Job, Node, Partition, Snapshot
+from slurmfab.cluster.facts import Account, Gpu, Hardware, HostFacts
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.checks.kept import CheckRun
+from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
+from slurmfab.commands.report.sources import Sources
+from slurmfab.core.status.cluster_state import Status
+from slurmfab.core.status.snapshot import Controller, Job, Node, Partition, Snapshot
+from slurmfab.on_hosts.agent.nodes.states import state_of
 
 MADE = datetime(2026, 11, 23, 9, 30, tzinfo=timezone.utc)
 HOSTILE = "<script>document.title='stolen'</script>"

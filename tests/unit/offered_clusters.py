@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from slurmfab.facts import Gpu, Hardware
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.cluster.facts import Gpu, Hardware
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import HostLock, Lock
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 PLAIN = Hardware(CPUs=64, Boards=1, SocketsPerBoard=2, CoresPerSocket=16, ThreadsPerCore=2, RealMemory=257000)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine.record import Record
-from slurmfab.engine.report import Report, Step
-from slurmfab.html_report.sources import Sources
-from slurmfab.status import limits_in_use
-from slurmfab.usage.figures import Group, IdleGpus, Point, Sums, Usage, Wait
+from slurmfab.commands.report.sources import Sources
+from slurmfab.commands.usage.figures import Group, IdleGpus, Point, Sums, Usage, Wait
+from slurmfab.core.engine.record import Record
+from slurmfab.core.engine.report import Report, Step
+from slurmfab.core.status import limits_in_use
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 BEGUN = datetime(2026, 11, 22, 14, 3, tzinfo=timezone.utc)
 HOSTILE = '<script>alert("1")</script>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from slurmfab.checks.shell import CommandResult
+from slurmfab.commands.checks.shell import CommandResult
 
 Rule = str | CommandResult | Callable[[str], str | CommandResult]
 

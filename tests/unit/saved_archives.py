@@ -12,7 +12,7 @@ from typing import Any
 
 from support import THREE_HOSTS
 
-from slurmfab.agent.backup.archive import CLUSTER_FILE, DATABASE, FILES, KEY, LOCK, STATE, Archive
+from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, DATABASE, FILES, KEY, LOCK, STATE, Archive
 
 CLUSTER_TEXT = f"{THREE_HOSTS}database: c1\n"
 ABOUT = {

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slurmfab.agent.backup.archive import Archive
-from slurmfab.agent.packages.bundle_place import INDEX
-from slurmfab.bundle.archive import KIND
-from slurmfab.signatures import NAMESPACES, sign
+from slurmfab.base.signatures import NAMESPACES, sign
+from slurmfab.commands.bundle.archive import KIND
+from slurmfab.on_hosts.agent.backup.archive import Archive
+from slurmfab.on_hosts.agent.packages.bundle_place import INDEX
 
 ABOUT = {
     "kind": KIND.name,

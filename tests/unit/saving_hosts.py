@@ -11,10 +11,10 @@ from typing import Any
 from saved_archives import CLUSTER_TEXT, PARTS
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.agent.backup.archive import DATABASE, FILES, STATE
-from slurmfab.engine.run import Run
-from slurmfab.errors import HostError
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import HostError
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.backup.archive import DATABASE, FILES, STATE
 
 CONTENT = {"state": PARTS[STATE], "files": PARTS[FILES], "database": PARTS[DATABASE]}
 

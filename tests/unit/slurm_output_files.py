@@ -7,8 +7,8 @@ from typing import Any
 
 from slurm_tables import job_rows
 
-from slurmfab.agent.nodes.states import NodeState, record, state_of
-from slurmfab.status.snapshot import Snapshot, from_answer
+from slurmfab.core.status.snapshot import Snapshot, from_answer
+from slurmfab.on_hosts.agent.nodes.states import NodeState, record, state_of
 
 VERSIONS = ("22.05", "24.11")
 DIRECTORY = Path(__file__).parent / "slurm_output"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from slurmfab.agent.slurm.reading import JOB_FIELDS
+from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS
 
 
 def printed(rows: Iterable[Sequence[str]], argv: Sequence[str], env: Mapping[str, str]) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurmfab.programs.user_tools import limits, lint_text, nodes, partitions
-from slurmfab.programs.user_tools.cluster import Cluster
+from slurmfab.on_hosts.programs.user_tools import limits, lint_text, nodes, partitions
+from slurmfab.on_hosts.programs.user_tools.cluster import Cluster
 
 PARTITION = (
     "PartitionName={} AllowGroups={} AllowAccounts={} AllowQos=ALL Default={} QoS={} DefaultTime={} Hidden={}"

@@ -10,19 +10,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from slurmfab.agent.kinds import build
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Step
-from slurmfab.engine.run import Run, RunHooks, RunOptions
-from slurmfab.errors import AgentFailed, ConnectionLost, HostError, LoginRefused, PythonMissing, Unreachable
-from slurmfab.facts import OURS, Account, Cgroup, Hardware, HostFacts
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import PlanInput, pin
-from slurmfab.ssh.session import Line
-from slurmfab.ssh.transport import Ends, Transport
+from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, LoginRefused, PythonMissing, Unreachable
+from slurmfab.cluster.facts import OURS, Account, Cgroup, Hardware, HostFacts
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run, RunHooks, RunOptions
+from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.hosts.session import Line
+from slurmfab.hosts.transport import Ends, Transport
+from slurmfab.on_hosts.agent.kinds import build
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 USABLE = Cgroup("v2", ("cpuset", "devices", "memory"), swap=True)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.main import OPERATIONS, READINGS
-from slurmfab.answers import values
-from slurmfab.engine.report import outcome_from
-from slurmfab.errors import AgentFailed
-from slurmfab.ssh.answer_bounds import PARTS, VALUES
-from slurmfab.ssh.session import answer_value
+from slurmfab.base.answers import values
+from slurmfab.base.errors import AgentFailed
+from slurmfab.core.engine.report import outcome_from
+from slurmfab.hosts.answer_bounds import PARTS, VALUES
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.main import OPERATIONS, READINGS
 
 RUN = "20261121T104500.123456Z-deploy"
 FILE = {"path": "/etc/hosts", "run": RUN, "existed": True, "secret": False, "same": True, "content": None}

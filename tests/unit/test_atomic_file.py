@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab import atomic_file
-from slurmfab.agent.core import replace
-from slurmfab.errors import InputError
+from slurmfab.base import atomic_file
+from slurmfab.base.errors import InputError
+from slurmfab.on_hosts.agent.core import replace
 
 
 def test_a_file_when_new_gets_its_folders_and_mode_and_no_temporary_file_stays(tmp_path: Path) -> None:

@@ -22,26 +22,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from saved_archives import compressed_tar
 
-from slurmfab import bounded_file, strict_json
-from slurmfab.agent.backup import archive as parts
-from slurmfab.agent.backup.restored_state import members
-from slurmfab.agent.core.resource import Change, Outcome, ResourceFailed
-from slurmfab.agent.packages.bundle_place import INDEX
-from slurmfab.backup import archive as backups
-from slurmfab.backup import restoring
-from slurmfab.bundle import archive as bundles
-from slurmfab.engine import record, retry, saved_plan
-from slurmfab.engine.report import Step
-from slurmfab.engine.saved_plan import Difference, Files, SavedPlan
-from slurmfab.errors import BrokenFile, InputError, SlurmfabError
-from slurmfab.facts import Gpu, Hardware
-from slurmfab.history import listing
-from slurmfab.history.rollback import target
-from slurmfab.inventory import loading, yaml_nodes
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.programs.gpu_check import history
-from slurmfab.programs.gpu_check.main import format_entry
+from slurmfab.base import bounded_file, strict_json
+from slurmfab.base.errors import BrokenFile, InputError, SlurmfabError
+from slurmfab.cluster.facts import Gpu, Hardware
+from slurmfab.cluster.inventory import loading, yaml_nodes
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.backup import archive as backups
+from slurmfab.commands.backup import restoring
+from slurmfab.commands.bundle import archive as bundles
+from slurmfab.commands.history import listing
+from slurmfab.commands.history.rollback import target
+from slurmfab.core.engine import record, retry, saved_plan
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.saved_plan import Difference, Files, SavedPlan
+from slurmfab.on_hosts.agent.backup import archive as parts
+from slurmfab.on_hosts.agent.backup.restored_state import members
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome, ResourceFailed
+from slurmfab.on_hosts.agent.packages.bundle_place import INDEX
+from slurmfab.on_hosts.programs.gpu_check import history
+from slurmfab.on_hosts.programs.gpu_check.main import format_entry
 
 SECONDS = 5.0
 """Processor time of one refusal; each takes far less, and those that never ended took minutes."""

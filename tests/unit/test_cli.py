@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from slurmfab import __version__
-from slurmfab.program import after_task
-from slurmfab.tasks.invoke_tasks import namespace
+from slurmfab.cli.program import after_task
+from slurmfab.cli.tasks.invoke_tasks import namespace
 
 TOP = Path(__file__).parents[2]
 TASKS = [name.replace("_", "-") for name in namespace.task_names]

@@ -9,8 +9,8 @@ import re
 import pytest
 
 import slurmfab
-from slurmfab import errors
-from slurmfab.errors import ClusterFileError, HostError, HostKeyUnknown, InputError, SlurmfabError
+from slurmfab.base import errors
+from slurmfab.base.errors import ClusterFileError, HostError, HostKeyUnknown, InputError, SlurmfabError
 
 MODULES = [
     found.name

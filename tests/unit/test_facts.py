@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support import as_answer, prepared
 
-from slurmfab.errors import AgentFailed
-from slurmfab.facts import clock_of, from_answer
+from slurmfab.base.errors import AgentFailed
+from slurmfab.cluster.facts import clock_of, from_answer
 
 TRUE = as_answer(
     prepared(

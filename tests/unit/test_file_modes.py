@@ -12,36 +12,36 @@ import pytest
 from made_pages import sources
 from saved_archives import archive as saved_backup
 
-from slurmfab import atomic_file
-from slurmfab.backup import archive as backups
-from slurmfab.engine.session import Output
-from slurmfab.html_report import writing as pages
-from slurmfab.support_bundle import archive as support
-from slurmfab.usage import showing
+from slurmfab.base import atomic_file
+from slurmfab.commands.backup import archive as backups
+from slurmfab.commands.report import writing as pages
+from slurmfab.commands.support_bundle import archive as support
+from slurmfab.commands.usage import showing
+from slurmfab.core.engine.session import Output
 
 PACKAGE = Path(atomic_file.__file__).parent
 OWN, ALL = "owner", "all"
 
 WRITTEN = {
-    "acceptance.judging": [OWN],  # --logs: what jobs printed
-    "acceptance.running": [OWN],  # --junit: the same, in short
-    "checks.kept": [OWN],  # results of checks, beside the cluster file; its group, too, if it may change that
-    "drift_alarm.alarm": [ALL],  # numbers for the node exporter
-    "drift_alarm.memory": [OWN],  # what differed at the last look
-    "drift_alarm.timer": [ALL],  # units of systemd
-    "engine.record": [OWN],  # what runs changed
-    "engine.saved_plan": [OWN],  # what a run would change
-    "engine.session": [OWN],  # --json
-    "html_report.writing": [OWN],  # users, addresses, reasons
-    "inventory.edits.writing": [ALL],  # the cluster file, which is for colleagues and version control
-    "inventory.fabfile": [ALL],  # two lines
-    "inventory.lock": [ALL],  # as the cluster file
-    "inventory.schema_file": [ALL, ALL],  # what keys there are
+    "commands.accept.judging": [OWN],  # --logs: what jobs printed
+    "commands.accept.running": [OWN],  # --junit: the same, in short
+    "commands.checks.kept": [OWN],  # results of checks, beside the cluster file; its group, too, if it may change that
+    "commands.drift.alarm": [ALL],  # numbers for the node exporter
+    "commands.drift.memory": [OWN],  # what differed at the last look
+    "commands.drift.timer": [ALL],  # units of systemd
+    "core.engine.record": [OWN],  # what runs changed
+    "core.engine.saved_plan": [OWN],  # what a run would change
+    "core.engine.session": [OWN],  # --json
+    "commands.report.writing": [OWN],  # users, addresses, reasons
+    "cluster.inventory.edits.writing": [ALL],  # the cluster file, which is for colleagues and version control
+    "cluster.inventory.fabfile": [ALL],  # two lines
+    "cluster.inventory.lock": [ALL],  # as the cluster file
+    "cluster.inventory.schema_file": [ALL, ALL],  # what keys there are
     "lab.clusterfile": [ALL, ALL],  # as other cluster files and locks
-    "monitoring_files.writing": [ALL],  # rules and dashboards, for Prometheus and Grafana
-    "ssh.client_config": [ALL],  # public host keys
-    "usage.showing": [OWN],  # --csv: who used how much
-    "user_guide.writing": [ALL],  # pages for users
+    "commands.monitoring_files.writing": [ALL],  # rules and dashboards, for Prometheus and Grafana
+    "hosts.client_config": [ALL],  # public host keys
+    "commands.usage.showing": [OWN],  # --csv: who used how much
+    "core.user_guide.writing": [ALL],  # pages for users
 }
 """Every call that writes a file, by module, and who may read a new file of it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.folding import fold_lines, fold_texts
+from slurmfab.base.folding import fold_lines, fold_texts
 
 
 @pytest.mark.parametrize(

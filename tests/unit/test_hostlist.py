@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from slurmfab.errors import HostlistError
-from slurmfab.hostlist import (
+from slurmfab.base.errors import HostlistError
+from slurmfab.base.hostlist import (
     Endpoint,
     count_names,
     expand,

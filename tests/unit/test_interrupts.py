@@ -20,18 +20,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interruption())
 START
 """
-SLURMFAB = INTERRUPTED.replace("START", "from slurmfab.cli import main; main()")
+SLURMFAB = INTERRUPTED.replace("START", "from slurmfab.cli.main import main; main()")
 FAB = INTERRUPTED.replace("START", "from fabric.main import program; program.run()")
 
 
-@pytest.mark.parametrize("moment", ["slurmfab.program", "invoke.program", "slurmfab.tasks", "slurmfab.tasks.help"])
+@pytest.mark.parametrize(
+    "moment", ["slurmfab.cli.program", "invoke.program", "slurmfab.cli.tasks", "slurmfab.cli.tasks.help"]
+)
 def test_ctrl_c_when_slurmfab_still_starts_then_is_one_line_and_130(moment: str) -> None:
     words = [sys.executable, "-c", SLURMFAB, moment, "doctor"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nInterrupted before anything was done.\n")
 
 
-@pytest.mark.parametrize("moment", ["slurmfab.tasks", "slurmfab.tasks.deploy"])
+@pytest.mark.parametrize("moment", ["slurmfab.cli.tasks", "slurmfab.cli.tasks.deploy"])
 def test_ctrl_c_when_fab_has_found_the_tasks_and_still_starts_then_is_one_line_and_130(moment: str) -> None:
     words = [sys.executable, "-c", FAB, moment, "--list"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -39,7 +41,7 @@ def test_ctrl_c_when_fab_has_found_the_tasks_and_still_starts_then_is_one_line_a
 
 
 def test_ctrl_c_when_a_task_has_begun_then_says_what_to_do() -> None:
-    words = [sys.executable, "-c", SLURMFAB, "slurmfab.doctor.examining", "doctor", "--local"]
+    words = [sys.executable, "-c", SLURMFAB, "slurmfab.commands.doctor.examining", "doctor", "--local"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert (
@@ -49,6 +51,6 @@ def test_ctrl_c_when_a_task_has_begun_then_says_what_to_do() -> None:
 
 def test_ctrl_c_when_a_shell_has_it_ignored_then_is_ignored() -> None:
     ignoring = SLURMFAB.replace("signal.default_int_handler", "signal.SIG_IGN")
-    words = [sys.executable, "-c", ignoring, "slurmfab.tasks", "help"]
+    words = [sys.executable, "-c", ignoring, "slurmfab.cli.tasks", "help"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

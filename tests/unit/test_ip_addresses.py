@@ -7,12 +7,12 @@ import itertools
 import pytest
 from support import cluster
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.hostlist import zip_hostlists
-from slurmfab.inventory.cluster import Ssh
-from slurmfab.ip_addresses import IPV4, IPV6, NO_ADDRESS, canonical, family, is_link_local
-from slurmfab.plan.preflight.other_clusters import identity_of, split_controller
-from slurmfab.ssh import host_keys, route
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.base.hostlist import zip_hostlists
+from slurmfab.base.ip_addresses import IPV4, IPV6, NO_ADDRESS, canonical, family, is_link_local
+from slurmfab.cluster.inventory.cluster import Ssh
+from slurmfab.core.plan.preflight.other_clusters import identity_of, split_controller
+from slurmfab.hosts import host_keys, route
 
 SPELLINGS = ("fd83::11", "FD83::11", "fd83:0::11", "fd83:0:0:0:0:0:0:11", "fd83::0011")
 

@@ -18,7 +18,7 @@ MODULES = {
     for path in sorted(PACKAGE.rglob("*.py"))
 }
 ROW = re.compile(r"^    │ ([a-z_ ]+?) *│")
-BELOW_ALL = ("slurmfab", "slurmfab.agent")
+BELOW_ALL = ("slurmfab", "slurmfab.on_hosts.agent")
 """The packages themselves, which hold a version and a docstring."""
 
 
@@ -49,7 +49,7 @@ LAYERS = picture("Layers")
 AGENT = picture("The agent's folders")
 
 
-@pytest.mark.parametrize(("rows", "inside", "depth"), [(LAYERS, "slurmfab", 1), (AGENT, "slurmfab.agent", 2)])
+@pytest.mark.parametrize(("rows", "inside", "depth"), [(LAYERS, "slurmfab", 1), (AGENT, "slurmfab.on_hosts.agent", 2)])
 def test_a_picture_names_every_package_and_module_once(rows: list[list[str]], inside: str, depth: int) -> None:
     there = {room(module, depth) for module in MODULES if module.startswith(f"{inside}.")} - {"", "__main__"}
     assert sorted(name for row in rows for name in row) == sorted(there)
@@ -60,11 +60,15 @@ def test_a_module_imports_from_its_own_package_and_from_lower_rows_alone(module:
     for rows, depth in ((LAYERS, 1), (AGENT, 2)):
         row_of = {name: number for number, row in enumerate(rows) for name in row}
         own = room(module, depth)
-        if depth == 2 and not module.startswith("slurmfab.agent.") or own not in row_of:  # noqa: RUF021
+        if depth == 2 and not module.startswith("slurmfab.on_hosts.agent.") or own not in row_of:  # noqa: RUF021
             continue
         for imported in imports(MODULES[module]):
             other = room(imported, depth)
-            if other == own or imported in BELOW_ALL or (depth == 2 and not imported.startswith("slurmfab.agent.")):
+            if (
+                other == own
+                or imported in BELOW_ALL
+                or (depth == 2 and not imported.startswith("slurmfab.on_hosts.agent."))
+            ):
                 continue
             assert row_of[other] > row_of[own], f"{module} imports {imported}, which is not in a lower row"
 

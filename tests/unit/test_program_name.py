@@ -14,21 +14,21 @@ from pathlib import Path
 import pytest
 
 import slurmfab
-from slurmfab.program_name import FAB, called_as
-from slurmfab.ssh.payload import payload
-from slurmfab.tasks.invoke_tasks import namespace
+from slurmfab.base.program_name import FAB, called_as
+from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.hosts.payload import payload
 
 PACKAGE = Path(slurmfab.__file__).parent
 COMMAND = re.compile(rf"\b(?:slurm)?fab (?:{'|'.join(sorted(namespace.task_names, key=len, reverse=True))})\b(?!-)")
 WRITTEN_TO_FILES = {
-    "agent/mounts/mount_point.py": ["slurmfab logs"],  # a sentence, in which it logs in
-    "engine/saved_plan.py": ["slurmfab plan"],  # the name of the format
-    "inventory/backups.py": ["fab backup"],  # in the JSON schema
-    "inventory/cluster.py": ["fab bundle"],  # the same
-    "first_file/text.py": ["fab add-user"],  # in a new cluster file
-    "inventory/edits/writing.py": ["fab plan", "fab deploy"],  # in the first lines of a new cluster file
-    "takeover/cluster_text.py": ["fab plan", "fab deploy"],  # the same of an imported one
-    "programs/health/main.py": ["fab deploy"],  # runs on hosts, started by slurmd
+    "on_hosts/agent/mounts/mount_point.py": ["slurmfab logs"],  # a sentence, in which it logs in
+    "core/engine/saved_plan.py": ["slurmfab plan"],  # the name of the format
+    "cluster/inventory/backups.py": ["fab backup"],  # in the JSON schema
+    "cluster/inventory/cluster.py": ["fab bundle"],  # the same
+    "commands/init/text.py": ["fab add-user"],  # in a new cluster file
+    "cluster/inventory/edits/writing.py": ["fab plan", "fab deploy"],  # in the first lines of a new cluster file
+    "commands/import_cluster/cluster_text.py": ["fab plan", "fab deploy"],  # the same of an imported one
+    "on_hosts/programs/health/main.py": ["fab deploy"],  # runs on hosts, started by slurmd
 }
 """Commands in texts that nobody reads from a program that was called `fab` or `slurmfab`, and a verb."""
 
@@ -73,14 +73,14 @@ def test_no_message_has_a_program_name_of_its_own() -> None:
 def sent_name(names: dict[str, str]) -> str:
     """The program's name as a host's agent would have it."""
     scope: dict[str, str] = {}
-    exec(names["slurmfab.agent.core.program_name"], scope)
+    exec(names["slurmfab.on_hosts.agent.core.program_name"], scope)
     return scope["FAB"]
 
 
 def test_the_agent_on_a_host_knows_the_name_too() -> None:
     assert sent_name(json.loads(zlib.decompress(payload()))) == "fab"
     code = (
-        "import sys; sys.argv[0] = 'slurmfab'; from slurmfab.ssh.payload import *; sys.stdout.buffer.write(payload())"
+        "import sys; sys.argv[0] = 'slurmfab'; from slurmfab.hosts.payload import *; sys.stdout.buffer.write(payload())"
     )
     packed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     assert sent_name(json.loads(zlib.decompress(packed))) == "slurmfab"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab import signatures
-from slurmfab.errors import InputError
-from slurmfab.signatures import NAMESPACES, Seal, distrust, own_keys, sign
+from slurmfab.base import signatures
+from slurmfab.base.errors import InputError
+from slurmfab.base.signatures import NAMESPACES, Seal, distrust, own_keys, sign
 
 MANIFEST = b'{"format": 1}'
 BACKUP = NAMESPACES["backup"]

@@ -95,9 +95,9 @@ def test_every_argument_and_result_has_a_type(name: str) -> None:
 @pytest.mark.parametrize(
     ("library", "homes"),
     [
-        ("fabric", {"ssh/connection.py"}),
-        ("yaml", {"inventory/*.py", "inventory/edits/*.py", "host_files/ansible.py"}),
-        ("jinja2", {"slurm/render.py", "markup.py", "user_guide/markdown.py"}),
+        ("fabric", {"hosts/connection.py"}),
+        ("yaml", {"cluster/inventory/*.py", "cluster/inventory/edits/*.py", "cluster/host_files/ansible.py"}),
+        ("jinja2", {"cluster/slurm/render.py", "base/markup.py", "core/user_guide/markdown.py"}),
     ],
 )
 def test_a_library_is_known_in_one_place(library: str, homes: set[str]) -> None:
@@ -119,14 +119,14 @@ def test_a_library_is_known_in_one_place(library: str, homes: set[str]) -> None:
 
 SLURM_COMMANDS = ("squeue", "sinfo", "sacct", "scontrol", "scancel", "sacctmgr")
 KNOWS_COMMANDS = {
-    "agent/client/commands.py": set(SLURM_COMMANDS),
-    "agent/accounting/sacctmgr.py": {"sacctmgr"},
+    "on_hosts/agent/client/commands.py": set(SLURM_COMMANDS),
+    "on_hosts/agent/accounting/sacctmgr.py": {"sacctmgr"},
     # Asks the program for its version alone, which needs no slurmctld; a login host has no other program of Slurm's.
-    "doctor/systems.py": {"scontrol"},
-    "programs/user_tools/asking.py": {"scontrol"},
-    "programs/user_tools/questions.py": {"squeue", "scontrol", "sacctmgr"},
+    "commands/doctor/systems.py": {"scontrol"},
+    "on_hosts/programs/user_tools/asking.py": {"scontrol"},
+    "on_hosts/programs/user_tools/questions.py": {"squeue", "scontrol", "sacctmgr"},
     # It runs none, and tells users which they may.
-    "programs/user_tools/reasons.py": {"scontrol", "sinfo"},
+    "on_hosts/programs/user_tools/reasons.py": {"scontrol", "sinfo"},
 }
 RUNS = re.compile(rf"^({'|'.join(SLURM_COMMANDS)})$|(?<!`)\b({'|'.join(SLURM_COMMANDS)}) +(?:-|[a-z]+=|"
                   r"(?:ping|show|update|create|delete|reconfigure|reboot|takeover)\b)")  # fmt: skip

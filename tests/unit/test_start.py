@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.tasks.command import load_quickly
+from slurmfab.cli.tasks.command import load_quickly
 
 CLUSTER = "cluster: lab\nssh: {user: root}\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
 NOT_FOR_A_LIST = (
@@ -18,7 +18,7 @@ NOT_FOR_A_LIST = (
     "paramiko",
     "fabric",
     "jinja2",
-    "slurmfab.inventory.cluster",
+    "slurmfab.cluster.inventory.cluster",
 )
 NOT_WITHOUT_A_TASK = (
     *NOT_FOR_A_LIST,
@@ -34,22 +34,22 @@ NOT_WITHOUT_A_TASK = (
 
 NOT_BEFORE_HOSTS_ARE_ASKED = (
     "jinja2",
-    "slurmfab.engine.converge",
-    "slurmfab.plan.plan",
-    "slurmfab.plan.phases",
-    "slurmfab.impact.disruptive_changes",
-    "slurmfab.impact.restart_requirements",
-    "slurmfab.plan.plan_input",
-    "slurmfab.slurm.render",
-    "slurmfab.status",
+    "slurmfab.core.engine.converge",
+    "slurmfab.core.plan.plan",
+    "slurmfab.core.plan.phases",
+    "slurmfab.core.impact.disruptive_changes",
+    "slurmfab.core.impact.restart_requirements",
+    "slurmfab.core.plan.plan_input",
+    "slurmfab.cluster.slurm.render",
+    "slurmfab.core.status",
 )
 UNTIL_HOSTS_ARE_ASKED = """\
 from pathlib import Path
-from slurmfab.engine import requests, session
-from slurmfab.engine.run import RunOptions
-from slurmfab.inventory import loading
-from slurmfab.tasks.deploy import deploy
-import slurmfab.engine.commands, slurmfab.ssh.connection
+from slurmfab.core.engine import requests, session
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.cluster.inventory import loading
+from slurmfab.cli.tasks.deploy import deploy
+import slurmfab.core.engine.commands, slurmfab.hosts.connection
 run = session.start(loading.load(Path("cluster.yaml")), "", session.Output(), RunOptions("deploy"))
 assert requests.hosts_to_ask(run) == ("c1", "n1")
 """
@@ -91,7 +91,7 @@ def test_a_command_line_when_it_carries_nothing_out_then_loads_neither_invoke_no
     tmp_path: Path, words: list[str]
 ) -> None:
     loaded = loaded_by(calling("slurmfab", *words), tmp_path)
-    assert "slurmfab.tasks.deploy" in loaded
+    assert "slurmfab.cli.tasks.deploy" in loaded
     assert loaded.isdisjoint(NOT_WITHOUT_A_TASK)
 
 
@@ -103,8 +103,8 @@ def test_the_first_line_on_a_terminal_when_it_is_shown_then_neither_invoke_nor_a
     (tmp_path / "configs/cluster.yaml").write_text(CLUSTER)
     code = f"import io, sys; from slurmfab import program_name\n{TERMINAL}\n{calling('slurmfab', *words)}"
     loaded = loaded_by(code.replace("SystemExit: pass", "Shown: pass"), tmp_path)
-    assert "slurmfab.tasks.first_line" in loaded
-    assert loaded.isdisjoint(("invoke", "fabric", "paramiko", "pydantic", "slurmfab.inventory.cluster"))
+    assert "slurmfab.cli.tasks.first_line" in loaded
+    assert loaded.isdisjoint(("invoke", "fabric", "paramiko", "pydantic", "slurmfab.cluster.inventory.cluster"))
 
 
 TERMINAL = """
@@ -172,4 +172,4 @@ def test_a_shell_when_it_asks_what_fits_then_loads_neither_tasks_nor_models(tmp_
     assert loaded_by(ask, tmp_path).isdisjoint(("invoke", "fabric", "pydantic"))  # now tasks and names are kept
     loaded = loaded_by(ask, tmp_path)
     assert "n1" in loaded
-    assert loaded.isdisjoint((*NOT_WITHOUT_A_TASK, "inspect", "slurmfab.tasks", "slurmfab.hostlist"))
+    assert loaded.isdisjoint((*NOT_WITHOUT_A_TASK, "inspect", "slurmfab.cli.tasks", "slurmfab.base.hostlist"))

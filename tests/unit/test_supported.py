@@ -15,8 +15,8 @@ from suites import DEFAULT
 
 from reference import supported
 from slurmfab import lab
-from slurmfab.errors import SlurmfabError
-from slurmfab.slurm.versions import DISTRIBUTION, SlurmVersion
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.cluster.slurm.versions import DISTRIBUTION, SlurmVersion
 
 FACTS = {
     "trixie": "slurm-wlm 24.11.5\nslurmctld.list\namd64\n/usr/bin/python3.13\n",

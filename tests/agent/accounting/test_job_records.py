@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.accounting.idle_gpus import IDLE_FIELDS
-from slurmfab.agent.accounting.job_records import FIELDS, SUMS, grid, read
-from slurmfab.agent.accounting.sacctmgr import one_line
-from slurmfab.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.answers import values
+from slurmfab.base.answers import values
+from slurmfab.on_hosts.agent.accounting.idle_gpus import IDLE_FIELDS
+from slurmfab.on_hosts.agent.accounting.job_records import FIELDS, SUMS, grid, read
+from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
+from slurmfab.on_hosts.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 HOUR = 3600
 NAME = "\0"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.accounting.qos_usage import read, rows_of
-from slurmfab.agent.core.resource import Context
+from slurmfab.on_hosts.agent.accounting.qos_usage import read, rows_of
+from slurmfab.on_hosts.agent.core.resource import Context
 
 SHOWN = """Current Association Manager state
 

@@ -10,10 +10,10 @@ import pytest
 from account_trees import TREE, Recorded, tree
 from slurm_output_files import VERSIONS
 
-from slurmfab.agent.accounting.commands import Commands, difference, removals
-from slurmfab.agent.accounting.reading import ActualTree
-from slurmfab.agent.accounting.tree import RestOfAccounts, flatten
-from slurmfab.agent.core.resource import ResourceFailed, apply, compare
+from slurmfab.on_hosts.agent.accounting.commands import Commands, difference, removals
+from slurmfab.on_hosts.agent.accounting.reading import ActualTree
+from slurmfab.on_hosts.agent.accounting.tree import RestOfAccounts, flatten
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed, apply, compare
 
 
 def commands(text: str, **other: str) -> list[str]:

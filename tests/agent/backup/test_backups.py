@@ -19,16 +19,24 @@ from typing import Any
 import pytest
 from local_agent import Agent, snapshot
 
-from slurmfab.agent.backup import restored_state, timed_backup
-from slurmfab.agent.backup import state as backup_state
-from slurmfab.agent.backup.database import END_MARK, login, quoted
-from slurmfab.agent.backup.pieces import PIECE_BYTES, compressed
-from slurmfab.agent.backup.restored_database import copy
-from slurmfab.agent.backup.restored_state import RestoredFiles, RestoredState
-from slurmfab.agent.backup.staged_parts import RESTORING, stage, staged
-from slurmfab.agent.backup.state import KnownJob, begun_at, job_id, list_time, save_files, save_state, written_jobs
-from slurmfab.agent.core.resource import Context, ResourceFailed, apply
-from slurmfab.agent.files.program import Program
+from slurmfab.on_hosts.agent.backup import restored_state, timed_backup
+from slurmfab.on_hosts.agent.backup import state as backup_state
+from slurmfab.on_hosts.agent.backup.database import END_MARK, login, quoted
+from slurmfab.on_hosts.agent.backup.pieces import PIECE_BYTES, compressed
+from slurmfab.on_hosts.agent.backup.restored_database import copy
+from slurmfab.on_hosts.agent.backup.restored_state import RestoredFiles, RestoredState
+from slurmfab.on_hosts.agent.backup.staged_parts import RESTORING, stage, staged
+from slurmfab.on_hosts.agent.backup.state import (
+    KnownJob,
+    begun_at,
+    job_id,
+    list_time,
+    save_files,
+    save_state,
+    written_jobs,
+)
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
+from slurmfab.on_hosts.agent.files.program import Program
 
 STATE = "/var/lib/slurm/slurmctld"
 BACKUP = "ab" * 32

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from slurm_tables import environment, printed
 
-from slurmfab.agent.client import commands
-from slurmfab.agent.client.commands import Table
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.nodes import states
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.commands import Table
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.nodes import states
 
 FIELDS = ("JobArrayID", "UserName", "Name")
 TEXTS = (

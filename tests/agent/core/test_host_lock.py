@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.host_lock import INTERRUPTED, Lock, LockHeld
+from slurmfab.on_hosts.agent.core.host_lock import INTERRUPTED, Lock, LockHeld
 
 
 @pytest.fixture

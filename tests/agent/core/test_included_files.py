@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core import included_files
-from slurmfab.agent.core.included_files import MOST_LEVELS, whole
+from slurmfab.on_hosts.agent.core import included_files
+from slurmfab.on_hosts.agent.core.included_files import MOST_LEVELS, whole
 
 FILES = {
     "/etc/slurm/a.conf": b"A=1\n",

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from slurmfab.agent.core import lifeline
-from slurmfab.agent.core.lifeline import Answers, Disconnected, Lifeline
+from slurmfab.on_hosts.agent.core import lifeline
+from slurmfab.on_hosts.agent.core.lifeline import Answers, Disconnected, Lifeline
 
 
 class OneAtATime(io.RawIOBase):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
 
 TOP = Path(__file__).parents[3]
 SHOW = """
@@ -36,7 +36,7 @@ def test_a_program_has_a_session_of_its_own_so_that_a_lost_terminal_does_not_end
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run programs as others")
 def test_a_program_that_runs_as_another_user_has_none_of_roots_groups() -> None:
-    agent = "import os; from slurmfab.agent.core.resource import Context; os.setgroups([0, 4713]); "
+    agent = "import os; from slurmfab.on_hosts.agent.core.resource import Context; os.setgroups([0, 4713]); "
     agent += "print(Context().must(['sh', '-c', 'id -u; id -G'], account=(4711, 4712)))"
     assert Context().must([sys.executable, "-c", agent], env={"PYTHONPATH": str(TOP)}).split() == ["4711", "4712"]
 

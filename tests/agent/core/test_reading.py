@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core import reading
-from slurmfab.agent.facts import facts
+from slurmfab.on_hosts.agent.core import reading
+from slurmfab.on_hosts.agent.facts import facts
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:

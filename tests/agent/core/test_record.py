@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import TypeAdapter
 
-from slurmfab.agent.core.record import Record
+from slurmfab.on_hosts.agent.core.record import Record
 
 
 class Door(Record):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core import replace
+from slurmfab.on_hosts.agent.core import replace
 
 ME = (os.getuid(), os.getgid())
 

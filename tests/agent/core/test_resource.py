@@ -11,15 +11,24 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.differences import digests
-from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State, apply, as_request, compare, describe
-from slurmfab.agent.files.file import File
-from slurmfab.agent.identities.user import User
-from slurmfab.agent.kinds import KINDS, build
-from slurmfab.agent.munge.key import MungeKey
-from slurmfab.agent.packages.packages import Packages
-from slurmfab.agent.services.service import Service
-from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.on_hosts.agent.core.differences import digests
+from slurmfab.on_hosts.agent.core.resource import (
+    Context,
+    Resource,
+    ResourceFailed,
+    State,
+    apply,
+    as_request,
+    compare,
+    describe,
+)
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.identities.user import User
+from slurmfab.on_hosts.agent.kinds import KINDS, build
+from slurmfab.on_hosts.agent.munge.key import MungeKey
+from slurmfab.on_hosts.agent.packages.packages import Packages
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 
 class Lamp(Resource):
@@ -132,7 +141,7 @@ def test_a_difference_when_secret_shows_neither_side() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_in_the_table_is_the_kind_of_its_class(kind: str) -> None:
     module, _, name = KINDS[kind].partition(":")
-    assert getattr(importlib.import_module("slurmfab.agent." + module), name).kind == kind
+    assert getattr(importlib.import_module("slurmfab.on_hosts.agent." + module), name).kind == kind
 
 
 @pytest.mark.parametrize(

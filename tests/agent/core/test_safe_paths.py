@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hostile_directory import OTHER, give_away, insist, state_of, swapped
 
-from slurmfab.agent.core import replace, safe_paths
-from slurmfab.agent.core.resource import ResourceFailed
-from slurmfab.agent.core.safe_paths import UnsafePath, open_folder, open_parent
+from slurmfab.on_hosts.agent.core import replace, safe_paths
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_folder, open_parent
 
 ME = (os.geteuid(), os.getegid())
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")

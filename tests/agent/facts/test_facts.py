@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.facts import cgroups, facts, hardware, network
-from slurmfab.facts import MADE_BY_SLURMFAB, Account, Cgroup, Hardware, from_answer
+from slurmfab.cluster.facts import MADE_BY_SLURMFAB, Account, Cgroup, Hardware, from_answer
+from slurmfab.on_hosts.agent.facts import cgroups, facts, hardware, network
 
 STATUS = """Package: munge
 Status: install ok installed

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.facts import gpus, nvidia_gpus, pci
-from slurmfab.facts import DriverlessGpu, Gpu, from_answer
+from slurmfab.cluster.facts import DriverlessGpu, Gpu, from_answer
+from slurmfab.on_hosts.agent.facts import gpus, nvidia_gpus, pci
 
 A100 = "NVIDIA A100-SXM4-40GB"
 CAPS = "/dev/nvidia-caps/nvidia-cap"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.facts import facts, slurm_use
-from slurmfab.facts import ClusterMark, SlurmUse, from_answer
+from slurmfab.cluster.facts import ClusterMark, SlurmUse, from_answer
+from slurmfab.on_hosts.agent.facts import facts, slurm_use
 
 CONF = 'ClusterName=Alpha # of the physicists\nSlurmctldHost = ctl(10.0.0.1)\nslurmctldhost="two"\n#ClusterName=old\n'
 

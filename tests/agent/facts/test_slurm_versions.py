@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.facts import facts, slurm_versions
-from slurmfab.facts import from_answer
+from slurmfab.cluster.facts import from_answer
+from slurmfab.on_hosts.agent.facts import facts, slurm_versions
 
 PROGRAMS = ("/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/slurmdbd", "/usr/bin/scontrol")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from local_agent import snapshot
 
-from slurmfab.agent.core import replace
-from slurmfab.agent.core.resource import Context, Resource, apply
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.block import Block
-from slurmfab.agent.files.directory import Directory
-from slurmfab.agent.files.file import File
-from slurmfab.plan.directories import backup_directory, state_directory
+from slurmfab.core.plan.directories import backup_directory, state_directory
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, apply
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import File
 
 
 def names(folder: Path) -> list[str]:

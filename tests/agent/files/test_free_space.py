@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.files import free_space
-from slurmfab.agent.files.free_space import FreeSpace, shortage
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.files import free_space
+from slurmfab.on_hosts.agent.files.free_space import FreeSpace, shortage
 
 MIB = 1 << 20
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.files.host_names import HostNames
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.files.host_names import HostNames
 
 NAMES = HostNames("/etc/hosts", (("n1", "10.0.0.2"), ("ctl", "10.0.0.1")))
 BLOCK = "# BEGIN slurmfab hosts\n10.0.0.1 ctl\n10.0.0.2 n1\n# END slurmfab hosts\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.files import in_effect
-from slurmfab.agent.files.in_effect import RECORD, InEffect
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.files import in_effect
+from slurmfab.on_hosts.agent.files.in_effect import RECORD, InEffect
 
 PATH = "/etc/sysctl.d/90-hpc.conf"
 SEEN = "/tmp-seen"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.files.null_device import NullDevice
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.files.null_device import NullDevice
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root makes devices")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.host_paths import OWNED
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.files.owned_files import ACCESS, RECORD, OwnedFile, OwnedFiles
-from slurmfab.agent.kinds import build
+from slurmfab.on_hosts.agent.core.host_paths import OWNED
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.files.owned_files import ACCESS, RECORD, OwnedFile, OwnedFiles
+from slurmfab.on_hosts.agent.kinds import build
 
 UNIT = OwnedFile("/etc/systemd/system/home.mount", "[Mount]\nWhat=nfs:/home\n")
 RELAY = OwnedFile("/etc/mail/own/relay.conf", "password x\udcff\n", 0o600, "slurm", "slurm", secret=True)
@@ -71,7 +71,9 @@ def test_a_run_when_it_was_killed_after_the_record_was_written_is_healed_by_the_
     path.parent.mkdir(parents=True)
     path.write_text("ann's\n")
     with monkeypatch.context() as patch:
-        patch.setattr("slurmfab.agent.files.owned_files.put", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        patch.setattr(
+            "slurmfab.on_hosts.agent.files.owned_files.put", lambda *_: (_ for _ in ()).throw(OSError("killed"))
+        )
         assert apply(BOTH, context).status == "failed"
     assert apply(BOTH, context).status == "changed"
     apply(NONE, context)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, State
-from slurmfab.agent.files.packaged_rotation import BY_SIGNAL, PackagedRotation
+from slurmfab.on_hosts.agent.core.resource import Context, State
+from slurmfab.on_hosts.agent.files.packaged_rotation import BY_SIGNAL, PackagedRotation
 
 SLURMCTLD = PackagedRotation("slurmctld", "/usr/sbin/slurmctld")
 DEBIAN_12 = """\

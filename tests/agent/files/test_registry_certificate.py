@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.host_paths import REGISTRY, REGISTRY_CA, REGISTRY_CERTIFICATE
-from slurmfab.agent.core.resource import CHANGED, OK, WOULD_CHANGE, Context, Outcome, apply, as_request
-from slurmfab.agent.files import registry_certificate
-from slurmfab.agent.files.registry_certificate import AUTHORITY, RegistryCertificate
-from slurmfab.agent.kinds import build
+from slurmfab.on_hosts.agent.core.host_paths import REGISTRY, REGISTRY_CA, REGISTRY_CERTIFICATE
+from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, WOULD_CHANGE, Context, Outcome, apply, as_request
+from slurmfab.on_hosts.agent.files import registry_certificate
+from slurmfab.on_hosts.agent.files.registry_certificate import AUTHORITY, RegistryCertificate
+from slurmfab.on_hosts.agent.kinds import build
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, apply
-from slurmfab.agent.files.scripts import Scripts
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, Context, apply
+from slurmfab.on_hosts.agent.files.scripts import Scripts
 
 PROLOG = "/etc/slurm/prolog.d"
 TWO = (("10-first", "#!/bin/sh\ntrue\n"), ("20-second", "#!/bin/sh\nexit 0\n"))

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, apply
-from slurmfab.agent.files.owned_files import OwnedFile
-from slurmfab.agent.files.sshd_files import DROP_INS, PID_FILE, SshdFiles
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, Context, apply
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.sshd_files import DROP_INS, PID_FILE, SshdFiles
 
 DROP_IN = f"{DROP_INS}/mine.conf"
 FILES = SshdFiles("user-ssh", (OwnedFile(DROP_IN, "HostbasedAuthentication yes\n"),))

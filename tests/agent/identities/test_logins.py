@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Change, Context, apply, compare
-from slurmfab.agent.identities.logins import SshLogin, barred, lists
-from slurmfab.agent.identities.user import User, expiry_of
+from slurmfab.on_hosts.agent.core.resource import Change, Context, apply, compare
+from slurmfab.on_hosts.agent.identities.logins import SshLogin, barred, lists
+from slurmfab.on_hosts.agent.identities.user import User, expiry_of
 
 DAY = 86400
 SLURM = User("slurm", os.getuid(), "slurm", "/var/lib/slurm", "/bin/sh")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.identities import mounts
-from slurmfab.agent.identities.group import Group
-from slurmfab.agent.identities.mounts import Mount
-from slurmfab.agent.identities.moved_ids import MovedIds
-from slurmfab.agent.identities.owned_files import FileSearch, mount_of
-from slurmfab.agent.identities.user import User
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.identities import mounts
+from slurmfab.on_hosts.agent.identities.group import Group
+from slurmfab.on_hosts.agent.identities.mounts import Mount
+from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
+from slurmfab.on_hosts.agent.identities.owned_files import FileSearch, mount_of
+from slurmfab.on_hosts.agent.identities.user import User
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
 
@@ -375,9 +375,9 @@ def test_a_network_file_system_is_not_taken_for_a_local_one(kind: str) -> None:
 IN_NAMESPACE = """
 import json, os, subprocess, sys
 from pathlib import Path
-from slurmfab.agent.identities.moved_ids import MovedIds
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.identities.owned_files import FileSearch
+from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.identities.owned_files import FileSearch
 root, old, new = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 def sh(*words): subprocess.run(words, check=True)
 sh("mount", "--bind", root, root)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from local_agent import snapshot
 
-from slurmfab.agent.core.resource import Context, ResourceFailed, apply
-from slurmfab.agent.identities.group import Group
-from slurmfab.agent.identities.passwd_files import wait_for_lock
-from slurmfab.agent.identities.ssh_key import SshKey
-from slurmfab.agent.identities.user import User
-from slurmfab.agent.munge.key import MungeKey
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
+from slurmfab.on_hosts.agent.identities.group import Group
+from slurmfab.on_hosts.agent.identities.passwd_files import wait_for_lock
+from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
+from slurmfab.on_hosts.agent.identities.user import User
+from slurmfab.on_hosts.agent.munge.key import MungeKey
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
 needs_ssh_keygen = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.files.directory import Directory
-from slurmfab.agent.identities.ways import closed_ways, parents, passes
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.identities.ways import closed_ways, parents, passes
 
 LOGS = Directory("/var/log/slurm", "slurm", "slurm", 0o755, ("slurm*.log",))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")

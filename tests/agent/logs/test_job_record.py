@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.logs import job_record
-from slurmfab.answers import checked_object, values
+from slurmfab.base.answers import checked_object, values
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.logs import job_record
 
 UP, DOWN = b"Slurmctld(primary) at c1 is UP\n", b"Slurmctld(primary) at c1 is DOWN\n"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slurmfab.agent.logs import line_times
+from slurmfab.on_hosts.agent.logs import line_times
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.logs import log_file, period, reading
-from slurmfab.answers import checked_object, values
+from slurmfab.base.answers import checked_object, values
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.logs import log_file, period, reading
 
 BEGIN = 1_790_000_000
 SECRETS = {

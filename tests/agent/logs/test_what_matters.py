@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.agent.logs.what_matters import Matters
+from slurmfab.on_hosts.agent.logs.what_matters import Matters
 
 OF_ALL = [
     ("slurmctld", "error: Nodes n[7-8] not responding, setting DOWN"),

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.host_paths import OWNED
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.mounts.export_files import ExportFiles
-from slurmfab.agent.mounts.exports_file import EXPORTS, LOADED, SETTINGS, TABLE, entries
-from slurmfab.agent.mounts.exports_loaded import ExportsLoaded
+from slurmfab.on_hosts.agent.core.host_paths import OWNED
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.mounts.export_files import ExportFiles
+from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS, LOADED, SETTINGS, TABLE, entries
+from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
 
 HOME, SOFTWARE = "/srv/home", "/srv/software"
 CONF = "[nfsd]\nvers3=n\n"

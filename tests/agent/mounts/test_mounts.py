@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.host_paths import OWNED
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.mounts import in_use, mount_units
-from slurmfab.agent.mounts.mount_point import MountPoint
-from slurmfab.agent.mounts.released_mounts import ReleasedMounts
+from slurmfab.on_hosts.agent.core.host_paths import OWNED
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.mounts import in_use, mount_units
+from slurmfab.on_hosts.agent.mounts.mount_point import MountPoint
+from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
 
 FOLDER = "/etc/systemd/system"
 UNIT = f"{FOLDER}/home.mount"

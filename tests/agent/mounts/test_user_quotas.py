@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.mounts.quota_report import Limits, parse
-from slurmfab.agent.mounts.user_quotas import RECORD, UserQuotas
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.mounts.quota_report import Limits, parse
+from slurmfab.on_hosts.agent.mounts.user_quotas import RECORD, UserQuotas
 
 HEADER = (
     "User,BlockStatus,FileStatus,BlockUsed,BlockSoftLimit,BlockHardLimit,BlockGrace,"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.munge.directories import MODES, MungeDirectories
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.munge.directories import MODES, MungeDirectories
 
 MUNGE = MungeDirectories()
 

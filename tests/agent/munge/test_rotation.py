@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core import replace
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.file import File
-from slurmfab.agent.kinds import build
-from slurmfab.agent.munge import credentials
-from slurmfab.agent.munge.key import MungeKey
-from slurmfab.agent.munge.rotation import MungeKeySwitch, StagedMungeKey, digest, staged
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.munge import credentials
+from slurmfab.on_hosts.agent.munge.key import MungeKey
+from slurmfab.on_hosts.agent.munge.rotation import MungeKeySwitch, StagedMungeKey, digest, staged
 
 PATH = "/etc/munge/munge.key"
 OLD, NEW = bytes(range(128)), bytes(range(128, 256))

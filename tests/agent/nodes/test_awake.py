@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 from slurm_in_memory import Slurm
 
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, apply
-from slurmfab.agent.nodes.awake import NodesAwake
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, apply
+from slurmfab.on_hosts.agent.nodes.awake import NodesAwake
 
 
 class Sleeping(Slurm):

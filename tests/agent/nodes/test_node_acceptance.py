@@ -12,12 +12,12 @@ import pytest
 from slurm_in_memory import STAMP, Slurm
 from slurm_tables import environment, printed
 
-from slurmfab.agent.core.resource import Outcome, apply
-from slurmfab.agent.nodes import jobs as node_jobs
-from slurmfab.agent.nodes.acceptance import NodeAcceptance
-from slurmfab.agent.nodes.jobs import JobsEnded
-from slurmfab.agent.nodes.new_node_drain import NewNodeDrain
-from slurmfab.agent.packages.removed_packages import removed
+from slurmfab.on_hosts.agent.core.resource import Outcome, apply
+from slurmfab.on_hosts.agent.nodes import jobs as node_jobs
+from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
+from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
+from slurmfab.on_hosts.agent.nodes.new_node_drain import NewNodeDrain
+from slurmfab.on_hosts.agent.packages.removed_packages import removed
 
 OURS = f"slurmfab: new, no job has run there yet ({STAMP})"
 FAN = ("IDLE+DRAIN", "broken fan", "ann")

@@ -12,14 +12,14 @@ import pytest
 from slurm_in_memory import STAMP, Slurm
 from slurm_tables import environment, printed
 
-from slurmfab.agent.core.resource import Context, Outcome, apply
-from slurmfab.agent.nodes import health, job_processes
-from slurmfab.agent.nodes import resume as node_resume
-from slurmfab.agent.nodes.drain import NodeDrain
-from slurmfab.agent.nodes.partition_drain import PartitionDrain
-from slurmfab.agent.nodes.registered import LEFT_DRAINED, SlurmNodes
-from slurmfab.agent.nodes.resume import NodeResume
-from slurmfab.agent.slurm import reading
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
+from slurmfab.on_hosts.agent.nodes import health, job_processes
+from slurmfab.on_hosts.agent.nodes import resume as node_resume
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
+from slurmfab.on_hosts.agent.nodes.partition_drain import PartitionDrain
+from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED, SlurmNodes
+from slurmfab.on_hosts.agent.nodes.resume import NodeResume
+from slurmfab.on_hosts.agent.slurm import reading
 
 OURS = f"slurmfab: new disks ({STAMP})"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from slurm_tables import environment, printed
 
-from slurmfab.agent.core.resource import Context, Outcome, apply
-from slurmfab.agent.nodes import registered, slurmd_port, states
-from slurmfab.agent.nodes.registered import SlurmNodes
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
+from slurmfab.on_hosts.agent.nodes import registered, slurmd_port, states
+from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 
 LESS = "Low RealMemory (reported:24105 < 100.00% of configured:900000)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from slurm_output_files import VERSIONS, odd_nodes
 
-from slurmfab.agent.nodes.states import NodeState, flags, our_reason, parse_reason, record, records, state_of
+from slurmfab.on_hosts.agent.nodes.states import NodeState, flags, our_reason, parse_reason, record, records, state_of
 
 STAMP = "ann@laptop 2026-11-21T09:00"
 TAKES_NO_JOBS = ("*", "drain", "drng", "maint", "down", "inval", "!", "%")

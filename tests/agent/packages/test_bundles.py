@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed, apply
-from slurmfab.agent.packages import bundle_making, bundle_place, bundle_staging
-from slurmfab.agent.packages.packages import Packages
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
+from slurmfab.on_hosts.agent.packages import bundle_making, bundle_place, bundle_staging
+from slurmfab.on_hosts.agent.packages.packages import Packages
 
 BUNDLE = "ab" * 32
 DEB = "munge_0.5.16-1.1_amd64.deb"

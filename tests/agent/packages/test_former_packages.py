@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.host_paths import ADDED_PACKAGES
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.packages import added_packages, former_packages
-from slurmfab.agent.packages.former_packages import FormerPackages
+from slurmfab.on_hosts.agent.core.host_paths import ADDED_PACKAGES
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.packages import added_packages, former_packages
+from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages
 
 STATUS = "Package: {}\nStatus: install ok installed\n\n"
 PLANS = {"lmod": "Remv lmod [8.6]\n", "msmtp": "Remv msmtp [1.8]\nRemv mutt [2.2]\n"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.packages import package_files
+from slurmfab.on_hosts.agent.packages import package_files
 
 LISTS = {
     "slurmd.list": "/usr/sbin\n/usr/sbin/slurmd-wlm\n/usr/sbin/slurmstepd-wlm\n/usr/share/doc/slurmd/copyright\n",

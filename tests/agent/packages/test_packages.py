@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.packages import apt_errors, daemon_policy, dpkg_status, packages, unfinished
-from slurmfab.agent.packages.packages import Packages
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, packages, unfinished
+from slurmfab.on_hosts.agent.packages.packages import Packages
 
 STATUS = b"""Package: munge
 Status: install ok installed

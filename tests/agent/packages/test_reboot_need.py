@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.packages import reboot_need
+from slurmfab.on_hosts.agent.packages import reboot_need
 
 BUILD = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.115-1 (2024-11-01)"
 RELEASE = "6.1.0-25-amd64"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed, apply
-from slurmfab.agent.packages import apt_simulation, daemon_policy, updates
-from slurmfab.agent.packages.apt_simulation import Candidate
-from slurmfab.agent.packages.updates import Updates
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
+from slurmfab.on_hosts.agent.packages import apt_simulation, daemon_policy, updates
+from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.packages.updates import Updates
 
 OUTPUT = Path(__file__).with_name("apt_output")
 """What `apt-get -q -s --with-new-pkgs upgrade` printed on hosts of both suites."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.people.directory_sizes import DU, GENTLY, read
-from slurmfab.answers import values
+from slurmfab.base.answers import values
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.people.directory_sizes import DU, GENTLY, read
 
 KIB = 1024
 

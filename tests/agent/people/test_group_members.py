@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.host_paths import OWNED
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Context, Outcome, apply
-from slurmfab.agent.people.group_members import GroupMembers, members_of
+from slurmfab.on_hosts.agent.core.host_paths import OWNED
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Context, Outcome, apply
+from slurmfab.on_hosts.agent.people.group_members import GroupMembers, members_of
 
 
 class Host(Context):

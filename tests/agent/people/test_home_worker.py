@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.people import home_files
-from slurmfab.agent.people.home_worker import LEAST_PATIENCE_SECONDS, HomeTrouble, HomeWorker
+from slurmfab.on_hosts.agent.people import home_files
+from slurmfab.on_hosts.agent.people.home_worker import LEAST_PATIENCE_SECONDS, HomeTrouble, HomeWorker
 
 ME = (os.getuid(), os.getgid())
 

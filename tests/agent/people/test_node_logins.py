@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.host_lock import Lock
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, ResourceFailed, apply
-from slurmfab.agent.people import node_logins
-from slurmfab.agent.people.node_logins import ACCOUNT, EXEMPT, LOGIN_FILES, RECORD, SESSION, SSHD, NodeLogins
-from slurmfab.agent.services import login_guard
-from slurmfab.agent.services.login_guard import LoginGuard
-from slurmfab.agent.undo import undo_store
-from slurmfab.agent.undo.earlier_logins import EarlierLogins
+from slurmfab.on_hosts.agent.core.host_lock import Lock
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, Context, ResourceFailed, apply
+from slurmfab.on_hosts.agent.people import node_logins
+from slurmfab.on_hosts.agent.people.node_logins import ACCOUNT, EXEMPT, LOGIN_FILES, RECORD, SESSION, SSHD, NodeLogins
+from slurmfab.on_hosts.agent.services import login_guard
+from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
+from slurmfab.on_hosts.agent.undo import undo_store
+from slurmfab.on_hosts.agent.undo.earlier_logins import EarlierLogins
 
 DEBIANS = """\
 @include common-auth

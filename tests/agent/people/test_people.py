@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from local_agent import snapshot
 
-from slurmfab.agent.core.resource import Context, LeftAsItWas, apply
-from slurmfab.agent.identities.group import Group
-from slurmfab.agent.identities.id_processes import with_numbers
-from slurmfab.agent.identities.users_and_groups import find_user
-from slurmfab.agent.people import person_home
-from slurmfab.agent.people.authorized_keys import BEGIN, END, AuthorizedKeys
-from slurmfab.agent.people.home_worker import HomeTrouble, worker
-from slurmfab.agent.people.person import Person
-from slurmfab.agent.people.person_home import PersonHome
-from slurmfab.agent.people.removed_person import RemovedPerson
-from slurmfab.agent.people.sudo_rules import SudoRules
+from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, apply
+from slurmfab.on_hosts.agent.identities.group import Group
+from slurmfab.on_hosts.agent.identities.id_processes import with_numbers
+from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
+from slurmfab.on_hosts.agent.people import person_home
+from slurmfab.on_hosts.agent.people.authorized_keys import BEGIN, END, AuthorizedKeys
+from slurmfab.on_hosts.agent.people.home_worker import HomeTrouble, worker
+from slurmfab.on_hosts.agent.people.person import Person
+from slurmfab.on_hosts.agent.people.person_home import PersonHome
+from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
+from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.people.subordinate_ids import RECORD, SubordinateIds
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.people.subordinate_ids import RECORD, SubordinateIds
 
 ANN, BOB = ("ann", 2001 * 65536), ("bob", 2002 * 65536)
 ANNS, BOBS = "ann:131137536:65536\n", "bob:131203072:65536\n"

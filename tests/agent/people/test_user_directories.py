@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hostile_directory import give_away
 
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.people.user_directories import UserDirectories
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from hostile_directory import give_away, swapped
 from scratch_node import DISK, HERE, NFS, UID, Node, made
 
-from slurmfab.agent.core.removal import GONE, empty, set_aside
-from slurmfab.agent.core.resource import ResourceFailed
-from slurmfab.agent.scratch import job_directories
-from slurmfab.agent.scratch.job_directories import opened, unused, wrong_place
+from slurmfab.on_hosts.agent.core.removal import GONE, empty, set_aside
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+from slurmfab.on_hosts.agent.scratch import job_directories
+from slurmfab.on_hosts.agent.scratch.job_directories import opened, unused, wrong_place
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 from hostile_directory import give_away
 from scratch_node import DISK, NFS, Node, made
 
-from slurmfab.agent.core.host_paths import SCRATCH_SETTINGS
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.scratch.scratch_directory import ScratchDirectory
+from slurmfab.on_hosts.agent.core.host_paths import SCRATCH_SETTINGS
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.scratch.scratch_directory import ScratchDirectory
 
 
 def outcome(resource: ScratchDirectory, context: Context) -> tuple[str, str]:

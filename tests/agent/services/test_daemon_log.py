@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.services import daemon_log
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.services import daemon_log
 
 PMIX = "error:  mpi/pmix_v4: init: (null) [0]: mpi_pmix.c:195: pmi/pmix: can not load PMIx library"
 CLOSED = "Unable to open logfile `/var/log/slurmd/slurmd.log': Permission denied"

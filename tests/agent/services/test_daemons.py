@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed, apply
-from slurmfab.agent.nodes import registered
-from slurmfab.agent.nodes.registered import SlurmNodes
-from slurmfab.agent.nodes.states import NodeState, states_from
-from slurmfab.agent.services import daemon_log, listening, process, service, systemctl
-from slurmfab.agent.services.listening import Listening
-from slurmfab.agent.services.service import Service
-from slurmfab.agent.services.timer import Timer
-from slurmfab.agent.slurm import files as slurm_files
-from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
+from slurmfab.on_hosts.agent.nodes import registered
+from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
+from slurmfab.on_hosts.agent.nodes.states import NodeState, states_from
+from slurmfab.on_hosts.agent.services import daemon_log, listening, process, service, systemctl
+from slurmfab.on_hosts.agent.services.listening import Listening
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.slurm import files as slurm_files
+from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 
 def test_systemctl_show_when_parsed_keeps_signs_in_values() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.services import replaced_files
-from slurmfab.agent.slurm import renewed_daemons
-from slurmfab.agent.slurm.renewed_daemons import RenewedDaemons
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.services import replaced_files
+from slurmfab.on_hosts.agent.slurm import renewed_daemons
+from slurmfab.on_hosts.agent.slurm.renewed_daemons import RenewedDaemons
 
 MAPS = """\
 55e0a4a00000-55e0a4a10000 r--p 00000000 00:2f 1311 /usr/sbin/munged

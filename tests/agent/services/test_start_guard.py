@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.host_lock import Lock
-from slurmfab.agent.services import start_guard
+from slurmfab.on_hosts.agent.core.host_lock import Lock
+from slurmfab.on_hosts.agent.services import start_guard
 
 
 @pytest.fixture

@@ -6,10 +6,16 @@ import time
 
 import pytest
 
-from slurmfab.agent.client.commands import moment
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.slurm import carried_files
-from slurmfab.agent.slurm.carried_files import EVERYWHERE, OTHER, CarriedFiles, format_outdated, hash_complaints
+from slurmfab.on_hosts.agent.client.commands import moment
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.slurm import carried_files
+from slurmfab.on_hosts.agent.slurm.carried_files import (
+    EVERYWHERE,
+    OTHER,
+    CarriedFiles,
+    format_outdated,
+    hash_complaints,
+)
 
 STARTED = "[2026-11-21T10:00:00.001] slurmctld version 24.11.5 started on cluster lab"
 RELINQUISHED = "Relinquishing control to new child"

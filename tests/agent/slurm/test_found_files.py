@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hostile_directory import give_away
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.slurm import found_files
-from slurmfab.agent.slurm.member_addresses import addresses
-from slurmfab.ssh.session import answer_value
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.slurm import found_files
+from slurmfab.on_hosts.agent.slurm.member_addresses import addresses
 
 CONF = """\
 ClusterName=Alpha

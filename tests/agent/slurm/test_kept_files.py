@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply, compare
-from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.on_hosts.agent.core.resource import Context, apply, compare
+from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 BY_HAND = "ClusterName=lab # ours\nInclude nodes.conf\n"
 WHOLE = "ClusterName=lab # ours\nNodeName=n1\n"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.packages import apt_errors, slurm_release
-from slurmfab.agent.slurm.package_source import KEY, PREFERENCES, RECORD, SOURCES, SlurmSource
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.packages import apt_errors, slurm_release
+from slurmfab.on_hosts.agent.slurm.package_source import KEY, PREFERENCES, RECORD, SOURCES, SlurmSource
 
 MIRROR = "http://mirror.example/debian"
 OWN = f"Types: deb\nURIs: {MIRROR}\nSuites: trixie trixie-updates\nComponents: main contrib\nSigned-By: /usr/ring.gpg\n"

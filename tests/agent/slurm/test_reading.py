@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.slurm import reading
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.slurm import reading
 
 
 class Controller(Context):

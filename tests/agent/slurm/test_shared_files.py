@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.host_paths import SITE_FILES
-from slurmfab.agent.core.resource import Context, apply, compare
-from slurmfab.agent.services.service import changed_at, is_touched
-from slurmfab.agent.slurm import shared_files
-from slurmfab.agent.slurm.files import SlurmFiles
-from slurmfab.agent.slurm.shared_files import SharedFiles
-from slurmfab.agent.slurm.site_files import SiteFiles
-from slurmfab.agent.undo import undo_store
-from slurmfab.agent.undo.restored_file import Restored
+from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
+from slurmfab.on_hosts.agent.core.resource import Context, apply, compare
+from slurmfab.on_hosts.agent.services.service import changed_at, is_touched
+from slurmfab.on_hosts.agent.slurm import shared_files
+from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
+from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
+from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
+from slurmfab.on_hosts.agent.undo import undo_store
+from slurmfab.on_hosts.agent.undo.restored_file import Restored
 
 CONF = "ClusterName=lab\n"
 TREE = "SwitchName=a Nodes=n1\n"

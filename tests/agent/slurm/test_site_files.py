@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.host_paths import SITE_FILES
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.facts import site_files as facts
-from slurmfab.agent.slurm.site_files import SiteFiles
+from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.facts import site_files as facts
+from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
 
 TOPOLOGY = "SwitchName=s1 Nodes=n[1-2]\n"
 FILES = (

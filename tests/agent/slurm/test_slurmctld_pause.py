@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, Outcome, apply
-from slurmfab.agent.services import start_guard
-from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
+from slurmfab.on_hosts.agent.services import start_guard
+from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 
 FILES = (("slurm.conf", "new\n"),)
 
@@ -70,7 +70,7 @@ def test_slurmctld_goes_on_when_there_is_no_room_for_the_files(root: Path, monke
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("slurmfab.agent.core.replace.put", full)
+    monkeypatch.setattr("slurmfab.on_hosts.agent.core.replace.put", full)
     host = Controller(root)
     outcome = paused(host)
     assert (outcome.status, host.programs, host.running) == ("failed", [], True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply, as_request
-from slurmfab.agent.kinds import build
-from slurmfab.agent.slurm.spank_plugin import SpankPlugin
+from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.slurm.spank_plugin import SpankPlugin
 
 DIRECTORY = "/etc/slurm/plugstack.conf.d"
 OWN = "/usr/share/x/x.conf"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from slurmfab.agent.core.resource import Context, Outcome, apply
-from slurmfab.agent.files.left_file import LeftFile
-from slurmfab.agent.slurm.state import SlurmState
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
+from slurmfab.on_hosts.agent.files.left_file import LeftFile
+from slurmfab.on_hosts.agent.slurm.state import SlurmState
 
 OLD, NEW = "/var/lib/slurm/slurmctld", "/shared/state"
 

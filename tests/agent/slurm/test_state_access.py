@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, Outcome, apply
-from slurmfab.agent.services import slurmctld_state
-from slurmfab.agent.slurm.state_access import USABLE, StateAccess
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
+from slurmfab.on_hosts.agent.services import slurmctld_state
+from slurmfab.on_hosts.agent.slurm.state_access import USABLE, StateAccess
 
 PLACE = "/var/lib/slurm/slurmctld"
 SLURM = 64030

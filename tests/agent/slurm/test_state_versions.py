@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.slurm.state_access import StateAccess
-from slurmfab.agent.slurm.state_versions import TITLE, refusal, written_by
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.slurm.state_access import StateAccess
+from slurmfab.on_hosts.agent.slurm.state_versions import TITLE, refusal, written_by
 
 
 def header(protocol: int) -> bytes:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.support import reading
-from slurmfab.errors import AgentFailed
-from slurmfab.ssh.session import answer_value
+from slurmfab.base.errors import AgentFailed
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.support import reading
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\nBBBB\n-----END OPENSSH PRIVATE KEY-----\n"
 SECRETS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurmfab.agent.core.resource import Context, Outcome, Resource, apply
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.file import File
-from slurmfab.agent.undo import undo_store
-from slurmfab.agent.undo.earlier_files import EarlierFiles
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource, apply
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.undo import undo_store
+from slurmfab.on_hosts.agent.undo.earlier_files import EarlierFiles
 
 EARLIER, RUN = "20260101T120001.000000Z-deploy", "20260101T120002.000000Z-deploy"
 CONF, GRES, OTHER = "/etc/slurm.conf", "/etc/gres.conf", "/etc/other.conf"

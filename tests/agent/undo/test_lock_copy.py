@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.undo.lock_copy import PLACE, LockCopy, read
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.undo.lock_copy import PLACE, LockCopy, read
 
 COPY = LockCopy("lab", "20261121T112423.829348Z-deploy", "ann@laptop", '{"version": 1}\n')
 

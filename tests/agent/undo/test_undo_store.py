@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from local_agent import Agent, snapshot
 
-from slurmfab.agent.core.resource import Context, Outcome, Resource, ResourceFailed, apply
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.block import Block
-from slurmfab.agent.files.directory import Directory
-from slurmfab.agent.files.file import File
-from slurmfab.agent.identities.ssh_key import SshKey
-from slurmfab.agent.munge.key import MungeKey
-from slurmfab.agent.services.service import Service
-from slurmfab.agent.slurm.files import SlurmFiles
-from slurmfab.agent.undo import undo_store
-from slurmfab.agent.undo.restored_file import Restored
-from slurmfab.agent.undo.undo_secrets import NoKeptSecrets
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource, ResourceFailed, apply
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
+from slurmfab.on_hosts.agent.munge.key import MungeKey
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
+from slurmfab.on_hosts.agent.undo import undo_store
+from slurmfab.on_hosts.agent.undo.restored_file import Restored
+from slurmfab.on_hosts.agent.undo.undo_secrets import NoKeptSecrets
 
 SECRET = "correct horse battery staple"
 SHELF = undo_store.DIRECTORY[1:]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
 
 OLD = """Package: slurmd
 Status: install ok installed

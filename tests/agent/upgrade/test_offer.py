@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.upgrade import offer
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.upgrade import offer
 
 DEB822 = """\
 # made by an installer

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.nodes import acceptance
-from slurmfab.agent.upgrade import conversion, trial_jobs
-from slurmfab.agent.upgrade.proved_dump import refuse_difference
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.nodes import acceptance
+from slurmfab.on_hosts.agent.upgrade import conversion, trial_jobs
+from slurmfab.on_hosts.agent.upgrade.proved_dump import refuse_difference
 
 NOW = {"job_table": 12, "user_table": 3}
 

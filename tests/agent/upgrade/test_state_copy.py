@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, Outcome, apply
-from slurmfab.agent.slurm.state_versions import FIRST_PROTOCOL, SERIES, TITLE
-from slurmfab.agent.upgrade.state_copy import StateCopy
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
+from slurmfab.on_hosts.agent.slurm.state_versions import FIRST_PROTOCOL, SERIES, TITLE
+from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
 
 STATE = "/var/lib/slurm/slurmctld"
 COPY = ".before-upgrade-to-26.05"
@@ -69,7 +69,7 @@ def test_a_controller_when_it_has_no_state_yet_then_needs_no_copy(context: Conte
 def test_a_copy_when_the_disk_is_too_full_then_is_refused_with_the_numbers(
     state: Path, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slurmfab.agent.upgrade.state_copy.MARGIN", 1 << 60)
+    monkeypatch.setattr("slurmfab.on_hosts.agent.upgrade.state_copy.MARGIN", 1 << 60)
     outcome = copied(context)
     assert outcome.status == "failed"
     assert "has no room for a copy of the state" in outcome.message

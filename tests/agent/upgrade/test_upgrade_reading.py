@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.slurm.state_versions import TITLE
-from slurmfab.agent.upgrade import reading
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.slurm.state_versions import TITLE
+from slurmfab.on_hosts.agent.upgrade import reading
 
 PLUGINS = "usr/lib/x86_64-linux-gnu/slurm-wlm"
 STATUS = """\
@@ -83,7 +83,7 @@ def test_a_read_when_dpkg_runs_then_waits_until_it_has_ended(
 ) -> None:
     answers = iter((True, True, False))
     write(root, "var/lib/dpkg/status", STATUS)
-    monkeypatch.setattr("slurmfab.agent.packages.unfinished.is_locked", lambda _: next(answers))
+    monkeypatch.setattr("slurmfab.on_hosts.agent.packages.unfinished.is_locked", lambda _: next(answers))
     assert reading.read(REQUEST, context)["packages"]
     assert next(answers, None) is None
 

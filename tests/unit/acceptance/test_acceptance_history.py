@@ -10,10 +10,10 @@ import pytest
 from json_shapes import assert_fits
 from ruled_shells import RuledShell
 
-from slurmfab.acceptance import history
-from slurmfab.acceptance.history import Entry, middle_of, parse
-from slurmfab.acceptance.listing import as_json, last_runs
-from slurmfab.checks.hosts import CheckedHost
+from slurmfab.commands.accept import history
+from slurmfab.commands.accept.history import Entry, middle_of, parse
+from slurmfab.commands.accept.listing import as_json, last_runs
+from slurmfab.commands.checks.hosts import CheckedHost
 
 ENTRY = Entry("r1", "2026-11-23T08:15:00Z", "speed", "", "n1", "n1", "GB/s", "passed", "", "slurm", 100.0, 90.0, 3.0)
 
@@ -91,7 +91,7 @@ def test_lines_are_added_behind_a_line_that_was_cut_and_old_ones_go(
 
 
 def history_result(done: subprocess.CompletedProcess[bytes]) -> object:
-    from slurmfab.checks.shell import CommandResult
+    from slurmfab.commands.checks.shell import CommandResult
 
     return CommandResult(done.returncode, done.stdout, done.stderr)
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from ruled_shells import Rule, RuledShell
 
-from slurmfab.acceptance import running
-from slurmfab.acceptance.queue import Attempt, takes_jobs
-from slurmfab.acceptance.results import Verdict
-from slurmfab.acceptance.running import Acceptance, AcceptOptions, next_runs
-from slurmfab.acceptance.wanted import planned_runs
-from slurmfab.checks.hosts import Shells
-from slurmfab.checks.shell import CommandResult
-from slurmfab.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.inventory import loading
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.accept import running
+from slurmfab.commands.accept.queue import Attempt, takes_jobs
+from slurmfab.commands.accept.results import Verdict
+from slurmfab.commands.accept.running import Acceptance, AcceptOptions, next_runs
+from slurmfab.commands.accept.wanted import planned_runs
+from slurmfab.commands.checks.hosts import Shells
+from slurmfab.commands.checks.shell import CommandResult
 
 CLUSTER = """
 cluster: tiny

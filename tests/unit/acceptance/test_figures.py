@@ -10,9 +10,9 @@ import pytest
 from json_shapes import assert_fits
 from support import THREE_HOSTS, cluster
 
-from slurmfab.acceptance import matching
-from slurmfab.acceptance.matching import LONGEST_LINE, NoFigure, figure_in
-from slurmfab.acceptance.results import (
+from slurmfab.commands.accept import matching
+from slurmfab.commands.accept.matching import LONGEST_LINE, NoFigure, figure_in
+from slurmfab.commands.accept.results import (
     FAILED,
     NO_FIGURE,
     NOT_STARTED,
@@ -22,7 +22,7 @@ from slurmfab.acceptance.results import (
     Verdict,
     columns,
 )
-from slurmfab.acceptance.wanted import DEFAULTS, PlannedRun, WantedFigure, WantedJob, planned_runs
+from slurmfab.commands.accept.wanted import DEFAULTS, PlannedRun, WantedFigure, WantedJob, planned_runs
 
 FIGURE = WantedFigure("", "(.)", "GB/s", 100.0)
 

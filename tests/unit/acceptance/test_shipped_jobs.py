@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.acceptance.matching import figure_in
-from slurmfab.acceptance.wanted import SHIPPED_SCRIPTS
-from slurmfab.inventory.shipped_jobs import SHIPPED
+from slurmfab.cluster.inventory.shipped_jobs import SHIPPED
+from slurmfab.commands.accept.matching import figure_in
+from slurmfab.commands.accept.wanted import SHIPPED_SCRIPTS
 
 NCCL = """\
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong

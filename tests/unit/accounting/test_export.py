@@ -10,12 +10,12 @@ import yaml
 from account_trees import HEAD, TREE, Recorded, tree
 from slurm_output_files import VERSIONS
 
-from slurmfab.accounting import export as accounts_export
-from slurmfab.agent.accounting.reading import read
-from slurmfab.agent.core.resource import compare
-from slurmfab.inventory import loading
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.accounts import export as accounts_export
+from slurmfab.on_hosts.agent.accounting.reading import read
+from slurmfab.on_hosts.agent.core.resource import compare
 
 
 def known(text: str) -> Inventory:

@@ -11,9 +11,19 @@ from typing import Any
 import pytest
 from saved_archives import ABOUT, PARTS, archive, compressed_tar
 
-from slurmfab.agent.backup.archive import BLOCK, DATABASE, KEY, MANIFEST, STATE, UNFINISHED, Archive, header, sweep
-from slurmfab.backup.archive import all_in, description, joined, make_directory, verified
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
+from slurmfab.commands.backup.archive import all_in, description, joined, make_directory, verified
+from slurmfab.on_hosts.agent.backup.archive import (
+    BLOCK,
+    DATABASE,
+    KEY,
+    MANIFEST,
+    STATE,
+    UNFINISHED,
+    Archive,
+    header,
+    sweep,
+)
 
 
 def member(name: str, **more: object) -> tarfile.TarInfo:

@@ -15,19 +15,19 @@ from saved_archives import ABOUT, CLUSTER_TEXT, PARTS
 from saving_hosts import begun
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab import signatures
-from slurmfab.agent.backup import timed_backup
-from slurmfab.agent.backup.archive import CLUSTER_FILE, DATABASE, KEY, Archive
-from slurmfab.agent.backup.encryption import AgeProcess, encrypting
-from slurmfab.agent.core.resource import ResourceFailed
-from slurmfab.backup import archive, saving, trust
-from slurmfab.backup.archive import Backup, description, verified
-from slurmfab.backup.decryption import decrypted
-from slurmfab.doctor import archives as doctor
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.plan.phases import backups, packages
-from slurmfab.signatures import NAMESPACES, sign
-from slurmfab.upgrade.proof import with_plain_dump
+from slurmfab.base import signatures
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.base.signatures import NAMESPACES, sign
+from slurmfab.commands.backup import archive, saving, trust
+from slurmfab.commands.backup.archive import Backup, description, verified
+from slurmfab.commands.backup.decryption import decrypted
+from slurmfab.commands.doctor import archives as doctor
+from slurmfab.commands.upgrade.proof import with_plain_dump
+from slurmfab.core.plan.phases import backups, packages
+from slurmfab.on_hosts.agent.backup import timed_backup
+from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, DATABASE, KEY, Archive
+from slurmfab.on_hosts.agent.backup.encryption import AgeProcess, encrypting
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 NATIVE = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 OTHER = "age1j3e89msgjfyquq43fezd77qxmauswakdlal7fy3lje68nm23lf7sjypc85"

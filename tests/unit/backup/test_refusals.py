@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.backup.archive import Backup
-from slurmfab.backup.refusals import PresentState, orphans, overwrite_refusal, refusal, version_refusal
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.commands.backup.archive import Backup
+from slurmfab.commands.backup.refusals import PresentState, orphans, overwrite_refusal, refusal, version_refusal
 
 BACKUP = Backup(
     Path("lab.tar"), "0" * 64, "lab", "24.11.5", "2026-11-21 14:32:00+00:00", "ann@laptop", 18, frozenset({16, 17})

@@ -8,12 +8,12 @@ import pytest
 from saved_archives import CLUSTER_TEXT, PARTS, archive
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import as_request
-from slurmfab.agent.kinds import KINDS, build
-from slurmfab.backup.archive import verified
-from slurmfab.backup.restore_phases import RestorePhases
-from slurmfab.plan.plan import PHASES
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.commands.backup.archive import verified
+from slurmfab.commands.backup.restore_phases import RestorePhases
+from slurmfab.core.plan.plan import PHASES
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import as_request
+from slurmfab.on_hosts.agent.kinds import KINDS, build
 
 APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
 

@@ -9,12 +9,12 @@ from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
 from support import FakeHosts, cluster, facts_of, plan_input, run_over
 from terminals import at_a_terminal, words_on
 
-from slurmfab.agent.backup.archive import CLUSTER_FILE, STATE
-from slurmfab.backup import restoring
-from slurmfab.backup.archive import Backup, verified
-from slurmfab.backup.restoring import RestoreOptions, inventory_for
-from slurmfab.engine.job_safety import JobSafety
-from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.commands.backup import restoring
+from slurmfab.commands.backup.archive import Backup, verified
+from slurmfab.commands.backup.restoring import RestoreOptions, inventory_for
+from slurmfab.core.engine.job_safety import JobSafety
+from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, STATE
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from saved_archives import CLUSTER_TEXT, PARTS, archive
 from saving_hosts import begun
 
-from slurmfab.agent.backup.archive import DATABASE, DATABASE_FILES, FILES, STATE, SUFFIX
-from slurmfab.backup import saving
-from slurmfab.backup.archive import Backup, all_in, directory, verified
-from slurmfab.engine.run import Run
-from slurmfab.errors import AgentFailed, ConnectionLost, HostError, InputError, SlurmfabError
+from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, InputError, SlurmfabError
+from slurmfab.commands.backup import saving
+from slurmfab.commands.backup.archive import Backup, all_in, directory, verified
+from slurmfab.core.engine.run import Run
+from slurmfab.on_hosts.agent.backup.archive import DATABASE, DATABASE_FILES, FILES, STATE, SUFFIX
 
 APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
 EXTERNAL = CLUSTER_TEXT.replace("database: c1", "database: {host: c1, external: db.example.org, password_file: pw}")

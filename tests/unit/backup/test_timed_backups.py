@@ -8,12 +8,12 @@ import pytest
 from saved_archives import CLUSTER_TEXT
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import Resource
-from slurmfab.agent.files.file import File
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory.backups import Backup
-from slurmfab.paths import BACKUP_SETTINGS
-from slurmfab.plan.phases.backups import resources
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.base.paths import BACKUP_SETTINGS
+from slurmfab.cluster.inventory.backups import Backup
+from slurmfab.core.plan.phases.backups import resources
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.file import File
 
 BACKUP = "backup: {directory: /srv/saved, when: Sun 03:30, keep: 3}\n"
 APART = CLUSTER_TEXT.replace("database: c1", "database: d1")

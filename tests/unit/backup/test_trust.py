@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
 
-from slurmfab import archive as archives
-from slurmfab.agent.backup.archive import CLUSTER_FILE, DATABASE, MANIFEST, SIGNATURE, Archive
-from slurmfab.backup import trust
-from slurmfab.backup.archive import KIND, verified
-from slurmfab.backup.restoring import RestoreOptions, inventory_for, restore
-from slurmfab.engine.session import Output
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.loading import lock_path
-from slurmfab.signatures import NAMESPACES, key_path, own_keys, public_path, sign
+from slurmfab.base import archive as archives
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.signatures import NAMESPACES, key_path, own_keys, public_path, sign
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import lock_path
+from slurmfab.commands.backup import trust
+from slurmfab.commands.backup.archive import KIND, verified
+from slurmfab.commands.backup.restoring import RestoreOptions, inventory_for, restore
+from slurmfab.core.engine.session import Output
+from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, DATABASE, MANIFEST, SIGNATURE, Archive
 
 EVIL = f"{CLUSTER_TEXT}files: {{/etc/cron.d/evil: {{text: '* * * * * root id'}}}}\nusers: [{{name: eve, sudo: true}}]\n"
 

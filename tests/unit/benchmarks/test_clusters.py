@@ -19,9 +19,9 @@ from benchmarks.peers.peer import HERE, Job
 from benchmarks.peers.tools import installed, prepare
 from benchmarks.scenarios.add_node import write_members
 from benchmarks.scenarios.first_deployment import LEAN, PLAIN, SPARING, install
-from slurmfab.inventory import loading
+from slurmfab.cluster.inventory import loading
+from slurmfab.hosts import route
 from slurmfab.lab import Lab, LabHost, LabSpec, clusterfile
-from slurmfab.ssh import route
 
 NODES = 3
 KEYS = {"ssh-ed25519": "AAAAC3NzaC1lZDI1NTE5AAAAIPIMxVC1MpDeEOpiwDRn8vYxJ/Rc4oBRNG4AzTqiFVyE"}

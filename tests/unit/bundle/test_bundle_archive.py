@@ -10,10 +10,10 @@ from saved_archives import archive as saved_backup
 from saved_bundles import DEBS, index_of, saved
 from support import THREE_HOSTS, cluster
 
-from slurmfab.bundle import archive
-from slurmfab.errors import InputError
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.bundle import archive
 
 
 def test_a_valid_bundle_has_the_values_of_its_manifest_and_its_files(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ import pytest
 from saved_bundles import DEBS, index_of, saved
 from support import THREE_HOSTS, FakeHosts, cluster, host_facts, run_over
 
-from slurmfab.bundle import archive, making
-from slurmfab.engine.run import Run
-from slurmfab.engine.session import Output
-from slurmfab.errors import AgentFailed, InputError, SlurmfabError
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import AgentFailed, InputError, SlurmfabError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.bundle import archive, making
+from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output
+from slurmfab.hosts.session import Line
 
 ALL_DEBS = {**DEBS, "slurm-client_24.11.5-4+deb13u1_amd64.deb": b"sinfo"}
 INDEX = index_of(ALL_DEBS).replace("slurm-client\nVersion: 1\n", "slurm-client\nVersion: 24.11.5-4+deb13u1\n")

@@ -9,17 +9,17 @@ import pytest
 from saved_bundles import DEBS, saved
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, run_over
 
-from slurmfab import signatures
-from slurmfab.bundle import archive, making, pinned
-from slurmfab.bundle.archive import Bundle
-from slurmfab.engine.file_writing import save_lock
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.run import Run, RunHooks
-from slurmfab.errors import InputError
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.base import signatures
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.bundle import archive, making, pinned
+from slurmfab.commands.bundle.archive import Bundle
+from slurmfab.core.engine.file_writing import save_lock
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.run import Run, RunHooks
 
 OTHER_DEBS = {**DEBS, "munge_0.5.16-1.1_amd64.deb": b"evil" * 100_000}
 NAME = "bundle.tar"

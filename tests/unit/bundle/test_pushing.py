@@ -13,13 +13,13 @@ import pytest
 from saved_bundles import DEBS, saved
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, run_over
 
-from slurmfab.agent.packages.packages import Packages
-from slurmfab.bundle import archive, pushing
-from slurmfab.bundle.package_source import BundleSource
-from slurmfab.engine.run import Run
-from slurmfab.errors import AgentFailed
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import AgentFailed
+from slurmfab.commands.bundle import archive, pushing
+from slurmfab.commands.bundle.package_source import BundleSource
+from slurmfab.core.engine.run import Run
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.packages.packages import Packages
 
 INSTALLED = dict.fromkeys(("munge", "openssh-client", "slurm-client", "slurmctld", "slurmd"), "1")
 WANTED = (Packages(("munge", "slurmd")),)

@@ -10,18 +10,18 @@ import pytest
 from saved_bundles import saved
 from support import THREE_HOSTS, cluster, facts_of, host_facts, plan_input, prepared
 
-from slurmfab.agent.packages.packages import Packages
-from slurmfab.bundle import archive, selection
-from slurmfab.bundle.making import names_for
-from slurmfab.bundle.package_source import BundleSource
-from slurmfab.engine.requests import fact_selection
-from slurmfab.errors import InputError
-from slurmfab.facts import HostFacts
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan import PHASES
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.commands.bundle import archive, selection
+from slurmfab.commands.bundle.making import names_for
+from slurmfab.commands.bundle.package_source import BundleSource
+from slurmfab.core.engine.requests import fact_selection
+from slurmfab.core.plan.plan import PHASES
+from slurmfab.on_hosts.agent.packages.packages import Packages
 
 SOFTWARE = "mail: {relay: smtp, from: a@b.org}\nmodules: lmod\nmpi: {packages: openmpi}\ncontainers: [podman, oci]\n"
 EVERYTHING = THREE_HOSTS + SOFTWARE + "login: [l1]\ndatabase: c1\nusers: [{name: ann, sudo: true}]\n"

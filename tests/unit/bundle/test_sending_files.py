@@ -13,16 +13,16 @@ import made_debs
 import pytest
 from support import THREE_HOSTS, FakeHosts, facts_of, plan_input, prepared, run_over
 
-from slurmfab.agent.packages.bundle_place import digest_of
-from slurmfab.agent.packages.packages import Packages
-from slurmfab.bundle import making
-from slurmfab.bundle.package_source import BundleSource
-from slurmfab.errors import InputError
-from slurmfab.inventory import deb_files, loading
-from slurmfab.inventory.loading import Inventory
-from slurmfab.plan.phases import packages
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import deb_files, loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.bundle import making
+from slurmfab.commands.bundle.package_source import BundleSource
+from slurmfab.core.plan.phases import packages
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.packages.bundle_place import digest_of
+from slurmfab.on_hosts.agent.packages.packages import Packages
 
 NAME = "enroot_3.5.0-1_amd64.deb"
 HOSTS = ("c1", "n1", "n2")
@@ -143,7 +143,7 @@ def test_a_group_of_nodes_may_have_a_file_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("architecture", ["amd64", "arm64"])
 def test_a_bundle_carries_the_files_that_fit_the_host_that_makes_it(tmp_path: Path, architecture: str) -> None:
-    from slurmfab.bundle import archive
+    from slurmfab.commands.bundle import archive
 
     case = Case.at(tmp_path)
     facts = dataclasses.replace(case.known.facts["c1"], architecture=architecture)

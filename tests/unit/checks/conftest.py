@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from ruled_shells import Rule, RuledShell, daemons_of
 
-from slurmfab.checks.hosts import Shells
-from slurmfab.checks.results import Verdict
-from slurmfab.checks.runner import verify
-from slurmfab.checks.wanted import files
-from slurmfab.errors import HostError
-from slurmfab.facts import Cgroup, Gpu, Hardware
-from slurmfab.inventory import loading as inventories
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.base.errors import HostError
+from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
+from slurmfab.cluster.inventory import loading as inventories
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.checks.hosts import Shells
+from slurmfab.commands.checks.results import Verdict
+from slurmfab.commands.checks.runner import verify
+from slurmfab.commands.checks.wanted import files
 
 CLUSTER = """
 cluster: tiny

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from slurmfab.checks import associations, test_accounting, test_mail
-from slurmfab.checks.associations import Associations
-from slurmfab.checks.drifted import Drifted
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.plugin import Checks
-from slurmfab.checks.shell import CommandResult
-from slurmfab.checks.slurm import Slurm
-from slurmfab.inventory import loading as inventories
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.cluster.inventory import loading as inventories
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.checks import associations, test_accounting, test_mail
+from slurmfab.commands.checks.associations import Associations
+from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.plugin import Checks
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.slurm import Slurm
 
 Skipped = pytest.skip.Exception
 

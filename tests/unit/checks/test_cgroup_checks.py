@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from slurmfab.checks import test_cgroups
-from slurmfab.checks.applies import DoesNotApply
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.release import Remark
-from slurmfab.facts import Cgroup
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.cluster.facts import Cgroup
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import test_cgroups
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.release import Remark
 
 SEEN = "^cat /proc/self/mounts"
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from terminals import Terminal, shown_on
 
-from slurmfab.checks.display import Display
-from slurmfab.checks.results import Result, Verdict
+from slurmfab.commands.checks.display import Display
+from slurmfab.commands.checks.results import Result, Verdict
 
 
 def result(host: str, outcome: str, cause: str = "", repair: str = "", check: str = "key") -> Result:

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from ruled_shells import daemons_of
 
-from slurmfab.checks import (
+from slurmfab.cluster.inventory.cluster import Partition
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import (
     test_afterwards,
     test_clock,
     test_configuration,
@@ -24,15 +27,12 @@ from slurmfab.checks import (
     test_munge,
     test_nodes,
 )
-from slurmfab.checks.applies import DoesNotApply
-from slurmfab.checks.drifted import Drifted, kind_of
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import CommandResult
-from slurmfab.checks.slurm import Slurm, job_words
-from slurmfab.checks.wanted import files, gpu_count, gpus_of, port
-from slurmfab.inventory.cluster import Partition
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.drifted import Drifted, kind_of
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.slurm import Slurm, job_words
+from slurmfab.commands.checks.wanted import files, gpu_count, gpus_of, port
 
 Skipped = pytest.skip.Exception
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from ruled_shells import RuledShell, daemons_of
 
-from slurmfab.checks import daemons, test_munge
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import CommandResult, NoAnswer
+from slurmfab.commands.checks import daemons, test_munge
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.shell import CommandResult, NoAnswer
 
 UNKNOWN = "LoadState=not-found\nActiveState=inactive\nResult=success\nUnitFileState=\nMainPID=0\nId=slurmdbd.service"
 

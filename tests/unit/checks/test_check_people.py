@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from slurmfab.checks import test_people as people
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.lock import Lock
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import test_people as people
+from slurmfab.commands.checks.hosts import CheckedHost
 
 HEAD = 'cluster: tiny\ncontrollers: [ctl]\nnodes: [{hosts: "n[1-2]"}]\n'
 LOCAL = loading.parse(HEAD + "users: [{name: ann, shell: /bin/zsh}, {name: bob}]\n", "tiny.yaml")

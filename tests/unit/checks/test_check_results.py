@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from json_shapes import assert_fits
 
-from slurmfab.checks.results import Result, Verdict, cause_and_repair
+from slurmfab.commands.checks.results import Result, Verdict, cause_and_repair
 
 
 def result(outcome: str, **more: object) -> Result:

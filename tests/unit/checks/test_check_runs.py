@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import pytest
 from ruled_shells import daemons_of
 
-from slurmfab.checks.display import Display
-from slurmfab.checks.results import Verdict
-from slurmfab.checks.runner import CHECKS, ORDER, verify
-from slurmfab.checks.shell import CommandResult, NoAnswer
-from slurmfab.errors import InputError, LoginRefused, Unreachable
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.base.errors import InputError, LoginRefused, Unreachable
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.display import Display
+from slurmfab.commands.checks.results import Verdict
+from slurmfab.commands.checks.runner import CHECKS, ORDER, verify
+from slurmfab.commands.checks.shell import CommandResult, NoAnswer
 
 Look = Callable[..., Verdict]
 GONE = "no answer from 10.0.0.3 port 22 within 10 s."

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import paramiko
 import pytest
 
-from slurmfab.checks.shell import PROMPT, READY, CommandResult, NoAnswer, SshShell, with_input
-from slurmfab.errors import BecomeRefused, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
+from slurmfab.base.errors import BecomeRefused, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
+from slurmfab.commands.checks.shell import PROMPT, READY, CommandResult, NoAnswer, SshShell, with_input
 
 Reaction = Callable[["Channel"], None]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.checks import test_database as database_checks
-from slurmfab.checks.drifted import Drifted
-from slurmfab.checks.hosts import CheckedHost
+from slurmfab.commands.checks import test_database as database_checks
+from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.hosts import CheckedHost
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from ruled_shells import RuledShell
 
-from slurmfab.checks.directories import replaceable, wrong_directories
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.paths import FORMER_SPOOL, SLURM_SPOOL
+from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
+from slurmfab.commands.checks.directories import replaceable, wrong_directories
+from slurmfab.commands.checks.hosts import CheckedHost
 
 STATE = "/var/lib/slurm/slurmctld"
 TOP = "drwxr-xr-x root  root  /\ndrwxr-xr-x root  root  var\ndrwxr-xr-x root  root  lib\n"

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from support import cluster
 
-from slurmfab.checks import failover, runner
-from slurmfab.checks.hosts import Shells
-from slurmfab.checks.results import Verdict
-from slurmfab.checks.shell import CommandResult
-from slurmfab.engine.session import Output
-from slurmfab.errors import InputError, Unreachable
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.base.errors import InputError, Unreachable
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import failover, runner
+from slurmfab.commands.checks.hosts import Shells
+from slurmfab.commands.checks.results import Verdict
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.core.engine.session import Output
 
 TWO = "cluster: lab\ncontrollers: [c1, c2]\nstate_directory: /shared/state\nnodes: [{hosts: n1}]\n"
 STEPS = ["both_controllers_answer", "job_runs_before", "backup_takes_over", "jobs_go_on", "new_job_runs_on_the_backup",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slurmfab.checks.gpu_probe import host_script, parse_gpus
-from slurmfab.facts import Gpu
+from slurmfab.cluster.facts import Gpu
+from slurmfab.commands.checks.gpu_probe import host_script, parse_gpus
 
 CAPS = "/dev/nvidia-caps/nvidia-cap"
 WHOLE = Gpu("/dev/nvidia0", "a100-sxm4-40gb", "0000:07:00.0")

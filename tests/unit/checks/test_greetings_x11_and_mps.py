@@ -9,14 +9,14 @@ import pytest
 from ruled_shells import Rule, RuledShell
 from support import THREE_HOSTS, cluster
 
-from slurmfab.checks import test_logins, test_mpi, test_mps
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.plugin import places_of
-from slurmfab.checks.shell import CommandResult
-from slurmfab.checks.slurm import Slurm
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan import motd
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import test_logins, test_mpi, test_mps
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.plugin import places_of
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.slurm import Slurm
+from slurmfab.core.plan import motd
 
 GREETING = cluster(THREE_HOSTS + "motd: 'Help: ask ann'\nx11: true\nlogin: [l1]\n")
 TEXT = motd.message(GREETING)

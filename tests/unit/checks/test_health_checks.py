@@ -8,14 +8,14 @@ import pytest
 from ruled_shells import RuledShell
 from support import THREE_HOSTS, cluster
 
-from slurmfab.checks import node_state, test_health
-from slurmfab.checks.applies import DoesNotApply
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.plugin import places_of
-from slurmfab.checks.shell import CommandResult
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import node_state, test_health
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.plugin import places_of
+from slurmfab.commands.checks.shell import CommandResult
 
 WATCHED = cluster(THREE_HOSTS + "health: {interval: 300}\n")
 NOW = 1_700_000_000

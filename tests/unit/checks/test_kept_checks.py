@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.checks import kept
-from slurmfab.checks.kept import CheckRun
-from slurmfab.checks.results import Result, Verdict
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
+from slurmfab.commands.checks import kept
+from slurmfab.commands.checks.kept import CheckRun
+from slurmfab.commands.checks.results import Result, Verdict
 
 BEGUN = datetime(2026, 11, 23, 9, 30, tzinfo=timezone.utc)
 RESULTS = (

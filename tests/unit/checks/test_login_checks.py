@@ -8,11 +8,11 @@ import pytest
 from ruled_shells import RuledShell
 from support import cluster
 
-from slurmfab.checks import test_ssh
-from slurmfab.checks.hosts import LOGINS, CheckedHost
-from slurmfab.checks.plugin import slurm_logins
-from slurmfab.checks.shell import SECONDS, CommandResult
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.checks import test_ssh
+from slurmfab.commands.checks.hosts import LOGINS, CheckedHost
+from slurmfab.commands.checks.plugin import slurm_logins
+from slurmfab.commands.checks.shell import SECONDS, CommandResult
 
 TURNED_AWAY = b"kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.0.0.1 port 22\n"
 KNOWN = cluster("cluster: x\naddresses: {n1: 10.0.0.2}\ncontrollers: [ctl]\nnodes: [{hosts: n1}]\n")

@@ -6,9 +6,9 @@ import pytest
 from ruled_shells import RuledShell
 from support import cluster
 
-from slurmfab.checks import test_jobs, test_logins
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import CommandResult
+from slurmfab.commands.checks import test_jobs, test_logins
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.shell import CommandResult
 
 KNOWN = cluster(
     "cluster: x\ncontrollers: [ctl]\nlogin: [l1]\nnodes: [{hosts: n1}]\n"

@@ -8,9 +8,9 @@ import pytest
 from ruled_shells import RuledShell
 from support import THREE_HOSTS, cluster
 
-from slurmfab.checks import test_monitoring
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.inventory.lock import Lock
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import test_monitoring
+from slurmfab.commands.checks.hosts import CheckedHost
 
 KNOWN = cluster(f"{THREE_HOSTS}monitoring: {{prometheus: c1}}\n")
 SOUND = "node_textfile_scrape_error 0"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.checks.connections import Target, ring, script, targets_of
-from slurmfab.checks.results import Verdict
-from slurmfab.inventory import loading
-from slurmfab.inventory.loading import Inventory
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks.connections import Target, ring, script, targets_of
+from slurmfab.commands.checks.results import Verdict
 
 Look = Callable[..., Verdict]
 TRY = r"try\(\)"

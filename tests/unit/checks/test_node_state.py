@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.agent.nodes.states import record
-from slurmfab.checks.node_state import complaint, flags, is_ready
+from slurmfab.commands.checks.node_state import complaint, flags, is_ready
+from slurmfab.on_hosts.agent.nodes.states import record
 
 READY = ["IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD", "MIXED+PLANNED", "ALLOCATED+COMPLETING", "IDLE-"]
 

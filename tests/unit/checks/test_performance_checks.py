@@ -8,9 +8,9 @@ import pytest
 from ruled_shells import RuledShell
 from support import cluster
 
-from slurmfab.checks import test_performance
-from slurmfab.checks.applies import DoesNotApply
-from slurmfab.checks.hosts import CheckedHost
+from slurmfab.commands.checks import test_performance
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.hosts import CheckedHost
 
 TEXT = """\
 cluster: lab

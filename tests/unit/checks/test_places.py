@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.checks.places import Place, place_for
-from slurmfab.inventory import loading
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.checks.places import Place, place_for
 
 CLUSTER = """
 cluster: tiny

@@ -6,10 +6,10 @@ import pytest
 from ruled_shells import RuledShell
 from support import THREE_HOSTS, cluster
 
-from slurmfab.checks import test_podman
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import CommandResult
-from slurmfab.inventory.lock import Lock
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import test_podman
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.shell import CommandResult
 
 PODMAN = cluster(f"{THREE_HOSTS}containers: [podman]\nusers: [{{name: ann}}]\n")
 LOCK = Lock(ids={"ann.uid": 2001, "ann.gid": 2001})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from ruled_shells import RuledShell
 
-from slurmfab.checks import test_daemons
-from slurmfab.checks.drifted import kind_of
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.release import Remark
-from slurmfab.impact.drift_kinds import CRASHED
-from slurmfab.inventory.loading import Inventory
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks import test_daemons
+from slurmfab.commands.checks.drifted import kind_of
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.release import Remark
+from slurmfab.core.impact.drift_kinds import CRASHED
 
 SOUND = {
     "Id": "slurmd.service",

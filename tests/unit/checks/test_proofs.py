@@ -9,15 +9,15 @@ import pytest
 from _pytest.outcomes import Skipped
 from ruled_shells import Rule
 
-from slurmfab.checks import test_gpus, test_limits
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import CommandResult
-from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import has_gres
-from slurmfab.facts import Gpu
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.inventory.private_tmp import PrivateTmp
+from slurmfab.cluster.facts import Gpu
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.private_tmp import PrivateTmp
+from slurmfab.commands.checks import test_gpus, test_limits
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.slurm import Slurm
+from slurmfab.commands.checks.wanted import has_gres
 
 OOM = b"slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\nsrun: error: n1: task 0: Out Of Memory\n"
 FIRST = "visible=0\n/dev/nvidia0 open\n/dev/nvidia1 Operation not permitted\n"

@@ -8,9 +8,9 @@ import pytest
 from ruled_shells import RuledShell
 from support import THREE_HOSTS, cluster
 
-from slurmfab.checks import test_docker, test_registry
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.commands.checks import test_docker, test_registry
+from slurmfab.commands.checks.hosts import CheckedHost
 
 OPEN = cluster(f"{THREE_HOSTS}registry: {{host: c1, anonymous_pull: true}}\n")
 CLOSED = cluster(f"{THREE_HOSTS}registry: c1\n")

@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from slurmfab.checks.resting import ON_ALL_NODES, RESTS, reached, with_causes
-from slurmfab.checks.results import Result
-from slurmfab.checks.runner import CHECKS
+from slurmfab.commands.checks.resting import ON_ALL_NODES, RESTS, reached, with_causes
+from slurmfab.commands.checks.results import Result
+from slurmfab.commands.checks.runner import CHECKS
 
 MUNGED, ANSWERS, JOB = "daemons.munged_runs", "daemons.controller_answers", "jobs.job_runs"
 SLURMD, TAKES, MANY = "daemons.slurmd_runs", "nodes.node_takes_jobs", "jobs.job_runs_on_many_nodes"

@@ -6,11 +6,11 @@ import pytest
 from ruled_shells import Rule, RuledShell
 from support import THREE_HOSTS, cluster
 
-from slurmfab.checks import storage, test_storage
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import CommandResult
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.checks import storage, test_storage
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.shell import CommandResult
 
 MOUNTED = cluster(
     THREE_HOSTS

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 from ruled_shells import RuledShell, daemons_of
 
-from slurmfab.checks import system, test_system
-from slurmfab.checks.daemons import NEXT
-from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.release import Remark
-from slurmfab.checks.shell import FORGET
-from slurmfab.inventory.loading import Inventory
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks import system, test_system
+from slurmfab.commands.checks.daemons import NEXT
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.release import Remark
+from slurmfab.commands.checks.shell import FORGET
 
 ROOM = "74425442304 16777216 16144503 / {path}\n"
 SOUND = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.checks import waiting
-from slurmfab.checks.waiting import ANOTHER_USER, LOGS, repair_of
+from slurmfab.commands.checks import waiting
+from slurmfab.commands.checks.waiting import ANOTHER_USER, LOGS, repair_of
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.completion import answering
-from slurmfab.completion.takes import Table
-from slurmfab.tasks.completion import table
-from slurmfab.tasks.values import words_elsewhere
+from slurmfab.cli.completion import answering
+from slurmfab.cli.completion.takes import Table
+from slurmfab.cli.tasks.completion import table
+from slurmfab.cli.tasks.values import words_elsewhere
 
 CLUSTER = """\
 cluster: lab

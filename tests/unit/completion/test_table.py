@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.completion import takes
-from slurmfab.completion.takes import Takes, from_plain, plain
-from slurmfab.tasks import TASKS
-from slurmfab.tasks.completion import entry, table
+from slurmfab.cli.completion import takes
+from slurmfab.cli.completion.takes import Takes, from_plain, plain
+from slurmfab.cli.tasks import TASKS
+from slurmfab.cli.tasks.completion import entry, table
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_each_option_of_a_task_says_what_it_takes(task: str) -> None:
-    made = entry(TASKS[task])  # KeyError names a parameter that slurmfab/tasks/values.py does not know
+    made = entry(TASKS[task])  # KeyError names a parameter that slurmfab/cli/tasks/values.py does not know
     assert made.help
     assert all(option.help for option in made.options.values())
 

@@ -11,15 +11,15 @@ from saved_archives import archive
 from saved_bundles import saved
 from support import THREE_HOSTS
 
-from slurmfab import signatures
-from slurmfab.backup.archive import make_directory
-from slurmfab.bundle.archive import verified
-from slurmfab.doctor import archives
-from slurmfab.doctor.finding import OK, WARNING, Finding
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.lock import Lock
-from slurmfab.signatures import NAMESPACES, sign
+from slurmfab.base import signatures
+from slurmfab.base.signatures import NAMESPACES, sign
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.backup.archive import make_directory
+from slurmfab.commands.bundle.archive import verified
+from slurmfab.commands.doctor import archives
+from slurmfab.commands.doctor.finding import OK, WARNING, Finding
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.doctor import cluster_files
-from slurmfab.doctor.finding import FAILURE, OK, WARNING
+from slurmfab.commands.doctor import cluster_files
+from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING
 
 CLUSTER = "cluster: lab\nssh: {user: root}\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
 

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from slurmfab.checks.shell import CommandResult
-from slurmfab.doctor import hosts
-from slurmfab.doctor.finding import FAILURE, OK, WARNING, Finding
-from slurmfab.doctor.hosts import Answer
-from slurmfab.doctor.systems import SYSTEM, System, parsed
-from slurmfab.errors import HostError, InputError, LoginRefused, Unreachable
+from slurmfab.base.errors import HostError, InputError, LoginRefused, Unreachable
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.doctor import hosts
+from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Finding
+from slurmfab.commands.doctor.hosts import Answer
+from slurmfab.commands.doctor.systems import SYSTEM, System, parsed
 
 TRIXIE = System("trixie", ("debian",))
 MIRROR = "http://mirror.example.org/debian/"

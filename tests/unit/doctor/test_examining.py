@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.doctor.examining import exit_code
-from slurmfab.doctor.finding import Finding, failure, ok, warning
+from slurmfab.commands.doctor.examining import exit_code
+from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
 
 CLUSTER = """\
 cluster: lab

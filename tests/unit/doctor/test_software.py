@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from slurmfab.doctor import software
-from slurmfab.doctor.finding import FAILURE, OK, WARNING, Finding, guarded, ok
+from slurmfab.commands.doctor import software
+from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Finding, guarded, ok
 
 
 def only(findings: object) -> Finding:

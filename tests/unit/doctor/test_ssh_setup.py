@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from ssh_keys import ED25519
 
-from slurmfab.doctor.finding import FAILURE, OK, WARNING, Finding
-from slurmfab.doctor.ssh_setup import Agent, agent_and_keys, ask_agent, known_hosts, ssh_config
+from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Finding
+from slurmfab.commands.doctor.ssh_setup import Agent, agent_and_keys, ask_agent, known_hosts, ssh_config
 
 NO_AGENT = Agent(is_there=False, answers=False, keys={})
 

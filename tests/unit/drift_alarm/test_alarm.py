@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.drift_alarm import alarm, memory
-from slurmfab.engine.session import Output
-from slurmfab.errors import Asleep, DeployFailed, SlurmfabError
+from slurmfab.base.errors import Asleep, DeployFailed, SlurmfabError
+from slurmfab.commands.drift import alarm, memory
+from slurmfab.core.engine.session import Output
 
 Drift = Callable[..., int]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.drift_alarm import mailing
-from slurmfab.errors import SlurmfabError
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.commands.drift import mailing
 
 
 class Relay(threading.Thread):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS
 
-from slurmfab.drift_alarm import timer, units
-from slurmfab.drift_alarm.units import Manager
-from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.commands.drift import timer, units
+from slurmfab.commands.drift.units import Manager
 
 SYSTEMCTL = """#!/bin/sh
 echo "$@" >>{0}/asked

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import FAILED, OK, WOULD_CHANGE, Change, Outcome
-from slurmfab.engine import changed_since
-from slurmfab.engine.changed_since import (
+from slurmfab.core.engine import changed_since
+from slurmfab.core.engine.changed_since import (
     MOST_LINES,
     format_refusal,
     reasons_after_preparing,
     reasons_in_files,
     reasons_on_hosts,
 )
-from slurmfab.engine.report import DIFFERS, Step
-from slurmfab.engine.saved_plan import Files, SavedPlan, differences
+from slurmfab.core.engine.report import DIFFERS, Step
+from slurmfab.core.engine.saved_plan import Files, SavedPlan, differences
+from slurmfab.on_hosts.agent.core.resource import FAILED, OK, WOULD_CHANGE, Change, Outcome
 
 DIFF = "--- actual\n+++ wanted\n@@ -1,2 +1,3 @@\n a\n+b\n+c\n"
 SECRET = Change("content", wanted="differs", digest="aa/bb")

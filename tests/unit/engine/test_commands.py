@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.engine import commands
-from slurmfab.engine.session import Output
-from slurmfab.errors import DeployFailed
-from slurmfab.impact.approvals import DeployOptions
-from slurmfab.inventory.connection_options import ConnectionOptions
+from slurmfab.base.errors import DeployFailed
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.core.engine import commands
+from slurmfab.core.engine.session import Output
+from slurmfab.core.impact.approvals import DeployOptions
 
 
 def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, **differing: Any) -> tuple[int, dict[str, Any]]:

@@ -24,20 +24,20 @@ from support import (
     run_over,
 )
 
-from slurmfab.agent.core.resource import Resource
-from slurmfab.engine import actor
-from slurmfab.engine.converge import compare_hosts, deploy, dry_run
-from slurmfab.engine.plan_text import count_text
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Step
-from slurmfab.engine.run import Run, RunHooks
-from slurmfab.engine.summary import summary
-from slurmfab.errors import ConnectionLost, DeployFailed, IdConflict, InputError
-from slurmfab.facts import Account, ClusterMark, Gpu, SlurmUse
-from slurmfab.impact.approvals import Approvals
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan import Phase, make_plan
-from slurmfab.plan.plan_input import pin
+from slurmfab.base.errors import ConnectionLost, DeployFailed, IdConflict, InputError
+from slurmfab.cluster.facts import Account, ClusterMark, Gpu, SlurmUse
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.engine import actor
+from slurmfab.core.engine.converge import compare_hosts, deploy, dry_run
+from slurmfab.core.engine.plan_text import count_text
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run, RunHooks
+from slurmfab.core.engine.summary import summary
+from slurmfab.core.impact.approvals import Approvals
+from slurmfab.core.plan.plan import Phase, make_plan
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.on_hosts.agent.core.resource import Resource
 
 HOSTS = ("c1", "n1", "n2")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.engine import database_password
-from slurmfab.errors import InputError
-from slurmfab.inventory.accounting import Database
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.accounting import Database
+from slurmfab.core.engine import database_password
 
 
 def database(path: Path) -> Database:

@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import OK, WOULD_CHANGE, Change, Outcome
-from slurmfab.engine import drift
-from slurmfab.engine.report import DIFFERS, Report, Step
-from slurmfab.facts import HostFacts
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.core.engine import drift
+from slurmfab.core.engine.report import DIFFERS, Report, Step
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import OK, WOULD_CHANGE, Change, Outcome
 
 KEY = "file:/etc/munge/munge.key"
 STALE = Change("loaded", "older slurm.conf", "as on disk")

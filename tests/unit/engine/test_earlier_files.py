@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.engine.converge import deploy
-from slurmfab.errors import DeployFailed
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.program_name import FAB
+from slurmfab.base.errors import DeployFailed
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.core.engine.converge import deploy
 
 HOSTS = ("c1", "n1", "n2")
 FILES = "slurm-files:/etc/slurm"

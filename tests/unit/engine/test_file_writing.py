@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.agent.core.resource import Outcome
-from slurmfab.engine import file_writing, record
-from slurmfab.engine.converge import deploy
-from slurmfab.engine.report import Step
-from slurmfab.engine.run import Run, RunHooks
-from slurmfab.errors import AnotherRun, FilesChanged, SlurmfabError
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.lock import Lock
-from slurmfab.people import changing
-from slurmfab.plan.plan_input import pin
+from slurmfab.base.errors import AnotherRun, FilesChanged, SlurmfabError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.people import changing
+from slurmfab.core.engine import file_writing, record
+from slurmfab.core.engine.converge import deploy
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run, RunHooks
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.on_hosts.agent.core.resource import Outcome
 
 GROWN = THREE_HOSTS.replace("n[1-2]", "n[1-3]").replace("10.0.0.[2-3]", "10.0.0.[2-4]")
 SLURMD = "service:slurmd"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from slurmfab.agent.core.resource import describe
-from slurmfab.engine.report import outcome_from
-from slurmfab.impact.forecast import Forecast, labelled
-from slurmfab.impact.slurm_diff import differences
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.engine.report import outcome_from
+from slurmfab.core.impact.forecast import Forecast, labelled
+from slurmfab.core.impact.slurm_diff import differences
+from slurmfab.on_hosts.agent.core.resource import describe
 
 SECRET = "Nobody+Learns+Th1s"
 CONF = "ClusterName=lab\nJobCompPass={}\nKillWait=30\n"

@@ -8,17 +8,17 @@ import io
 import pytest
 from support import FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.agent.identities.moved_ids import MovedIds
-from slurmfab.engine import id_migration
-from slurmfab.engine.converge import deploy
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Step
-from slurmfab.errors import IdConflict
-from slurmfab.facts import Account
-from slurmfab.impact.approvals import Approvals
-from slurmfab.plan.phases import users
-from slurmfab.plan.phases.daemons import must_stop
+from slurmfab.base.errors import IdConflict
+from slurmfab.cluster.facts import Account
+from slurmfab.core.engine import id_migration
+from slurmfab.core.engine.converge import deploy
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Step
+from slurmfab.core.impact.approvals import Approvals
+from slurmfab.core.plan.phases import users
+from slurmfab.core.plan.phases.daemons import must_stop
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
+from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
 
 OLDER = {
     "accounts": {

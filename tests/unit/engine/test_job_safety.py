@@ -14,20 +14,20 @@ from json_shapes import assert_fits
 from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
 from terminals import at_a_terminal, words_on
 
-from slurmfab.agent.nodes.states import our_reason
-from slurmfab.engine import job_safety
-from slurmfab.engine.converge import converge_differences, deploy, dry_run
-from slurmfab.engine.job_safety import MIN_JOB_AGE, JobSafety
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.run import Run, RunOptions
-from slurmfab.engine.summary import summary
-from slurmfab.errors import DeployFailed, HostError, JobsInTheWay, SlurmfabError
-from slurmfab.impact.approvals import NOTHING, Approvals
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import pin
-from slurmfab.status.snapshot import Job
+from slurmfab.base.errors import DeployFailed, HostError, JobsInTheWay, SlurmfabError
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.engine import job_safety
+from slurmfab.core.engine.converge import converge_differences, deploy, dry_run
+from slurmfab.core.engine.job_safety import MIN_JOB_AGE, JobSafety
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.summary import summary
+from slurmfab.core.impact.approvals import NOTHING, Approvals
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.status.snapshot import Job
+from slurmfab.on_hosts.agent.nodes.states import our_reason
 
 FILES = "slurm-files:/etc/slurm"
 DRAIN = Approvals(drain_first=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fake_slurm import FakeSlurm, job_line
 from support import cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.engine import job_waiting
-from slurmfab.errors import AgentFailed
+from slurmfab.base.errors import AgentFailed
+from slurmfab.core.engine import job_waiting
 
 IDLE = ("IDLE", "", "")
 

@@ -13,16 +13,16 @@ import pytest
 from ssh_keys import ED25519, OTHER
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.engine import lock_copy
-from slurmfab.engine.lock_copy import ComparedKey
-from slurmfab.engine.progress import Progress
-from slurmfab.errors import AgentFailed, HostFailed, HostKeyChanged, HostKeyUnknown
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.shared_files import FilesRead
-from slurmfab.plan.plan_input import pin
-from slurmfab.ssh.known_hosts import fingerprint
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import AgentFailed, HostFailed, HostKeyChanged, HostKeyUnknown
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.shared_files import FilesRead
+from slurmfab.core.engine import lock_copy
+from slurmfab.core.engine.lock_copy import ComparedKey
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.hosts.known_hosts import fingerprint
+from slurmfab.hosts.session import Line
 
 LOCK = pin(cluster(), locks.Lock(), facts_of(cluster(), prepared))
 RUN = "20261121T112423.829348Z-deploy"

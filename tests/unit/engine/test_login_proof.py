@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK
-from slurmfab.agent.people.node_logins import NodeLogins
-from slurmfab.agent.services.login_guard import LoginGuard
-from slurmfab.engine.login_proof import apply_proved_step
-from slurmfab.errors import AgentFailed
+from slurmfab.base.errors import AgentFailed
+from slurmfab.core.engine.login_proof import apply_proved_step
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK
+from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
+from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 
 CLOSED = NodeLogins(("root",))
 ID = CLOSED.id

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.engine import mail_password
-from slurmfab.errors import InputError
-from slurmfab.inventory.mail import Mail
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.mail import Mail
+from slurmfab.core.engine import mail_password
 
 RELAY = Mail(relay="smtp", sender="slurm@example.org", user="slurm", password_file="secret")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.engine import lock_copy, session
-from slurmfab.engine.run import RunOptions
-from slurmfab.engine.session import Output
-from slurmfab.errors import DeployFailed, HostKeyUnknown, InputError
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.plan.plan_input import pin
+from slurmfab.base.errors import DeployFailed, HostKeyUnknown, InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.core.engine import lock_copy, session
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.plan_input import pin
 
 LOCK = pin(cluster(), locks.Lock(), facts_of(cluster(), prepared))
 OLDER, NEWER = "20261121T112423.829348Z-deploy", "20261122T112423.829348Z-deploy"

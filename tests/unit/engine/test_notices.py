@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.agent.nodes.registered import LEFT_DRAINED
-from slurmfab.engine import notices
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Step
-from slurmfab.engine.requests import gather
-from slurmfab.impact.approvals import Approvals
-from slurmfab.inventory.lock import Spool
-from slurmfab.paths import FORMER_SPOOL, SLURM_SPOOL
+from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
+from slurmfab.cluster.inventory.lock import Spool
+from slurmfab.core.engine import notices
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.requests import gather
+from slurmfab.core.impact.approvals import Approvals
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
+from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
 
 WITH_ANN = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\nusers: [{name: ann, groups: [ml]}]\n'
 

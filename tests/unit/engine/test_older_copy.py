@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.engine.converge import deploy, dry_run
-from slurmfab.engine.run import Run
-from slurmfab.errors import InputError
-from slurmfab.impact.approvals import Approvals
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import pin
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.engine.converge import deploy, dry_run
+from slurmfab.core.engine.run import Run
+from slurmfab.core.impact.approvals import Approvals
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.hosts.session import Line
 
 GROWN = THREE_HOSTS.replace("n[1-2]", "n[1-4]").replace("10.0.0.[2-3]", "10.0.0.[2-5]")
 RUN = "20261122T120000.000000Z-add-node"

@@ -8,16 +8,16 @@ import pytest
 from json_shapes import assert_fits
 from terminals import Terminal, shown_on
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine.plan_text import plan_text
-from slurmfab.engine.report import Report, Step
-from slurmfab.errors import HostError, Unreachable
-from slurmfab.impact.disruptive_changes import Disruption
-from slurmfab.impact.forecast import Forecast, labelled
-from slurmfab.impact.slurm_diff import differences
-from slurmfab.slurm.versions import SlurmVersion
-from slurmfab.status.snapshot import Job
-from slurmfab.terminal import write
+from slurmfab.base.errors import HostError, Unreachable
+from slurmfab.base.terminal import write
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.engine.plan_text import plan_text
+from slurmfab.core.engine.report import Report, Step
+from slurmfab.core.impact.disruptive_changes import Disruption
+from slurmfab.core.impact.forecast import Forecast, labelled
+from slurmfab.core.impact.slurm_diff import differences
+from slurmfab.core.status.snapshot import Job
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 BEFORE = """\
 SlurmdTimeout=300

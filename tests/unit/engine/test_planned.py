@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.engine import planned, saved_plan
-from slurmfab.engine.converge import deploy, dry_run
-from slurmfab.engine.file_writing import save_lock
-from slurmfab.engine.planned import PlanVerifier
-from slurmfab.engine.run import Run, RunHooks
-from slurmfab.engine.saved_plan import Files, PlanOutdated, SavedPlan
-from slurmfab.engine.session import Output
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.impact.approvals import Approvals, DeployOptions
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.connection_options import ConnectionOptions
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.core.engine import planned, saved_plan
+from slurmfab.core.engine.converge import deploy, dry_run
+from slurmfab.core.engine.file_writing import save_lock
+from slurmfab.core.engine.planned import PlanVerifier
+from slurmfab.core.engine.run import Run, RunHooks
+from slurmfab.core.engine.saved_plan import Files, PlanOutdated, SavedPlan
+from slurmfab.core.engine.session import Output
+from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
 TEXT = """\
 cluster: lab

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support import cluster
 
-from slurmfab.engine.planning import read_local_input
-from slurmfab.errors import InputError
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.engine.planning import read_local_input
 
 NAMING_FILES = """\
 cluster: lab

@@ -8,10 +8,10 @@ import io
 import pytest
 from terminals import Terminal, shown_on
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine.progress import Progress, first_sentence, time_range
-from slurmfab.engine.report import Step
-from slurmfab.errors import HostError, HostFailed, Unreachable
+from slurmfab.base.errors import HostError, HostFailed, Unreachable
+from slurmfab.core.engine.progress import Progress, first_sentence, time_range
+from slurmfab.core.engine.report import Step
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 UID = Change("uid", "1001", "64030")
 CHANGED = Step("users", "n1", (Outcome("user:slurm", "changed", (UID,)),), 0.5)

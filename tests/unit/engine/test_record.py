@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine import record
-from slurmfab.engine.converge import deploy
-from slurmfab.engine.report import UNKNOWN, Step
-from slurmfab.engine.run import Run
-from slurmfab.engine.session import Output, perform
-from slurmfab.engine.summary import summary
-from slurmfab.errors import AnotherRun, DeployFailed, InputError, SlurmfabError, Unreachable
-from slurmfab.exit_codes import LEFT_OUT
-from slurmfab.history import listing
-from slurmfab.history.rollback import target
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.lock import Lock
+from slurmfab.base.errors import AnotherRun, DeployFailed, InputError, SlurmfabError, Unreachable
+from slurmfab.base.exit_codes import LEFT_OUT
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.history import listing
+from slurmfab.commands.history.rollback import target
+from slurmfab.core.engine import record
+from slurmfab.core.engine.converge import deploy
+from slurmfab.core.engine.report import UNKNOWN, Step
+from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output, perform
+from slurmfab.core.engine.summary import summary
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 CHANGED = Step("x", "n1", (Outcome("file:/etc/x", "changed", (Change("mode", "0600", "0644"),)),), 1.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.engine.refused_files import places
-from slurmfab.inventory.complaints import place_in_words
-from slurmfab.inventory.reading import read
+from slurmfab.cluster.inventory.complaints import place_in_words
+from slurmfab.cluster.inventory.reading import read
+from slurmfab.core.engine.refused_files import places
 
 TEXT = """cluster: lab
 controllers: [ctl]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.engine import registry_users
-from slurmfab.errors import InputError
-from slurmfab.inventory.registry import Registry
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.registry import Registry
+from slurmfab.core.engine import registry_users
 
 REGISTRY = Registry(host="c1")
 HASH = "$2y$10$abcdefghijklmnopqrstuuqflPDzB6gcMhKa1rZqKiun2YGL5sa2u"

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine.report import Report, Step, difference_lines, failures, fold_steps, headline, outcome_from
-from slurmfab.errors import (
+from slurmfab.base.errors import (
     AgentFailed,
     AnotherRun,
     BecomeRefused,
@@ -19,6 +17,8 @@ from slurmfab.errors import (
     LoginRefused,
     Unreachable,
 )
+from slurmfab.core.engine.report import Report, Step, difference_lines, failures, fold_steps, headline, outcome_from
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 OK = Outcome("user:slurm", "ok")
 CHANGED = Outcome("user:slurm", "changed", (Change("uid", "1001", "64030"),))

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.agent.files.absent import Absent
-from slurmfab.engine import requests
-from slurmfab.engine.converge import deploy
-from slurmfab.engine.requests import ask_ahead, gather, outcomes_until, request_apply, require_claim, take_claim
-from slurmfab.errors import AgentFailed, AnotherRun, DeployFailed, SlurmfabError
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import AgentFailed, AnotherRun, DeployFailed, SlurmfabError
+from slurmfab.core.engine import requests
+from slurmfab.core.engine.converge import deploy
+from slurmfab.core.engine.requests import ask_ahead, gather, outcomes_until, request_apply, require_claim, take_claim
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.files.absent import Absent
 
 HOLDER = "ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy"
 

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from support import SMALL, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.agent.core.resource import Outcome
-from slurmfab.engine import commands, record, retry
-from slurmfab.engine.record import Record
-from slurmfab.engine.report import Step
-from slurmfab.engine.run import Run
-from slurmfab.engine.session import Output
-from slurmfab.errors import HostFailed, InputError, Unreachable
-from slurmfab.impact.approvals import DeployOptions
-from slurmfab.inventory.connection_options import ConnectionOptions
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.plan.preflight.configuration import refuse_uneven_files
+from slurmfab.base.errors import HostFailed, InputError, Unreachable
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.core.engine import commands, record, retry
+from slurmfab.core.engine.record import Record
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output
+from slurmfab.core.impact.approvals import DeployOptions
+from slurmfab.core.plan.preflight.configuration import refuse_uneven_files
+from slurmfab.on_hosts.agent.core.resource import Outcome
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 HOSTS = ("c1", "n1", "n2")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine import saved_plan
-from slurmfab.engine.converge import dry_run
-from slurmfab.engine.report import Step
-from slurmfab.engine.run import Run
-from slurmfab.engine.saved_plan import Files, SavedPlan
-from slurmfab.errors import InputError
-from slurmfab.impact.approvals import Approvals
+from slurmfab.base.errors import InputError
+from slurmfab.core.engine import saved_plan
+from slurmfab.core.engine.converge import dry_run
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.saved_plan import Files, SavedPlan
+from slurmfab.core.impact.approvals import Approvals
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 
 def looked(**more: object) -> Run:

@@ -12,14 +12,14 @@ import pytest
 from ssh_keys import ED25519, OTHER
 from support import FakeHosts, cluster, run_over
 
-from slurmfab.engine import session
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Report
-from slurmfab.engine.run import Run
-from slurmfab.engine.session import Output, select_hosts
-from slurmfab.errors import DeployFailed, HostFailed, InputError
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.base.errors import DeployFailed, HostFailed, InputError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.core.engine import session
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Report
+from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output, select_hosts
 
 PATH = Path("configs/cluster.yaml")
 REPORT = Report("deploy", "lab", ("c1",), (), {}, 1.0)

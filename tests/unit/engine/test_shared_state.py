@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from support import cluster
 
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Outcome
-from slurmfab.agent.files.left_file import LeftFile
-from slurmfab.engine import shared_state
-from slurmfab.errors import HostError, InputError
-from slurmfab.inventory.cluster import Cluster
+from slurmfab.base.errors import HostError, InputError
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.core.engine import shared_state
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Outcome
+from slurmfab.on_hosts.agent.files.left_file import LeftFile
 
 TWO = "cluster: lab\ncontrollers: [c1, c2]\nstate_directory: /shared/state\nnodes: [{hosts: n1}]\n"
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from support import FakeHosts, cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.engine import requests
-from slurmfab.engine.requests import gather
-from slurmfab.engine.run import Run
-from slurmfab.errors import Asleep, Unreachable
-from slurmfab.facts import HostFacts
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import Asleep, Unreachable
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.core.engine import requests
+from slurmfab.core.engine.requests import gather
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import Line
 
 HOSTS = """\
 cluster: lab

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine.report import Report, Step
-from slurmfab.engine.summary import after_new_nodes, after_plan, next_step, summary
-from slurmfab.errors import HostError, Unreachable
-from slurmfab.exit_codes import LEFT_OUT
-from slurmfab.impact.approvals import Approvals, DeployOptions
-from slurmfab.impact.disruptive_changes import Disruption
-from slurmfab.impact.forecast import Forecast
-from slurmfab.impact.job_tally import JobEnd, JobTally
-from slurmfab.inventory import loading
+from slurmfab.base.errors import HostError, Unreachable
+from slurmfab.base.exit_codes import LEFT_OUT
+from slurmfab.cluster.inventory import loading
+from slurmfab.core.engine.report import Report, Step
+from slurmfab.core.engine.summary import after_new_nodes, after_plan, next_step, summary
+from slurmfab.core.impact.approvals import Approvals, DeployOptions
+from slurmfab.core.impact.disruptive_changes import Disruption
+from slurmfab.core.impact.forecast import Forecast
+from slurmfab.core.impact.job_tally import JobEnd, JobTally
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 CHANGED = Step("users", "n1", (Outcome("user:slurm", "changed", (Change("uid", "1001", "64030"),)),), 0.5)
 WOULD = Step("users", "n1", (Outcome("user:slurm", "would change"),))

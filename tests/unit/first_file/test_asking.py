@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from terminals import Terminal
 
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.first_file.asking import init
-from slurmfab.inventory import loading, schema_file
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.cluster.inventory import loading, schema_file
+from slurmfab.commands.init.asking import init
 
 FLAGS: dict[str, str | bool] = {"name": "lab", "controller": "ctl", "nodes": "n[1-4]"}
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from slurmfab.first_file.answers import QUESTIONS, Answers
-from slurmfab.first_file.text import complaint, text
-from slurmfab.inventory import loading
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.init.answers import QUESTIONS, Answers
+from slurmfab.commands.init.text import complaint, text
 
 FEW = Answers("lab", "ctl", "n[1-4]")
 ALL = Answers("lab", "ctl", "n[1-4],g[1-2]", "login1", "admin", True, "g[1-2]", "nas:/export/home", "ann, bob")

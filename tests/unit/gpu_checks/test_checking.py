@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import HostFailed, InputError
-from slurmfab.gpu_checks.checking import Ask, Entry, conversation, format_heard, loaded, summary
+from slurmfab.base.errors import HostFailed, InputError
+from slurmfab.commands.gpu_checks.checking import Ask, Entry, conversation, format_heard, loaded, summary
 
 PASSED = {"nodes": ["n1"], "outcome": "passed"}
 END = {"nodes": [], "end": True, "counts": {"passed": 1, "falls short": 0, "not measured": 2}}

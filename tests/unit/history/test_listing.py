@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, run_over
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine import record
-from slurmfab.engine.record import Record
-from slurmfab.engine.report import Step
-from slurmfab.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.history import listing
-from slurmfab.history.listing import changes_text, result_text
-from slurmfab.tasks.invoke_tasks import words_after
+from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.cli.tasks.invoke_tasks import words_after
+from slurmfab.commands.history import listing
+from slurmfab.commands.history.listing import changes_text, result_text
+from slurmfab.core.engine import record
+from slurmfab.core.engine.record import Record
+from slurmfab.core.engine.report import Step
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 PATH = Path("lab.yaml")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.host_files.ansible import parse_ini, parse_yaml
-from slurmfab.host_files.host_file import HostFile
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.host_files.ansible import parse_ini, parse_yaml
+from slurmfab.cluster.host_files.host_file import HostFile
 
 INI = """
 # the head is first

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.host_files.lists import parse_genders, parse_plain, parse_slurm_conf
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.host_files.lists import parse_genders, parse_plain, parse_slurm_conf
 
 ETC_HOSTS = """
 127.0.0.1 localhost

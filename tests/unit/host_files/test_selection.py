@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.host_files.selection import resolved
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.host_files.selection import resolved
 
 INVENTORY = "head ansible_host=10.0.0.1\n[gpu]\ng[1:2] ansible_user=admin\n"
 

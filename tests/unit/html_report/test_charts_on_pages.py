@@ -10,14 +10,14 @@ import pytest
 from made_pages import sources
 from report_data import ASSOCIATIONS, HOSTILE, big_record, measured, record, step, usage
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.engine.report import Report, Step
-from slurmfab.html_report.page import page
-from slurmfab.html_report.section import Section
-from slurmfab.html_report.sections import accounts, changes, drift, gpu_checks, runs
-from slurmfab.html_report.sections import usage as use
-from slurmfab.html_report.sources import Missing, Sources
-from slurmfab.status import limits_in_use
+from slurmfab.commands.report.page import page
+from slurmfab.commands.report.section import Section
+from slurmfab.commands.report.sections import accounts, changes, drift, gpu_checks, runs
+from slurmfab.commands.report.sections import usage as use
+from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.core.engine.report import Report, Step
+from slurmfab.core.status import limits_in_use
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 EMPTY = sources()
 FILE = Outcome("file:/etc/slurm/slurm.conf", "would change", (Change("content", "", "", f"-a\n+{HOSTILE}"),))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from report_data import HOSTILE, big_record, record, step
 
-from slurmfab.html_report.gantt import LEFT, WIDTH, gantt
-from slurmfab.html_report.timeline import timeline
-from slurmfab.markup import fill
+from slurmfab.base.markup import fill
+from slurmfab.commands.report.gantt import LEFT, WIDTH, gantt
+from slurmfab.commands.report.timeline import timeline
 
 GOLDEN = Path(__file__).with_name("gantt.svg")
 STEPS = (

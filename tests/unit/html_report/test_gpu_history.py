@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from report_data import measured
 
-from slurmfab.html_report.gpu_history import Band, bands, histories
-from slurmfab.html_report.sparklines import scale_of, sparkline, type_plot
+from slurmfab.commands.report.gpu_history import Band, bands, histories
+from slurmfab.commands.report.sparklines import scale_of, sparkline, type_plot
 
 
 def test_histories_when_a_node_falls_short_then_it_is_first_and_then_the_largest_losses() -> None:

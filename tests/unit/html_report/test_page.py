@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 
 from made_pages import HOSTILE, sources
 
-from slurmfab.html_report.page import page
-from slurmfab.html_report.sources import Missing
+from slurmfab.commands.report.page import page
+from slurmfab.commands.report.sources import Missing
 
 SMALL = sources()
 TEXT = page(SMALL)

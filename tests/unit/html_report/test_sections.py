@@ -9,18 +9,18 @@ import pytest
 from made_pages import sources
 from support import cluster
 
-from slurmfab.agent.nodes.states import state_of
-from slurmfab.checks.kept import CheckRun
-from slurmfab.checks.results import Result, Verdict
-from slurmfab.html_report import gathering, head, writing
-from slurmfab.html_report.node_views import Look, look_of
-from slurmfab.html_report.sections import checks, hardware, nodes, picture
-from slurmfab.html_report.sections.checks import columns, findings, not_run
-from slurmfab.html_report.sources import NOT_ASKED, Missing
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.status.cluster_state import Status
-from slurmfab.status.snapshot import Node, Snapshot
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.kept import CheckRun
+from slurmfab.commands.checks.results import Result, Verdict
+from slurmfab.commands.report import gathering, head, writing
+from slurmfab.commands.report.node_views import Look, look_of
+from slurmfab.commands.report.sections import checks, hardware, nodes, picture
+from slurmfab.commands.report.sections.checks import columns, findings, not_run
+from slurmfab.commands.report.sources import NOT_ASKED, Missing
+from slurmfab.core.status.cluster_state import Status
+from slurmfab.core.status.snapshot import Node, Snapshot
+from slurmfab.on_hosts.agent.nodes.states import state_of
 
 SMALL = sources()
 

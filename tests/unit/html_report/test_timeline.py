@@ -7,8 +7,8 @@ import random
 import pytest
 from report_data import big_record, record, step
 
-from slurmfab.engine.record import Record
-from slurmfab.html_report.timeline import Row, Span, timeline
+from slurmfab.commands.report.timeline import Row, Span, timeline
+from slurmfab.core.engine.record import Record
 
 
 def rows(found: Record) -> list[tuple[str, list[tuple[str, float, float]]]]:

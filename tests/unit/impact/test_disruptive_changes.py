@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.impact.approvals import Approvals
-from slurmfab.impact.disruptive_changes import NAMES, RULES, Disruption, disruptions, refusal, refused, require_known
-from slurmfab.impact.restart_requirements import Requirement, need
-from slurmfab.impact.slurm_diff import Difference
-from slurmfab.slurm.versions import SlurmVersion
-from slurmfab.status.snapshot import Job
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.impact.approvals import Approvals
+from slurmfab.core.impact.disruptive_changes import (
+    NAMES,
+    RULES,
+    Disruption,
+    disruptions,
+    refusal,
+    refused,
+    require_known,
+)
+from slurmfab.core.impact.restart_requirements import Requirement, need
+from slurmfab.core.impact.slurm_diff import Difference
+from slurmfab.core.status.snapshot import Job
 
 OLD, NEW = SlurmVersion(22, 5), SlurmVersion(24, 11)
 

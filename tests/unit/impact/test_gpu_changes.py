@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slurmfab.facts import Gpu
-from slurmfab.impact.gpu_changes import changes, with_slots
+from slurmfab.cluster.facts import Gpu
+from slurmfab.core.impact.gpu_changes import changes, with_slots
 
 SLOTS = ("0000:07:00.0", "0000:0b:00.0", "0000:87:00.0")
 CAPS = "/dev/nvidia-caps/nvidia-cap"

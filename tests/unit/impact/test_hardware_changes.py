@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 from support import SMALL
 
-from slurmfab.facts import Gpu, Hardware
-from slurmfab.impact.hardware_changes import differences
-from slurmfab.inventory.lock import HostLock
+from slurmfab.cluster.facts import Gpu, Hardware
+from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.core.impact.hardware_changes import differences
 
 ONE_GPU = (Gpu("/dev/nvidia0", "v100"),)
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from slurmfab.impact.job_tally import JobEnd, JobTally, missing, tally
-from slurmfab.status.snapshot import Job
+from slurmfab.core.impact.job_tally import JobEnd, JobTally, missing, tally
+from slurmfab.core.status.snapshot import Job
 
 
 def job(number: int, state: str = "RUNNING", *, seconds: int = 60, reason: str = "", user: str = "ann") -> Job:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.impact.restart_requirements import RULES, Requirement, need
-from slurmfab.impact.slurm_diff import Difference
-from slurmfab.slurm.keys import CGROUP_CONF, NODE, SLURM_CONF
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.keys import CGROUP_CONF, NODE, SLURM_CONF
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.impact.restart_requirements import RULES, Requirement, need
+from slurmfab.core.impact.slurm_diff import Difference
 
 VERSIONS = ("22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05")
 NOTHING, RECONFIGURE, CTLD, SLURMD, BOTH, DRAINED, NO_JOBS = Requirement

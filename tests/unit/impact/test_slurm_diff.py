@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from slurmfab.impact.slurm_diff import Difference, differences, says_the_same
+from slurmfab.core.impact.slurm_diff import Difference, differences, says_the_same
 
 BASE = """\
 ClusterName=lab

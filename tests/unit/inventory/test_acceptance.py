@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.acceptance.wanted import SHIPPED_SCRIPTS
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory.job_scripts import checked_text
-from slurmfab.inventory.own_jobs import LONGEST_JOB
-from slurmfab.inventory.shipped_jobs import SHIPPED
-from slurmfab.plan.plan import make_plan
-from slurmfab.slurm.render import SHORTEST_LIMIT
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory.job_scripts import checked_text
+from slurmfab.cluster.inventory.own_jobs import LONGEST_JOB
+from slurmfab.cluster.inventory.shipped_jobs import SHIPPED
+from slurmfab.cluster.slurm.render import SHORTEST_LIMIT
+from slurmfab.commands.accept.wanted import SHIPPED_SCRIPTS
+from slurmfab.core.plan.plan import make_plan
 
 OWN = "script: ./x.sh, pattern: 'a=(.*)'"
 

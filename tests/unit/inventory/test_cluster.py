@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from slurmfab.inventory.cluster import Cluster, NodeGroup, Partition, Ssh
-from slurmfab.inventory.slurm_settings import slurm_text
+from slurmfab.cluster.inventory.cluster import Cluster, NodeGroup, Partition, Ssh
+from slurmfab.cluster.inventory.slurm_settings import slurm_text
 
 CLUSTER = Cluster(
     name="titanic",

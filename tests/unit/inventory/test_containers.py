@@ -7,9 +7,9 @@ import itertools
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory import subordinate_ids
-from slurmfab.inventory.containers import Enroot
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory import subordinate_ids
+from slurmfab.cluster.inventory.containers import Enroot
 
 ENROOT = "./enroot_4.1.2-1_amd64.deb"
 BOTH = f"containers: [enroot]\npackages: {{all: [{ENROOT}, nvslurm-plugin-pyxis]}}\n"

@@ -10,9 +10,9 @@ import made_debs
 import pytest
 from support import THREE_HOSTS
 
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.inventory import deb_files, loading
-from slurmfab.inventory.loading import Inventory
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory import deb_files, loading
+from slurmfab.cluster.inventory.loading import Inventory
 
 NAME = "debs/enroot_3.5.0-1_amd64.deb"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import ClusterFileError
+from slurmfab.base.errors import ClusterFileError
 
 
 def test_drift_when_it_is_short_then_has_defaults_and_one_address() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.inventory.fabfile import TEXT, provide
+from slurmfab.cluster.inventory.fabfile import TEXT, provide
 
 
 def test_a_new_clusters_directory_gets_two_lines_by_which_fab_finds_the_tasks(tmp_path: Path) -> None:

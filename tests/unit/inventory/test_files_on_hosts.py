@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.files_on_hosts import Content, read_whole, text_on
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.files_on_hosts import Content, read_whole, text_on
 
 
 def with_template(text: str) -> tuple[Cluster, Content]:

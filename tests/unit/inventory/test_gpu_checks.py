@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import Resource
-from slurmfab.agent.files.file import File
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.facts import Gpu
-from slurmfab.paths import GPU_CHECK_SETTINGS
-from slurmfab.plan.phases.gpu_checks import resources
-from slurmfab.plan.preflight.gpu_checks import refuse_unfit
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.base.paths import GPU_CHECK_SETTINGS
+from slurmfab.cluster.facts import Gpu
+from slurmfab.core.plan.phases.gpu_checks import resources
+from slurmfab.core.plan.preflight.gpu_checks import refuse_unfit
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.file import File
 
 HOSTS = """\
 cluster: lab

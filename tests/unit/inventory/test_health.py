@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory.health import Health
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory.health import Health
 
 
 def test_health_is_asked_for_by_true_or_a_mapping_and_not_by_default() -> None:

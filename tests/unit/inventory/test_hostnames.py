@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import host_facts
 
-from slurmfab.inventory.hostnames import taken
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.cluster.inventory.hostnames import taken
+from slurmfab.cluster.inventory.lock import HostLock, Lock
 
 HOSTS = ("ctl", "n1", "n2", "n3")
 

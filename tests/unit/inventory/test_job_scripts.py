@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory import job_scripts
-from slurmfab.inventory.job_scripts import LARGEST_SCRIPT, MOST_SCRIPTS
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import job_scripts
+from slurmfab.cluster.inventory.job_scripts import LARGEST_SCRIPT, MOST_SCRIPTS
 
 BOTH = cluster(THREE_HOSTS + "prolog: prolog.d\nepilog: epilog.d\n")
 PROLOG = cluster(THREE_HOSTS + "prolog: prolog.d\n")

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from slurmfab.inventory import json_schema, key_examples, loading, schema_file
-from slurmfab.inventory.yaml_nodes import compose
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.inventory import json_schema, key_examples, loading, schema_file
+from slurmfab.cluster.inventory.yaml_nodes import compose
+from slurmfab.cluster.slurm.versions import SlurmVersion
 
 TOP = Path(__file__).parents[3]
 OLD, NEW, FUTURE = SlurmVersion(22, 5), SlurmVersion(24, 11), SlurmVersion(29, 5)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.key_lines import with_lines
-from slurmfab.inventory.loading import load
-from slurmfab.plan.preflight.configuration import KeysRefused
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.key_lines import with_lines
+from slurmfab.cluster.inventory.loading import load
+from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 FILE = """\
 cluster: titanic

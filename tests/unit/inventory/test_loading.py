@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.inventory import json_schema, loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.lock import Lock
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory import json_schema, loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.lock import Lock
 
 REPOSITORY = Path(__file__).parents[3]
 EXAMPLES = sorted((REPOSITORY / "configs").glob("example-*.yaml"))

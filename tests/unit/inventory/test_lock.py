@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.facts import Cgroup, Gpu, Hardware
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.lock import HostLock, Lock
 
 FULL = Lock(
     slurm="24.11.5",

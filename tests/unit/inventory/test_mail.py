@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory.mail import Mail
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory.mail import Mail
 
 
 def mail(said: str) -> Mail:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.monitoring import Monitoring, Prometheus
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.monitoring import Monitoring, Prometheus
 
 
 def monitoring(said: str) -> Monitoring | None:

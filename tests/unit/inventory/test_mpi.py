@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory.mpi import Mpi
-from slurmfab.plan.phases import mpi
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory.mpi import Mpi
+from slurmfab.core.plan.phases import mpi
 
 CHECKS = "gpu_checks: {program: all_reduce_perf}\n"
 

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.facts import Gpu
-from slurmfab.plan.phases import scripts
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.facts import Gpu
+from slurmfab.core.plan.phases import scripts
+from slurmfab.core.plan.plan_input import PlanInput
 
 HOSTS = """\
 cluster: lab

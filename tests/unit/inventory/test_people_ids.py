@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from support import cluster, facts_of, host_facts, prepared
 
-from slurmfab.errors import IdConflict
-from slurmfab.facts import Account, HostFacts
-from slurmfab.inventory import people_ids
-from slurmfab.inventory.lock import Lock
-from slurmfab.inventory.people_ids import choose, decide, former, names_of, refuse_partial, still_leaving
-from slurmfab.plan.plan_input import pin
+from slurmfab.base.errors import IdConflict
+from slurmfab.cluster.facts import Account, HostFacts
+from slurmfab.cluster.inventory import people_ids
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.people_ids import choose, decide, former, names_of, refuse_partial, still_leaving
+from slurmfab.core.plan.plan_input import pin
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
 ANN = cluster(HEAD + "users: [{name: ann}]\n")

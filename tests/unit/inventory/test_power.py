@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import Resource
-from slurmfab.engine import power_password
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.plan.phases import packages, power
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.core.engine import power_password
+from slurmfab.core.plan.phases import packages, power
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
 
 HOSTS = """\
 cluster: lab

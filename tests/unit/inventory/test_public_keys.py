@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from slurmfab.inventory.public_keys import in_text, key_of, mistake
+from slurmfab.cluster.inventory.public_keys import in_text, key_of, mistake
 
 
 def blob(kind: str, rest: bytes = b"\0\0\0\x03abc") -> str:

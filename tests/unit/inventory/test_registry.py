@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.registry import DIRECTORY, Registry
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.registry import DIRECTORY, Registry
 
 
 def registry(said: str) -> Registry:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS
 
-from slurmfab.inventory import loading
-from slurmfab.inventory.accounting import User
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.root_keys import HARMLESS, HARMLESS_OF_USER, MOST_SHOWN, root_keys
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.accounting import User
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.root_keys import HARMLESS, HARMLESS_OF_USER, MOST_SHOWN, root_keys
 
 MEANS_ROOT = {
     "ssh", "slurm_conf", "cgroup_conf", "slurmdbd_conf", "slurm_files", "slurm_conf_directory", "slurm", "packages",

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.inventory import loading, schema_file
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.edits import people, writing
-from slurmfab.inventory.lock import Lock
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import loading, schema_file
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.edits import people, writing
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm.versions import SlurmVersion
 
 TEXT = "# yaml-language-server: $schema=cluster.schema.json\ncluster: lab\ncontrollers: [c1]\nnodes:\n  - hosts: n1\n"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.inventory import shared_files
-from slurmfab.inventory.shared_files import FilesRead
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import shared_files
+from slurmfab.cluster.inventory.shared_files import FilesRead
 
 HOLDS = """\
 import fcntl, os, sys

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.inventory import slurm_files
-from slurmfab.inventory.slurm_files import LARGEST_FILE, SiteFile
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import slurm_files
+from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE, SiteFile
 
 
 def test_files_are_read_from_beside_the_cluster_file_with_their_bytes_and_modes(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import made_debs
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory import loading, repository_key, slurm_debs
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.slurm_packages import AptRepository, DebDirectory, OtherSuite, SlurmPackages
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import loading, repository_key, slurm_debs
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, DebDirectory, OtherSuite, SlurmPackages
+from slurmfab.cluster.slurm.versions import SlurmVersion
 
 KEY = """\
 -----BEGIN PGP PUBLIC KEY BLOCK-----

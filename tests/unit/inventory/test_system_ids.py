@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import host_facts
 
-from slurmfab.errors import IdConflict
-from slurmfab.facts import Account, HostFacts
-from slurmfab.inventory.system_ids import CANDIDATES, WAY_OUT, choose, move, refuse_partial_move
+from slurmfab.base.errors import IdConflict
+from slurmfab.cluster.facts import Account, HostFacts
+from slurmfab.cluster.inventory.system_ids import CANDIDATES, WAY_OUT, choose, move, refuse_partial_move
 
 
 def having(name: str, **users: tuple[int, int]) -> HostFacts:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory import yaml_nodes
-from slurmfab.inventory.edits import writing
-from slurmfab.inventory.reading import read
-from slurmfab.inventory.yaml_nodes import compose
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory import yaml_nodes
+from slurmfab.cluster.inventory.edits import writing
+from slurmfab.cluster.inventory.reading import read
+from slurmfab.cluster.inventory.yaml_nodes import compose
 
 SMALL = "cluster: x\ncontrollers: mn\nnodes:\n  - hosts: n[01-04]\n"
 LOADERS = {"C": yaml.CSafeLoader, "Python": yaml.SafeLoader}

@@ -4,7 +4,7 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab.addresses import choose_network, gateway, host_addresses
 
 

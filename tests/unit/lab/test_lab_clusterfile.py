@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from slurmfab.agent.core import replace
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
 from slurmfab.lab import clusterfile
 from slurmfab.lab.spec import LabHost, LabSpec
+from slurmfab.on_hosts.agent.core import replace
 
 ADDRESSES = {"ctl": "10.1.2.10", "n1": "10.1.2.11"}
 

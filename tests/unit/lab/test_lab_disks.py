@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError, LabError
+from slurmfab.base.errors import InputError, LabError
 from slurmfab.lab import addresses, disks, layout, state
 from slurmfab.lab.disks import Disks
 from slurmfab.lab.spec import LabSpec

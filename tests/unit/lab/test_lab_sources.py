@@ -2,7 +2,7 @@
 
 import pytest
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab.sources import (
     UBUNTU_KEYRING,
     UBUNTU_MIRROR,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import MOST_NODES, LabSpec
 

@@ -2,8 +2,8 @@
 
 import subprocess
 
-from slurmfab.agent.facts import nvidia_gpus
 from slurmfab.lab import standins
+from slurmfab.on_hosts.agent.facts import nvidia_gpus
 
 MODELS = ("NVIDIA Lab Stand-in", "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from slurmfab.errors import BrokenFile, LabError
+from slurmfab.base.errors import BrokenFile, LabError
 from slurmfab.lab import LabSpec, state
 
 

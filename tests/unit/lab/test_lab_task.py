@@ -4,8 +4,8 @@ import pytest
 from invoke.context import Context
 from invoke.exceptions import Exit
 
-from slurmfab.errors import InputError
-from slurmfab.tasks import lab as tasks
+from slurmfab.base.errors import InputError
+from slurmfab.cli.tasks import lab as tasks
 
 
 @pytest.mark.parametrize(

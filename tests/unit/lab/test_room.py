@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import LabError
+from slurmfab.base.errors import LabError
 from slurmfab.lab import room
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import made_debs
 import pytest
 
-from slurmfab.errors import LabError
-from slurmfab.inventory import repository_key
+from slurmfab.base.errors import LabError
+from slurmfab.cluster.inventory import repository_key
 from slurmfab.lab import slurm_repository
 
 pytestmark = pytest.mark.skipif(

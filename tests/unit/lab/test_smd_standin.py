@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from slurmfab.cluster.slurm.platform import DEBIAN, DEBIAN_SMD
 from slurmfab.lab import smd_standin
-from slurmfab.slurm.platform import DEBIAN, DEBIAN_SMD
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is missing")
 

@@ -13,13 +13,13 @@ import pytest
 from json_shapes import assert_fits
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.logs import showing
-from slurmfab.logs.asking import AHEAD, Answers, ask
-from slurmfab.logs.times import Asked
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.logs import showing
+from slurmfab.commands.logs.asking import AHEAD, Answers, ask
+from slurmfab.commands.logs.times import Asked
+from slurmfab.hosts.session import Line
 
 CLUSTER = cluster(THREE_HOSTS.replace("[1-2]", "[1-3]").replace("[2-3]", "[2-4]"))
 KNOWN = Inventory(CLUSTER, Lock(), Path("cluster.yaml"))

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.logs.times import AROUND, Asked, Period, period
+from slurmfab.base.errors import InputError
+from slurmfab.commands.logs.times import AROUND, Asked, Period, period
 
 NOW = datetime(2026, 11, 23, 12, 0).timestamp()
 

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from support import THREE_HOSTS, cluster, facts_of, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.monitoring_files import dashboard, writing
-from slurmfab.plan.plan_input import pin
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.monitoring_files import dashboard, writing
+from slurmfab.core.plan.plan_input import pin
 
 
 def known(key: str) -> Inventory:

@@ -13,11 +13,11 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.engine.run import Run
-from slurmfab.errors import AnotherRun, DeployFailed, InputError, SlurmfabError
-from slurmfab.facts import ClusterMark, SlurmUse
-from slurmfab.munge import key_proof, key_rotation
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import AnotherRun, DeployFailed, InputError, SlurmfabError
+from slurmfab.cluster.facts import ClusterMark, SlurmUse
+from slurmfab.commands.munge import key_proof, key_rotation
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import Line
 
 STAGED, SWITCH = "staged-munge-key:/etc/munge/munge.key", "munge-key-switch:/etc/munge/munge.key"
 PAUSE = "slurmctld-pause:slurmctld"

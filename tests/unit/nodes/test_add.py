@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, host_facts, plan_input, prepared, run_over
 
-from slurmfab.engine import acceptance
-from slurmfab.engine.file_writing import save_lock
-from slurmfab.engine.run import Run, RunHooks
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.nodes import add, discovery
-from slurmfab.nodes.discovery import DiscoveredHost
-from slurmfab.nodes.membership import joined
-from slurmfab.plan.plan import make_plan
-from slurmfab.plan.plan_input import pin
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.nodes import add, discovery
+from slurmfab.commands.nodes.discovery import DiscoveredHost
+from slurmfab.commands.nodes.membership import joined
+from slurmfab.core.engine import acceptance
+from slurmfab.core.engine.file_writing import save_lock
+from slurmfab.core.engine.run import Run, RunHooks
+from slurmfab.core.plan.plan import make_plan
+from slurmfab.core.plan.plan_input import pin
 
 
 @dataclass

@@ -11,16 +11,16 @@ import pytest
 from support import THREE_HOSTS, host_facts
 from terminals import Terminal, shown_on
 
-from slurmfab.engine import commands
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.session import Output
-from slurmfab.errors import InputError, PythonMissing, SlurmfabError, Unreachable
-from slurmfab.facts import ClusterMark, SlurmUse
-from slurmfab.impact.approvals import DeployOptions
-from slurmfab.inventory.connection_options import ConnectionOptions
-from slurmfab.inventory.loading import Inventory
-from slurmfab.nodes import bootstrap, discovery, membership
-from slurmfab.nodes.discovery import DiscoveredHost
+from slurmfab.base.errors import InputError, PythonMissing, SlurmfabError, Unreachable
+from slurmfab.cluster.facts import ClusterMark, SlurmUse
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.nodes import bootstrap, discovery, membership
+from slurmfab.commands.nodes.discovery import DiscoveredHost
+from slurmfab.core.engine import commands
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.session import Output
+from slurmfab.core.impact.approvals import DeployOptions
 
 
 @pytest.mark.parametrize(("word", "become"), [("", "sudo"), ("sudo", "sudo"), ("none", None)])

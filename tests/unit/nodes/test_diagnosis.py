@@ -7,13 +7,13 @@ import dataclasses
 import pytest
 from support import SMALL, prepared
 
-from slurmfab.agent.core.resource import Change, Outcome
-from slurmfab.agent.nodes.states import NodeState, flags, our_reason
-from slurmfab.engine.report import Step
-from slurmfab.facts import DriverlessGpu, Gpu
-from slurmfab.inventory.lock import HostLock
-from slurmfab.nodes.diagnosis import Evidence, Leftovers, diagnose, format_diagnoses
-from slurmfab.status.snapshot import Job, Node
+from slurmfab.cluster.facts import DriverlessGpu, Gpu
+from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.commands.nodes.diagnosis import Evidence, Leftovers, diagnose, format_diagnoses
+from slurmfab.core.engine.report import Step
+from slurmfab.core.status.snapshot import Job, Node
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
+from slurmfab.on_hosts.agent.nodes.states import NodeState, flags, our_reason
 
 HEALTHY = prepared("n1")
 PINNED = HostLock("n1", hardware=SMALL)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from support import FakeHosts, host_facts
 
-from slurmfab.errors import HostKeyUnknown, InputError, Unreachable
-from slurmfab.facts import HostFacts
-from slurmfab.hostlist import expand_endpoints
-from slurmfab.inventory.cluster import Ssh
-from slurmfab.nodes.discovery import (
+from slurmfab.base.errors import HostKeyUnknown, InputError, Unreachable
+from slurmfab.base.hostlist import expand_endpoints
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Ssh
+from slurmfab.commands.nodes.discovery import (
     DiscoveredHost,
     Discovery,
     discovered,
@@ -23,8 +23,8 @@ from slurmfab.nodes.discovery import (
     refuse_unknown_keys,
     text_of,
 )
-from slurmfab.ssh.host_keys import HostKey, PinnedKey
-from slurmfab.ssh.route import Route
+from slurmfab.hosts.host_keys import HostKey, PinnedKey
+from slurmfab.hosts.route import Route
 
 
 def names(**hostnames: str) -> dict[str, str]:

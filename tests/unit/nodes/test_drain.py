@@ -9,11 +9,11 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import THREE_HOSTS, cluster, facts_of, prepared, run_over
 
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.run import Run
-from slurmfab.errors import HostError, InputError
-from slurmfab.inventory import loading
-from slurmfab.nodes import drain
+from slurmfab.base.errors import HostError, InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.nodes import drain
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.run import Run
 
 IDLE = ("IDLE", "", "")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support import host_facts
 
-from slurmfab.errors import InputError
-from slurmfab.facts import ClusterMark, HostFacts, SlurmUse
-from slurmfab.inventory import loading
-from slurmfab.nodes.existing_cluster import choose, default_name, refuse_losing
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import ClusterMark, HostFacts, SlurmUse
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.nodes.existing_cluster import choose, default_name, refuse_losing
 
 CONF = """\
 # Made by slurmfab

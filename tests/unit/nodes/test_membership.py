@@ -7,13 +7,20 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, host_facts
 
-from slurmfab.errors import IdConflict, InputError, SlurmfabError
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Ssh
-from slurmfab.inventory.connection_options import ConnectionOptions
-from slurmfab.inventory.loading import Inventory
-from slurmfab.nodes.discovery import DiscoveredHost
-from slurmfab.nodes.membership import first_ssh, joined, new_cluster, refuse_known, refuse_unfit, write_new_cluster
+from slurmfab.base.errors import IdConflict, InputError, SlurmfabError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Ssh
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.nodes.discovery import DiscoveredHost
+from slurmfab.commands.nodes.membership import (
+    first_ssh,
+    joined,
+    new_cluster,
+    refuse_known,
+    refuse_unfit,
+    write_new_cluster,
+)
 
 
 def said(

@@ -12,13 +12,13 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.run import Run
-from slurmfab.errors import HostError, InputError, Unreachable
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.nodes import reboot
-from slurmfab.nodes.reboot import RebootOptions
+from slurmfab.base.errors import HostError, InputError, Unreachable
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.nodes import reboot
+from slurmfab.commands.nodes.reboot import RebootOptions
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.run import Run
 
 FOUR = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-4]'}]\n"
 NODES = ("n1", "n2", "n3", "n4")

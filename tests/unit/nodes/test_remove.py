@@ -12,20 +12,20 @@ import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 from terminals import at_a_terminal, words_on
 
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.engine import job_waiting
-from slurmfab.engine.run import Run
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.facts import ClusterMark, HostFacts, SlurmUse
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.edits import node_removal
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.nodes import decommission, remove
-from slurmfab.nodes.remove import RemoveNodeOptions, refuse
-from slurmfab.plan.plan_input import pin
-from slurmfab.status.snapshot import Job
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.cluster.facts import ClusterMark, HostFacts, SlurmUse
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.edits import node_removal
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.nodes import decommission, remove
+from slurmfab.commands.nodes.remove import RemoveNodeOptions, refuse
+from slurmfab.core.engine import job_waiting
+from slurmfab.core.engine.run import Run
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.status.snapshot import Job
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 
 IDLE = "NodeName={} State=IDLE CPUAlloc=0 CPUTot=4\n"
 

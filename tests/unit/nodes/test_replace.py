@@ -10,14 +10,14 @@ import pytest
 from support import SMALL, THREE_HOSTS, FakeHosts, cluster, facts_of, host_facts, prepared, run_over
 from terminals import at_a_terminal, words_on
 
-from slurmfab.errors import IdConflict, InputError, SlurmfabError
-from slurmfab.facts import Gpu, Hardware
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.nodes import replace
-from slurmfab.nodes.replace import NewMachine, ReplaceNodeOptions, host_lock, refuse_unsuited
-from slurmfab.plan.plan_input import pin
-from slurmfab.ssh.host_keys import HostKey
+from slurmfab.base.errors import IdConflict, InputError, SlurmfabError
+from slurmfab.cluster.facts import Gpu, Hardware
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.nodes import replace
+from slurmfab.commands.nodes.replace import NewMachine, ReplaceNodeOptions, host_lock, refuse_unsuited
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.hosts.host_keys import HostKey
 
 NEW_KEY = HostKey("ssh-ed25519", "another+key")
 

@@ -8,10 +8,10 @@ import pytest
 from fake_slurm import FakeSlurm
 from support import cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.run import Run
-from slurmfab.facts import HostFacts
-from slurmfab.nodes.resume import resume_nodes
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.commands.nodes.resume import resume_nodes
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.run import Run
 
 IDLE = ("IDLE", "", "")
 OURS = ("IDLE+DRAIN", "slurmfab: new disks (ann@laptop 2026-11-21T09:00)", "root")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fake_slurm import FakeSlurm
 from support import THREE_HOSTS, cluster, facts_of, prepared
 
-from slurmfab.errors import Unreachable
-from slurmfab.nodes.status import ask_controllers
+from slurmfab.base.errors import Unreachable
+from slurmfab.commands.nodes.status import ask_controllers
 
 TWO = cluster(THREE_HOSTS.replace("[c1]", "[c1, c2]\nstate_directory: /shared"))
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.inventory import loading
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.people.adding import AddUserOptions, grown_text, read_keys
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.people.adding import AddUserOptions, grown_text, read_keys
 
 
 def key(number: int) -> str:

@@ -12,17 +12,17 @@ import pytest
 from slurm_tables import job_rows
 from support import FakeHosts, facts_of, prepared
 
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.run import Run, RunOptions
-from slurmfab.errors import IdConflict, SlurmfabError
-from slurmfab.facts import Account
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.people import adding, removing
-from slurmfab.plan.plan_input import PlanInput, pin
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import IdConflict, SlurmfabError
+from slurmfab.cluster.facts import Account
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.people import adding, removing
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.hosts.session import Line
 
 BEFORE = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
 AFTER = BEFORE + "users: [{name: ann}]\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.plan.address_remarks import missing, newly_trusted
-from slurmfab.plan.own_address import own_address, trusted_address
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.core.plan.address_remarks import missing, newly_trusted
+from slurmfab.core.plan.own_address import own_address, trusted_address
+from slurmfab.core.plan.plan_input import PlanInput
 
 BY_NAME = "cluster: x\naddresses: {n1: n1.example.org}\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
 NETWORK = THREE_HOSTS + "ssh: {networks: 10.1.0.0/16}\n"

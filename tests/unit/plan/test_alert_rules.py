@@ -9,7 +9,7 @@ import pytest
 import yaml
 from support import THREE_HOSTS, cluster
 
-from slurmfab.plan.alert_rules import alert_rules, rules
+from slurmfab.core.plan.alert_rules import alert_rules, rules
 
 ALL = "drift: {when: hourly}\nbackup: {directory: /srv/backups}\ngpu_checks: {min_busbw: 10}\n"
 PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.impact.slurm_diff import DEVICES, NODE_LINE, PARTITION_LINE, SETTING, TEXT, Difference
-from slurmfab.plan.configless_reach import needs_of_nodes, obstacles
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight.configuration import refuse_uneven_files
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.impact.slurm_diff import DEVICES, NODE_LINE, PARTITION_LINE, SETTING, TEXT, Difference
+from slurmfab.core.plan.configless_reach import needs_of_nodes, obstacles
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.configuration import refuse_uneven_files
 
 OLD, NEW = SlurmVersion(22, 5), SlurmVersion(24, 11)
 TEXT_OF = """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.plan.database_order import joins_accounting, needs_slurmdbd
-from slurmfab.plan.phases import daemons, database, slurm_conf
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.core.plan.database_order import joins_accounting, needs_slurmdbd
+from slurmfab.core.plan.phases import daemons, database, slurm_conf
+from slurmfab.core.plan.plan_input import PlanInput
 
 ON_C1 = f"{THREE_HOSTS}database: c1\n"
 

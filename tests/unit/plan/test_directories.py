@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.checks.directories import owners
-from slurmfab.checks.wanted import port, spool_directory, with_logs
-from slurmfab.inventory.health import Health
-from slurmfab.inventory.lock import Lock
-from slurmfab.paths import FORMER_SPOOL, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
-from slurmfab.plan.directories import SLURM_LIBRARY
-from slurmfab.plan.phases import disks, scripts
-from slurmfab.plan.plan import make_plan
-from slurmfab.plan.plan_input import PlanInput, pin
+from slurmfab.base.paths import FORMER_SPOOL, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.cluster.inventory.health import Health
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.directories import owners
+from slurmfab.commands.checks.wanted import port, spool_directory, with_logs
+from slurmfab.core.plan.directories import SLURM_LIBRARY
+from slurmfab.core.plan.phases import disks, scripts
+from slurmfab.core.plan.plan import make_plan
+from slurmfab.core.plan.plan_input import PlanInput, pin
 
 ELSEWHERE = """\
 slurm_conf:

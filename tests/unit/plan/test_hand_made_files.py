@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.services.service import Service
-from slurmfab.agent.slurm.files import SlurmFiles
-from slurmfab.facts import Gpu, HostFacts
-from slurmfab.impact.slurm_diff import SETTING
-from slurmfab.plan.phases import daemons, slurm_conf
-from slurmfab.plan.phases.slurm_conf import own_files
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.cluster.facts import Gpu, HostFacts
+from slurmfab.core.impact.slurm_diff import SETTING
+from slurmfab.core.plan.phases import daemons, slurm_conf
+from slurmfab.core.plan.phases.slurm_conf import own_files
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 GPUS = (Gpu("/dev/nvidia0", "a100"), Gpu("/dev/nvidia1", "a100"))
 OWN_GRES = "Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from support import cluster, host_facts, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.facts import HostFacts
-from slurmfab.inventory.lock import Lock
-from slurmfab.inventory.schema_file import version_of
-from slurmfab.plan.phases import configless, daemons
-from slurmfab.plan.plan_input import PlanInput, pin
-from slurmfab.plan.preflight.configuration import refuse_unknown_keys
-from slurmfab.plan.preflight.hosts import unfit, unfit_newcomers
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.schema_file import version_of
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.plan.phases import configless, daemons
+from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.preflight.configuration import refuse_unknown_keys
+from slurmfab.core.plan.preflight.hosts import unfit, unfit_newcomers
 
 HOSTS = """\
 cluster: lab

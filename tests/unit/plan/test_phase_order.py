@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.plan.phase_order import PhaseOrder
-from slurmfab.plan.plan import ALL, CONTROLLERS, DATABASE, OWN, PHASES, SERVERS, Phase
+from slurmfab.core.plan.phase_order import PhaseOrder
+from slurmfab.core.plan.plan import ALL, CONTROLLERS, DATABASE, OWN, PHASES, SERVERS, Phase
 
 PLACES = {CONTROLLERS: ("c1", "c2"), DATABASE: ("d1",), SERVERS: ()}
 HOSTS = ("c1", "c2", "d1", "n1", "n2")

@@ -17,10 +17,10 @@ import yaml
 from support import THREE_HOSTS, cluster, facts_of, host_facts, plan_input, prepared
 
 import slurmfab
-from slurmfab.agent.core.resource import Resource
-from slurmfab.facts import Gpu, HostFacts, cgroup_from
-from slurmfab.plan.plan import PHASES, Plan, make_plan
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.cluster.facts import Gpu, HostFacts, cgroup_from
+from slurmfab.core.plan.plan import PHASES, Plan, make_plan
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
 
 PACKAGE = Path(slurmfab.__file__).parent
 PHASE_FILES = sorted((PACKAGE / "plan" / "phases").glob("*.py"))
@@ -139,7 +139,17 @@ def test_what_makes_a_plan_imports_nothing_that_reads_or_asks(module: str) -> No
     tree = ast.parse((PACKAGE / module).read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    asking = {"os", "pathlib", "socket", "subprocess", "time", "random", "fabric", "paramiko", "slurmfab.ssh.transport"}
+    asking = {
+        "os",
+        "pathlib",
+        "socket",
+        "subprocess",
+        "time",
+        "random",
+        "fabric",
+        "paramiko",
+        "slurmfab.hosts.transport",
+    }
     assert imported & asking == set()
 
 

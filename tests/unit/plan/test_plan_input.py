@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.facts import Cgroup, Gpu, weakest
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.plan.plan_input import pin, pinned_keys
-from slurmfab.plan.preflight.configuration import refuse_other_cluster, refuse_unknown_keys
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import Cgroup, Gpu, weakest
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.core.plan.plan_input import pin, pinned_keys
+from slurmfab.core.plan.preflight.configuration import refuse_other_cluster, refuse_unknown_keys
 
 
 def test_the_lock_takes_up_what_is_found_out_for_the_first_time() -> None:

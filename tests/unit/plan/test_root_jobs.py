@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.impact.restart_requirements import Requirement, need
-from slurmfab.impact.slurm_diff import Difference
-from slurmfab.inventory import loading
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.root_jobs import REFUSED, ROOT_JOBS, notices
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.impact.restart_requirements import Requirement, need
+from slurmfab.core.impact.slurm_diff import Difference
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.root_jobs import REFUSED, ROOT_JOBS, notices
 
 HEAD = "cluster: lab\ncontrollers: [c1]\ndatabase: d1\n"
 APART = HEAD + "nodes: [{hosts: n1}]\n"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support import cluster, plan_input, prepared
 
-from slurmfab.agent.files.file import File
-from slurmfab.agent.slurm.fetched_files import FetchedFiles
-from slurmfab.plan.phases import daemons
-from slurmfab.plan.phases.slurm_conf import has_own_files
-from slurmfab.plan.site_servers import site_servers
+from slurmfab.core.plan.phases import daemons
+from slurmfab.core.plan.phases.slurm_conf import has_own_files
+from slurmfab.core.plan.site_servers import site_servers
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
 
 CONFIGLESS = """\
 cluster: lab

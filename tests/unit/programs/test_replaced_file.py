@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.programs import replaced_file
+from slurmfab.on_hosts.programs import replaced_file
 
 
 def test_a_file_is_whole_on_the_disk_before_it_takes_the_place_of_the_old_one(

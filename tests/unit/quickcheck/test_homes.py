@@ -10,12 +10,12 @@ import pytest
 from ruled_shells import Rule, RuledShell
 from support import THREE_HOSTS, cluster
 
-from slurmfab.checks.hosts import CheckedHost, Shells
-from slurmfab.checks.shell import CommandResult
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.quickcheck import homes
-from slurmfab.quickcheck.bench import Bench, Person
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.hosts import CheckedHost, Shells
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.quickcheck import homes
+from slurmfab.commands.quickcheck.bench import Bench, Person
 
 FILE = "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"
 ANN = "ann:x:2000:2000::/home/ann:/bin/bash\n"

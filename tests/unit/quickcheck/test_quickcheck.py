@@ -13,19 +13,19 @@ import pytest
 from json_shapes import assert_fits
 from ruled_shells import Rule, RuledShell
 
-from slurmfab.checks.hosts import Shells
-from slurmfab.checks.shell import CommandResult
-from slurmfab.checks.waiting import LOGS
-from slurmfab.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.facts import Gpu
-from slurmfab.inventory import loading as inventories
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.quickcheck.bench import Person
-from slurmfab.quickcheck.containers import call
-from slurmfab.quickcheck.gpus import counted, gpus_in
-from slurmfab.quickcheck.lines import Line, Summary
-from slurmfab.quickcheck.running import QuickcheckOptions, quickcheck
+from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.cluster.facts import Gpu
+from slurmfab.cluster.inventory import loading as inventories
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.checks.hosts import Shells
+from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.waiting import LOGS
+from slurmfab.commands.quickcheck.bench import Person
+from slurmfab.commands.quickcheck.containers import call
+from slurmfab.commands.quickcheck.gpus import counted, gpus_in
+from slurmfab.commands.quickcheck.lines import Line, Summary
+from slurmfab.commands.quickcheck.running import QuickcheckOptions, quickcheck
 
 CLUSTER = """
 cluster: tiny
@@ -303,7 +303,7 @@ def test_a_job_that_does_not_end_in_time_is_cancelled(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch, state: str, outcome: str, words: str
 ) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr("slurmfab.quickcheck.batch.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("slurmfab.commands.quickcheck.batch.time.monotonic", lambda: float(next(clock)))
     tiny.rules["squeue .*--states=all"] = JOB.format(state=state, code="0:0")
     tiny.rules["squeue"] = "Priority\n"
     line = one(tiny.seen(QuickcheckOptions(only="allocation", seconds=5)), "allocation")

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.quickcheck import mpi as mpi_check
-from slurmfab.quickcheck.bench import Bench
-from slurmfab.quickcheck.modules import modules
-from slurmfab.quickcheck.mpi import mpi
-from slurmfab.quickcheck.running import QuickcheckOptions, checks_for
+from slurmfab.commands.quickcheck import mpi as mpi_check
+from slurmfab.commands.quickcheck.bench import Bench
+from slurmfab.commands.quickcheck.modules import modules
+from slurmfab.commands.quickcheck.mpi import mpi
+from slurmfab.commands.quickcheck.running import QuickcheckOptions, checks_for
 
 MODULES = "modules: {system: lmod, path: [/sw/modules]}\n"
 HOMES = "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.slurm.accounting import (
+from slurmfab.cluster.slurm.accounting import (
     DBD_PORT,
     LOG,
     SlurmdbdConf,
@@ -15,7 +15,7 @@ from slurmfab.slurm.accounting import (
     redo_log,
     slurmdbd_conf,
 )
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.versions import SlurmVersion
 
 
 @pytest.mark.parametrize(

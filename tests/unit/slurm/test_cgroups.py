@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.agent.facts.cgroups import assess
-from slurmfab.facts import Cgroup, cgroup_from
-from slurmfab.slurm import cgroups
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.facts import Cgroup, cgroup_from
+from slurmfab.cluster.slurm import cgroups
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.on_hosts.agent.facts.cgroups import assess
 
 V1 = Cgroup("v1", ("cpuset", "memory", "devices"), swap=True)
 TAKEN = Cgroup("v2", ("devices",), troubles=("cpuset on v1", "memory on v1"))

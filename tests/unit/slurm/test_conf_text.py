@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.slurm.conf_text import parse
+from slurmfab.cluster.slurm.conf_text import parse
 
 FOREIGN = """\
 # NodeName=old

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.slurm.formatting import assignment
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.slurm.formatting import assignment
 
 
 def test_a_value_with_blanks_is_quoted_once() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.facts import Gpu, Hardware
-from slurmfab.slurm.gres import gres_lines, gres_names, is_of_type, tracked_gres, typed_shares
-from slurmfab.slurm.node import Node
-from slurmfab.slurm.node_lines import node_lines, node_settings
+from slurmfab.cluster.facts import Gpu, Hardware
+from slurmfab.cluster.slurm.gres import gres_lines, gres_names, is_of_type, tracked_gres, typed_shares
+from slurmfab.cluster.slurm.node import Node
+from slurmfab.cluster.slurm.node_lines import node_lines, node_settings
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 PASCAL = (Gpu("/dev/nvidia0", "pascal"), Gpu("/dev/nvidia1", "pascal"))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from slurmfab.slurm.job_submit_script import explains_refusals, lua_text
-from slurmfab.slurm.render import job_submit_script
+from slurmfab.cluster.slurm.job_submit_script import explains_refusals, lua_text
+from slurmfab.cluster.slurm.render import job_submit_script
 
 
 @pytest.mark.parametrize(

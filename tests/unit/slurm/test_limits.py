@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.agent.accounting import limit_values as kinds
-from slurmfab.slurm import limits
+from slurmfab.cluster.slurm import limits
+from slurmfab.on_hosts.agent.accounting import limit_values as kinds
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.facts import Gpu, Hardware
-from slurmfab.hostlist import expand
-from slurmfab.slurm.gres import gres_lines
-from slurmfab.slurm.node import Node
-from slurmfab.slurm.node_lines import node_lines, real_memory
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import expand
+from slurmfab.cluster.facts import Gpu, Hardware
+from slurmfab.cluster.slurm.gres import gres_lines
+from slurmfab.cluster.slurm.node import Node
+from slurmfab.cluster.slurm.node_lines import node_lines, real_memory
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 SAID = "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=15520"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slurmfab.slurm.oci import oci_conf
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.oci import oci_conf
+from slurmfab.cluster.slurm.versions import SlurmVersion
 
 OLD = """\
 # Made by slurmfab from the cluster file, for containers: [oci]; edits here are overwritten.

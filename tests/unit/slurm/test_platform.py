@@ -6,11 +6,11 @@ from dataclasses import fields
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.facts import HostFacts
-from slurmfab.slurm import platform
-from slurmfab.slurm.platform import DEBIAN, DEBIAN_SMD, PLATFORMS, Platform
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.slurm import platform
+from slurmfab.cluster.slurm.platform import DEBIAN, DEBIAN_SMD, PLATFORMS, Platform
+from slurmfab.cluster.slurm.versions import SlurmVersion
 
 
 def host(*packages: str) -> HostFacts:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
+from slurmfab.cluster.slurm.preemption import Preemption, partition_settings, preemption
 
 LOW, HIGH = {"PriorityTier": "1", "PreemptMode": "REQUEUE"}, {"PriorityTier": "10"}
 URGENT: Mapping[str, str] = {"Preempt": "normal,scavenger"}

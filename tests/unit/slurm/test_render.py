@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.facts import Cgroup, Gpu, Hardware
-from slurmfab.inventory.private_tmp import PrivateTmp
-from slurmfab.slurm.node import Node
-from slurmfab.slurm.render import SlurmConf, render
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
+from slurmfab.cluster.inventory.private_tmp import PrivateTmp
+from slurmfab.cluster.slurm.node import Node
+from slurmfab.cluster.slurm.render import SlurmConf, render
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 CONTROLLERS = ("cpuset", "devices", "memory")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import SlurmfabError
-from slurmfab.slurm.versions import (
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.cluster.slurm.versions import (
     DISTRIBUTION,
     SlurmVersion,
     adds_nodes_by_reconfigure,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.slurm.versions import SlurmVersion
-from slurmfab.slurm.window import Member, between, mismatches, reached, reaches, way
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.window import Member, between, mismatches, reached, reaches, way
 
 
 def version(text: str) -> SlurmVersion:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS
 
-from slurmfab.errors import InputError
-from slurmfab.inventory import loading
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.ssh import client_config
-from slurmfab.ssh.route import Route
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.hosts import client_config
+from slurmfab.hosts.route import Route
 
 KEYS = {"ssh-ed25519": "AAAAC3Nz", "ssh-rsa": "AAAAB3Nz"}
 

@@ -12,9 +12,9 @@ import paramiko
 import pytest
 from ssh_keys import ED25519
 
-from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError, LoginRefused, Unreachable
-from slurmfab.ssh import connection
-from slurmfab.ssh.connection import (
+from slurmfab.base.errors import HostKeyChanged, HostKeyUnknown, InputError, LoginRefused, Unreachable
+from slurmfab.hosts import connection
+from slurmfab.hosts.connection import (
     HUNG_UP,
     KEEPALIVE_SECONDS,
     NO_KEY,
@@ -26,8 +26,8 @@ from slurmfab.ssh.connection import (
     undecided,
     without_delay,
 )
-from slurmfab.ssh.host_keys import PinnedKey
-from slurmfab.ssh.route import Route
+from slurmfab.hosts.host_keys import PinnedKey
+from slurmfab.hosts.route import Route
 
 NOBODY = PinnedKey("n1", {})
 

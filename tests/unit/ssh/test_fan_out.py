@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from slurmfab.errors import Unreachable
-from slurmfab.ssh.fan_out import on_each
+from slurmfab.base.errors import Unreachable
+from slurmfab.hosts.fan_out import on_each
 
 
 def test_each_host_has_its_result_or_its_error() -> None:

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from slurmfab.errors import ConnectionLost
-from slurmfab.ssh.heartbeat import Heartbeat
-from slurmfab.ssh.session import EMPTY_FRAME, Session
+from slurmfab.base.errors import ConnectionLost
+from slurmfab.hosts.heartbeat import Heartbeat
+from slurmfab.hosts.session import EMPTY_FRAME, Session
 
 PATIENCE = 10
 

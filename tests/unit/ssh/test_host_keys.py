@@ -8,10 +8,10 @@ import paramiko
 import pytest
 from ssh_keys import ED25519, OTHER, RSA
 
-from slurmfab.errors import HostKeyChanged, HostKeyRevoked, HostKeyUnknown
-from slurmfab.ssh.host_keys import SIGNATURES, PinnedKey, known_host, refused_types
-from slurmfab.ssh.known_hosts import fingerprint
-from slurmfab.ssh.route import Route
+from slurmfab.base.errors import HostKeyChanged, HostKeyRevoked, HostKeyUnknown
+from slurmfab.hosts.host_keys import SIGNATURES, PinnedKey, known_host, refused_types
+from slurmfab.hosts.known_hosts import fingerprint
+from slurmfab.hosts.route import Route
 
 
 class ShownKey(paramiko.PKey):

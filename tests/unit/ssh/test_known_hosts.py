@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ssh_keys import ED25519, OTHER, RSA
 
-from slurmfab.ssh.known_hosts import HostKey, KnownHost, fingerprint, is_about, is_revoked, spelled
+from slurmfab.hosts.known_hosts import HostKey, KnownHost, fingerprint, is_about, is_revoked, spelled
 
 needs_openssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen to compare with")
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from slurmfab.ssh.login_shells import announcement, in_sh, quoted
+from slurmfab.hosts.login_shells import announcement, in_sh, quoted
 
 TEXTS = ("true", "it's", "a\\b", "a\\'b", "!", "x!!y", '$HOME `id` "z" ~ * [a] {b,c}', "", "\\n", "#", "%%", "ä")
 SHELLS = [shell for shell in ("sh", "bash", "zsh", "tcsh", "fish") if shutil.which(shell)]

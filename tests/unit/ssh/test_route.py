@@ -9,9 +9,9 @@ import paramiko
 import pytest
 from support import cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.cluster import Ssh
-from slurmfab.ssh.route import Route, gateway_for, read_config, to_host, to_hosts
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.cluster import Ssh
+from slurmfab.hosts.route import Route, gateway_for, read_config, to_host, to_hosts
 
 NOTHING = paramiko.SSHConfig()
 

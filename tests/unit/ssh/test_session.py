@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from slurmfab.agent.main import MODULES
-from slurmfab.errors import (
+from slurmfab.base.errors import (
     AgentFailed,
     AnotherRun,
     BecomeRefused,
@@ -20,11 +19,19 @@ from slurmfab.errors import (
     SudoPasswordNeeded,
     SudoPasswordWrong,
 )
-from slurmfab.ssh import modules
-from slurmfab.ssh.answer_bounds import ANSWER_BYTES, CHATTER_BYTES, OTHER_BYTES, START_BYTES, TEXT_LENGTH, AnswerBounds
-from slurmfab.ssh.payload import BOOT, payload
-from slurmfab.ssh.payload import GREETING as GREETING_TEXT
-from slurmfab.ssh.session import GREETING, SUDO_PROMPT, Line, Session, command
+from slurmfab.hosts import modules
+from slurmfab.hosts.answer_bounds import (
+    ANSWER_BYTES,
+    CHATTER_BYTES,
+    OTHER_BYTES,
+    START_BYTES,
+    TEXT_LENGTH,
+    AnswerBounds,
+)
+from slurmfab.hosts.payload import BOOT, payload
+from slurmfab.hosts.payload import GREETING as GREETING_TEXT
+from slurmfab.hosts.session import GREETING, SUDO_PROMPT, Line, Session, command
+from slurmfab.on_hosts.agent.main import MODULES
 
 PROMPT = SUDO_PROMPT.encode()
 CODE = b"%d\n%s" % (len(payload()), payload())
@@ -334,7 +341,7 @@ def frames(sent: bytes) -> list[bytes]:
 
 
 def names_in(packed: bytes) -> set[str]:
-    return {name.removeprefix("slurmfab.agent.") for name in json.loads(zlib.decompress(packed))}
+    return {name.removeprefix("slurmfab.on_hosts.agent.") for name in json.loads(zlib.decompress(packed))}
 
 
 def test_a_session_that_knows_its_first_request_when_started_brings_just_its_modules() -> None:

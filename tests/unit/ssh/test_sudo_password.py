@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import SudoPasswordNeeded, SudoPasswordWrong
-from slurmfab.ssh.sudo_password import TRIES, SudoPassword
+from slurmfab.base.errors import SudoPasswordNeeded, SudoPasswordWrong
+from slurmfab.hosts.sudo_password import TRIES, SudoPassword
 
 RIGHT = "correct horse"
 
@@ -110,10 +110,10 @@ def test_many_hosts_that_refuse_the_same_password_cost_the_user_one_more_answer(
 
 AT_A_TERMINAL = """\
 import os, subprocess, sys, termios
-from slurmfab.engine.session import Output
-from slurmfab.errors import SudoPasswordWrong
-from slurmfab.ssh.session import Session, command
-from slurmfab.ssh.sudo_password import SudoPassword
+from slurmfab.core.engine.session import Output
+from slurmfab.base.errors import SudoPasswordWrong
+from slurmfab.hosts.session import Session, command
+from slurmfab.hosts.sudo_password import SudoPassword
 
 
 class Local:

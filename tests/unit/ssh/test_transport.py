@@ -15,17 +15,17 @@ import paramiko
 import pytest
 from local_transport import LocalTransport
 
-from slurmfab.agent.core.lifeline import SILENCE
-from slurmfab.agent.core.resource import as_request
-from slurmfab.agent.files.directory import Directory
-from slurmfab.agent.files.file import File
-from slurmfab.errors import AgentFailed, ConnectionLost, PythonMissing, SudoPasswordNeeded, Unreachable
-from slurmfab.ssh import connection as ssh_connection
-from slurmfab.ssh.fan_out import on_each
-from slurmfab.ssh.host_keys import PinnedKey
-from slurmfab.ssh.route import Route
-from slurmfab.ssh.session import GREETING, SUDO_PROMPT
-from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, Ends, SshStream, SshTransport, closed_after
+from slurmfab.base.errors import AgentFailed, ConnectionLost, PythonMissing, SudoPasswordNeeded, Unreachable
+from slurmfab.hosts import connection as ssh_connection
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.host_keys import PinnedKey
+from slurmfab.hosts.route import Route
+from slurmfab.hosts.session import GREETING, SUDO_PROMPT
+from slurmfab.hosts.transport import PROXIES, SILENCE_SECONDS, Ends, SshStream, SshTransport, closed_after
+from slurmfab.on_hosts.agent.core.lifeline import SILENCE
+from slurmfab.on_hosts.agent.core.resource import as_request
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import File
 
 FACTS = {
     "op": "facts",

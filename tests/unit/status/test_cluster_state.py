@@ -9,7 +9,7 @@ from json_shapes import assert_fits
 from slurm_output_files import VERSIONS, answer, seen
 from slurm_output_files import text as read
 
-from slurmfab.status.cluster_state import JobCount, Status, Usage, by_user, cpus, gpus
+from slurmfab.core.status.cluster_state import JobCount, Status, Usage, by_user, cpus, gpus
 
 
 def renamed(nodes: str, **states: str) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from slurmfab.status import text
-from slurmfab.status.cluster_state import Status
-from slurmfab.status.limits import Association, QosLimits, UserLimits, limits_from
-from slurmfab.status.snapshot import Controller, Snapshot
+from slurmfab.core.status import text
+from slurmfab.core.status.cluster_state import Status
+from slurmfab.core.status.limits import Association, QosLimits, UserLimits, limits_from
+from slurmfab.core.status.snapshot import Controller, Snapshot
 
 ANSWER = {
     "associations": "physics|||normal,urgent|1||||5|\nmaths|gpu|normal|normal|||02:00:00|gres/gpu=4|-1|\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from report_data import ASSOCIATIONS
 
-from slurmfab.status.limits_in_use import Limit, LimitedUse, parse
+from slurmfab.core.status.limits_in_use import Limit, LimitedUse, parse
 
 
 def test_associations_and_qos_are_read_with_their_limits_and_use() -> None:

@@ -10,9 +10,9 @@ import pytest
 from slurm_output_files import VERSIONS, answer, big_cluster, seen, text
 from slurm_tables import job_rows
 
-from slurmfab.errors import AgentFailed
-from slurmfab.status.cluster_state import Status
-from slurmfab.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable, seconds
+from slurmfab.base.errors import AgentFailed
+from slurmfab.core.status.cluster_state import Status
+from slurmfab.core.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable, seconds
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -9,10 +9,10 @@ import pytest
 from slurm_output_files import VERSIONS, seen, text
 from terminals import Terminal, shown_on
 
-from slurmfab.hostlist import fold
-from slurmfab.status.cluster_state import Status
-from slurmfab.status.snapshot import Snapshot, from_answer
-from slurmfab.status.text import MOST_JOBS, duration, write
+from slurmfab.base.hostlist import fold
+from slurmfab.core.status.cluster_state import Status
+from slurmfab.core.status.snapshot import Snapshot, from_answer
+from slurmfab.core.status.text import MOST_JOBS, duration, write
 
 
 def text_of(status: Status, user: str = "", out: io.StringIO | None = None) -> str:

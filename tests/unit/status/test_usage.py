@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from slurmfab.status import text
-from slurmfab.status.cluster_state import Status
-from slurmfab.status.limits import limits_from
-from slurmfab.status.snapshot import Snapshot, from_answer
-from slurmfab.status.usage import UsedLimit, amounts, figures_of
+from slurmfab.core.status import text
+from slurmfab.core.status.cluster_state import Status
+from slurmfab.core.status.limits import limits_from
+from slurmfab.core.status.snapshot import Snapshot, from_answer
+from slurmfab.core.status.usage import UsedLimit, amounts, figures_of
 
 PARTITIONS = (
     "PartitionName=main AllowAccounts=ALL QoS=N/A Default=YES\n"

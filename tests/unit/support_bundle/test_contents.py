@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from slurmfab.facts import HostFacts
-from slurmfab.inventory import loading
-from slurmfab.support_bundle import contents
-from slurmfab.support_bundle.gathering import Gathered, HostAnswer
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.support_bundle import contents
+from slurmfab.commands.support_bundle.gathering import Gathered, HostAnswer
 
 RECORD = {
     **{"state": "finished", "command": "deploy", "by": "ann@laptop", "ended": "2026-11-23T10:00:00+00:00"},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurmfab.inventory import loading
-from slurmfab.support_bundle import known_secrets
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.support_bundle import known_secrets
 
 CLUSTER = """\
 cluster: lab

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmfab.support_bundle import free_texts
-from slurmfab.support_bundle.pseudonyms import Names, Pseudonyms
+from slurmfab.commands.support_bundle import free_texts
+from slurmfab.commands.support_bundle.pseudonyms import Names, Pseudonyms
 
 NAMES = Names(
     ("ctl", "n1", "n2"),

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from slurmfab.support_bundle.redaction import HIDDEN, Filter
+from slurmfab.commands.support_bundle.redaction import HIDDEN, Filter
 
 PASSWORD = 'corr"ect horse #1'
 HEX = "5f" * 8 + "a1b2c3d4e5f60718" * 3

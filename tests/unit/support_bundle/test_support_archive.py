@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.support_bundle import archive
+from slurmfab.base.errors import InputError
+from slurmfab.commands.support_bundle import archive
 
 FILES = {"runs.txt": "one\n", "README.txt": "two\n", "hosts/n1/logs/slurmd.log": "Ü\n"}
 

@@ -8,15 +8,15 @@ from found_clusters import RELEASES, conf, found
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slurmfab.impact.slurm_diff import TEXT, differences
-from slurmfab.inventory import loading
-from slurmfab.inventory.slurm_settings import SLURM_CONF_KEYS_OF_SLURMFAB
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.slurm.conf_text import logical_lines
-from slurmfab.slurm.keys import NODE, PARTITION, SLURM_CONF
-from slurmfab.takeover.first_lock import first_lock
-from slurmfab.takeover.old_cluster import OldCluster
-from slurmfab.takeover.survey import survey
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.slurm_settings import SLURM_CONF_KEYS_OF_SLURMFAB
+from slurmfab.cluster.slurm.conf_text import logical_lines
+from slurmfab.cluster.slurm.keys import NODE, PARTITION, SLURM_CONF
+from slurmfab.commands.import_cluster.first_lock import first_lock
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.survey import survey
+from slurmfab.core.impact.slurm_diff import TEXT, differences
+from slurmfab.core.plan.plan_input import PlanInput
 
 PLACED = {
     *SLURM_CONF_KEYS_OF_SLURMFAB,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from support import host_facts
 
-from slurmfab.engine.progress import Progress
-from slurmfab.errors import HostError, InputError, SlurmfabError, Unreachable
-from slurmfab.facts import HostFacts
-from slurmfab.inventory.cluster import Ssh
-from slurmfab.takeover.asking import find_controller, first_member, first_of
-from slurmfab.takeover.contact import Contact, Target
+from slurmfab.base.errors import HostError, InputError, SlurmfabError, Unreachable
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Ssh
+from slurmfab.commands.import_cluster.asking import find_controller, first_member, first_of
+from slurmfab.commands.import_cluster.contact import Contact, Target
+from slurmfab.core.engine.progress import Progress
 
 
 def answer(slurm_conf: str = "", *running: str) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from found_clusters import FOUR_CORES, GPUS, RELEASES, conf, found
 
-from slurmfab.inventory import loading
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.takeover.first_lock import first_lock
-from slurmfab.takeover.old_cluster import OldCluster
-from slurmfab.takeover.survey import survey
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.import_cluster.first_lock import first_lock
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.survey import survey
+from slurmfab.core.plan.plan_input import PlanInput
 
 HEAD = """\
 SlurmUser=slurm

@@ -10,18 +10,18 @@ import pytest
 from found_clusters import BIG, FOUR_CORES, GPUS, SLURMDBD, address, conf, found
 from support import prepared
 
-from slurmfab.facts import Account, Gpu
-from slurmfab.impact.hardware_changes import differences
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.plan.plan_input import PlanInput, pin
-from slurmfab.takeover import accounts
-from slurmfab.takeover.carried import PACKAGED_PLUGSTACK
-from slurmfab.takeover.first_lock import first_lock
-from slurmfab.takeover.found import FoundCluster, FoundFile, Takeover
-from slurmfab.takeover.old_cluster import OldCluster
-from slurmfab.takeover.old_lines import old_lines
-from slurmfab.takeover.survey import survey
+from slurmfab.cluster.facts import Account, Gpu
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.commands.import_cluster import accounts
+from slurmfab.commands.import_cluster.carried import PACKAGED_PLUGSTACK
+from slurmfab.commands.import_cluster.first_lock import first_lock
+from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, Takeover
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.old_lines import old_lines
+from slurmfab.commands.import_cluster.survey import survey
+from slurmfab.core.impact.hardware_changes import differences
+from slurmfab.core.plan.plan_input import PlanInput, pin
 
 BASE = """\
 ClusterName=lab

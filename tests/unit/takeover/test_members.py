@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.slurm.conf_text import parse
-from slurmfab.takeover.asked import host_name
-from slurmfab.takeover.members import Member, controllers_of, members
+from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.commands.import_cluster.asked import host_name
+from slurmfab.commands.import_cluster.members import Member, controllers_of, members
 
 NODES = "NodeName=n[1-2] NodeAddr=10.0.0.[11-12]\nNodeName=n3\n"
 DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"

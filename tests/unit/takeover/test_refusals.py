@@ -9,9 +9,9 @@ import pytest
 from found_clusters import conf, found
 from support import prepared
 
-from slurmfab.errors import InputError
-from slurmfab.takeover.found import FoundCluster, FoundFile, HostFiles
-from slurmfab.takeover.survey import survey
+from slurmfab.base.errors import InputError
+from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, HostFiles
+from slurmfab.commands.import_cluster.survey import survey
 
 BASE = """\
 ClusterName=lab

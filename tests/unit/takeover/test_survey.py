@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from found_clusters import KINDS, RELEASES
 
-from slurmfab.agent.client.commands import PARTITION
-from slurmfab.impact.slurm_diff import TEXT, differences
-from slurmfab.inventory import loading
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight import judging
-from slurmfab.takeover.first_lock import first_lock
-from slurmfab.takeover.found import FoundCluster, Takeover
-from slurmfab.takeover.old_cluster import OldCluster
-from slurmfab.takeover.survey import survey
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.import_cluster.first_lock import first_lock
+from slurmfab.commands.import_cluster.found import FoundCluster, Takeover
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.survey import survey
+from slurmfab.core.impact.slurm_diff import TEXT, differences
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import judging
+from slurmfab.on_hosts.agent.client.commands import PARTITION
 
 GOLDEN = Path(__file__).parent / "golden"
 CHANGED_BY_IMPORT = {"own-ids": ["node n2: State: DOWN -> UNKNOWN"]}

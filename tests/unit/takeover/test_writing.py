@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.takeover.found import Takeover
-from slurmfab.takeover.writing import refuse_existing, write
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.import_cluster.found import Takeover
+from slurmfab.commands.import_cluster.writing import refuse_existing, write
 
 TEXT = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
 FILES = {"slurm_files/topology.conf": b"SwitchName=s1 Nodes=n1\n", "slurm_files/prolog.sh": b"#!/bin/sh\n"}

@@ -12,10 +12,10 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 from invoke.tasks import Task
 
-from slurmfab.errors import ClusterFileError, InputError, SlurmfabError
-from slurmfab.tasks.command import command, names, number, refuse_core_hosts
-from slurmfab.tasks.invoke_tasks import namespace
-from slurmfab.tasks.options import COMMON, Common
+from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
+from slurmfab.cli.tasks.command import command, names, number, refuse_core_hosts
+from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks.options import COMMON, Common
 
 TASKS: dict[str, Task] = {name.replace("_", "-"): task for name, task in namespace.tasks.items()}  # type: ignore[type-arg]
 PROGRAM_WIDTH = 80

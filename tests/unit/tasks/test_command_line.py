@@ -7,11 +7,11 @@ from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 
-from slurmfab.errors import InputError
-from slurmfab.tasks import TASKS
-from slurmfab.tasks.command_line import answer
-from slurmfab.tasks.invoke_tasks import check_words
-from slurmfab.tasks.spelling import closest
+from slurmfab.base.errors import InputError
+from slurmfab.cli.tasks import TASKS
+from slurmfab.cli.tasks.command_line import answer
+from slurmfab.cli.tasks.invoke_tasks import check_words
+from slurmfab.cli.tasks.spelling import closest
 
 CORE = ParserContext(
     args=[

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from terminals import at_a_terminal, words_on
 
-from slurmfab.tasks import first_line
+from slurmfab.cli.tasks import first_line
 
 CLUSTER = """\
 cluster: lab

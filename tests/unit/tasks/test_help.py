@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from slurmfab.tasks import GROUPS, TASKS
-from slurmfab.tasks.description import all_tasks
-from slurmfab.tasks.help import columns, overview, task_help
+from slurmfab.cli.tasks import GROUPS, TASKS
+from slurmfab.cli.tasks.description import all_tasks
+from slurmfab.cli.tasks.help import columns, overview, task_help
 
 
 def test_all_tasks_are_shown_under_a_sentence_about_the_program() -> None:

@@ -12,17 +12,17 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.agent.nodes.states import ACCEPTANCE_FAILED, FOR_UPDATE, our_reason
-from slurmfab.agent.packages.apt_simulation import Candidate
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.run import Run
-from slurmfab.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.ssh.session import Line
-from slurmfab.updates import updating
-from slurmfab.updates.host_updates import HostUpdates
-from slurmfab.updates.plan import UpdatePlan
-from slurmfab.updates.rolling import Rolling, roll
-from slurmfab.updates.updating import UpdateOptions
+from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.commands.update import updating
+from slurmfab.commands.update.host_updates import HostUpdates
+from slurmfab.commands.update.plan import UpdatePlan
+from slurmfab.commands.update.rolling import Rolling, roll
+from slurmfab.commands.update.updating import UpdateOptions
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, FOR_UPDATE, our_reason
+from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
 
 FOUR = "cluster: lab\ncontrollers: [c1]\nlogin: [l1]\nnodes: [{hosts: 'n[1-4]'}]\n"
 NODES = ("n1", "n2", "n3", "n4")

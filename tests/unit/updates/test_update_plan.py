@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from support import cluster
 
-from slurmfab.agent.packages.apt_simulation import Candidate
-from slurmfab.answers import values
-from slurmfab.errors import InputError
-from slurmfab.nodes.batches import batch_size, batches
-from slurmfab.updates.host_updates import Daemon, HostUpdates, Kept, groups, may_reboot, slurms_own
-from slurmfab.updates.plan import UpdatePlan, plan_text
+from slurmfab.base.answers import values
+from slurmfab.base.errors import InputError
+from slurmfab.commands.nodes.batches import batch_size, batches
+from slurmfab.commands.update.host_updates import Daemon, HostUpdates, Kept, groups, may_reboot, slurms_own
+from slurmfab.commands.update.plan import UpdatePlan, plan_text
+from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
 
 SSL = Candidate("libssl3", "3.0.15", "3.0.17", True)
 TAR = Candidate("tar", "1.34", "1.35", False)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from support import cluster
 
-from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
-from slurmfab.inventory.slurm_packages import SlurmPackages
-from slurmfab.upgrade import text
-from slurmfab.upgrade.asked import Asked, HostState, Offer, SpankPlugin
-from slurmfab.upgrade.making import make
-from slurmfab.upgrade.plan import UpgradePlan
+from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.commands.upgrade import text
+from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, SpankPlugin
+from slurmfab.commands.upgrade.making import make
+from slurmfab.commands.upgrade.plan import UpgradePlan
 
 SITE = """\
 cluster: lab

@@ -8,14 +8,14 @@ import pytest
 from support import FakeHosts, cluster, run_over
 from terminals import at_a_terminal, words_on
 
-from slurmfab.engine.session import Output
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.inventory.edits.slurm_key import with_slurm
-from slurmfab.inventory.slurm_packages import SlurmPackages
-from slurmfab.slurm.versions import SlurmVersion
-from slurmfab.upgrade import conversion_wait, running, under_way
-from slurmfab.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
-from slurmfab.upgrade.running import UpgradeOptions, limited
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.commands.upgrade import conversion_wait, running, under_way
+from slurmfab.commands.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
+from slurmfab.commands.upgrade.running import UpgradeOptions, limited
+from slurmfab.core.engine.session import Output
 
 NEW = SlurmVersion(26, 5)
 OLD = {"slurmd": "24.11.5-4", "slurm-client": "24.11.5-4"}

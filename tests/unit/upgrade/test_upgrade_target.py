@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.slurm_packages import OtherSuite, SlurmPackages
-from slurmfab.upgrade.target import asked_version, target_of, with_series
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.slurm_packages import OtherSuite, SlurmPackages
+from slurmfab.commands.upgrade.target import asked_version, target_of, with_series
 
 SUITE = SlurmPackages.model_validate({"version": "24.11.*", "source": {"suite": "sid"}})
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from json_shapes import assert_fits
 
-from slurmfab.errors import HostFailed
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.terminal import Paint
-from slurmfab.usage.directories import collected, places, table
-from slurmfab.usage.showing import NO_ACCOUNTING, as_json, write
+from slurmfab.base.errors import HostFailed
+from slurmfab.base.terminal import Paint
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.commands.usage.directories import collected, places, table
+from slurmfab.commands.usage.showing import NO_ACCOUNTING, as_json, write
 
 FILE: dict[str, Any] = {
     "cluster": "a",

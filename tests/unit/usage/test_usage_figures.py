@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from json_shapes import assert_fits
 
-from slurmfab.errors import InputError
-from slurmfab.usage.asking import moment
-from slurmfab.usage.figures import Usage, from_answer
-from slurmfab.usage.showing import NO_GPU_USE, NO_GPUS, UsageOptions, as_csv, as_json, write
+from slurmfab.base.errors import InputError
+from slurmfab.commands.usage.asking import moment
+from slurmfab.commands.usage.figures import Usage, from_answer
+from slurmfab.commands.usage.showing import NO_GPU_USE, NO_GPUS, UsageOptions, as_csv, as_json, write
 
 ANN_GPU: list[Any] = ["ann", "physics", "gpu", "a100", [2, 7200, 3600, 7200, 3600, 100, 25, 0, 0, 2, 300, 200]]
 ANN_CPU = ["ann", "maths", "main", "", [1, 3600, 0, 0, 0, 0, 0, 0, 0, 1, 60, 60]]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from offered_clusters import example, known
 
-from slurmfab.inventory import loading
-from slurmfab.inventory.lock import Lock
-from slurmfab.user_guide import guide
-from slurmfab.user_guide.offer import offer
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.user_guide import guide
+from slurmfab.core.user_guide.offer import offer
 
 GUIDES = Path(__file__).parent / "guides"
 CASES = {"small": False, "around-slurm": True, "accounting": True}

@@ -9,10 +9,10 @@ import re
 
 from offered_clusters import example, form_cluster, known
 
-from slurmfab.inventory import loading
-from slurmfab.inventory.lock import Lock
-from slurmfab.user_guide import job_page
-from slurmfab.user_guide.offer import offer
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.user_guide import job_page
+from slurmfab.core.user_guide.offer import offer
 
 NOTHING = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
 SCRIPTS = re.compile(r"<script([^>]*)>(.*?)</script>", re.S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.user_guide.markdown import WIDTH, code, html, plain, wrapped
+from slurmfab.core.user_guide.markdown import WIDTH, code, html, plain, wrapped
 
 
 def test_a_text_when_wrapped_then_code_tables_and_headings_stay_as_they_are() -> None:

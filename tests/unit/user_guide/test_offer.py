@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from offered_clusters import example, form_cluster, known
 
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.lock import Lock
-from slurmfab.user_guide.limits import Cap, words
-from slurmfab.user_guide.offer import caps_of_accounts, offer
-from slurmfab.user_guide.shapes import Shape, shape_of
-from slurmfab.user_guide.tables import per_job
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.user_guide.limits import Cap, words
+from slurmfab.core.user_guide.offer import caps_of_accounts, offer
+from slurmfab.core.user_guide.shapes import Shape, shape_of
+from slurmfab.core.user_guide.tables import per_job
 
 HEAD = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-4]'}]\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from offered_clusters import FORM
 
-from slurmfab.errors import InputError
-from slurmfab.user_guide import writing
+from slurmfab.base.errors import InputError
+from slurmfab.core.user_guide import writing
 
 
 def test_pages_when_written_then_are_three_files_with_links_to_each_other(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, cluster, plan_input, prepared
 
-from slurmfab.agent.kinds import KINDS
-from slurmfab.history.rollback.plan_input import PHASES, RollbackInput
-from slurmfab.history.rollback.undo_state import SavedFile, SavedService, UndoState
-from slurmfab.plan.plan import make_plan
+from slurmfab.commands.history.rollback.plan_input import PHASES, RollbackInput
+from slurmfab.commands.history.rollback.undo_state import SavedFile, SavedService, UndoState
+from slurmfab.core.plan.plan import make_plan
+from slurmfab.on_hosts.agent.kinds import KINDS
 
 RUN = "20261121T100000.000000Z-deploy"
 CONF = "/etc/slurm/slurm.conf"

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, prepared
 
-from slurmfab.agent.core.resource import CHANGED, Outcome
-from slurmfab.engine.record import Record
-from slurmfab.engine.report import Step
-from slurmfab.errors import InputError
-from slurmfab.history.rollback import target as targets
-from slurmfab.history.rollback.undo_state import UndoState
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock, with_host
-from slurmfab.plan.plan_input import pin
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock, with_host
+from slurmfab.commands.history.rollback import target as targets
+from slurmfab.commands.history.rollback.undo_state import UndoState
+from slurmfab.core.engine.record import Record
+from slurmfab.core.engine.report import Step
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=timezone.utc)
 FILE = "slurm-files:/etc/slurm"

@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.agent.core.resource import CHANGED, Outcome
-from slurmfab.engine import record
-from slurmfab.engine.progress import Progress
-from slurmfab.engine.record import Record
-from slurmfab.engine.report import Step
-from slurmfab.engine.run import Run, RunOptions
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.history.rollback import target as targets
-from slurmfab.history.rollback import undoing
-from slurmfab.history.rollback.undoing import Undoing
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import pin
-from slurmfab.ssh.session import Line
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.history.rollback import target as targets
+from slurmfab.commands.history.rollback import undoing
+from slurmfab.commands.history.rollback.undoing import Undoing
+from slurmfab.core.engine import record
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.record import Record
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 
 HOSTS = ("c1", "n1", "n2")
 NOW = datetime(2026, 11, 21, 10, tzinfo=timezone.utc)

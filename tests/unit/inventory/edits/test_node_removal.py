@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 from edited_files import LINE_ENDS, STYLES, difference
 
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.inventory import loading
-from slurmfab.inventory.edits import node_removal, writing
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.edits import node_removal, writing
 
 GONE = {
     "the last of a range": ["cn16"],

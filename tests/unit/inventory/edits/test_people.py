@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 from edited_files import LINE_ENDS, STYLES, difference
 
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.inventory import loading
-from slurmfab.inventory.edits.people import with_more, with_user, without_user
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.edits.people import with_more, with_user, without_user
 
 SAID = {"comment": "Ann Example", "groups": ("ml",), "sudo": "yes"}
 SECTIONS = {

@@ -5,10 +5,10 @@ from itertools import product
 import pytest
 from edited_files import LINE_ENDS, STYLES, difference
 
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.inventory import loading
-from slurmfab.inventory.cluster import Ssh
-from slurmfab.inventory.edits import writing
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Ssh
+from slurmfab.cluster.inventory.edits import writing
 
 SETTINGS = {
     "as a group": {"Feature": "bigmem"},

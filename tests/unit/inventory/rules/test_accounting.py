@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory import loading
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory import loading
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n1"}]\ndatabase: c1\n'
 GOOD = """\

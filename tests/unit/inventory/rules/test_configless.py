@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
 
 HEAD = """\
 cluster: lab

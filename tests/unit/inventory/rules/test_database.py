@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import ClusterFileError
+from slurmfab.base.errors import ClusterFileError
 
 ON_N1 = "partitions: [{PartitionName: a, Nodes: ALL, QOS: normal}]\n"
 

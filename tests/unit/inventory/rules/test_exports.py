@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.exports import clients
-from slurmfab.inventory.mounts import mounts_of
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.exports import clients
+from slurmfab.cluster.inventory.mounts import mounts_of
 
 HEAD = """\
 cluster: lab

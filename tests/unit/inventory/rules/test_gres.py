@@ -7,7 +7,7 @@ import re
 import pytest
 from support import cluster
 
-from slurmfab.errors import InputError
+from slurmfab.base.errors import InputError
 
 HEAD = """\
 cluster: lab

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.file import File
-from slurmfab.agent.files.scripts import Scripts
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory import job_scripts
-from slurmfab.plan.phases import scripts
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory import job_scripts
+from slurmfab.core.plan.phases import scripts
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.scripts import Scripts
 
 ODD = 'it\'s $HOME `id` \\\\n \\"x\\" %s'
 

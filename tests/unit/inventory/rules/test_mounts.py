@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import cluster
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.mounts import covering, mounts_of, needs_network
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.mounts import covering, mounts_of, needs_network
 
 HEAD = """\
 cluster: lab

@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory import loading
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory import loading
 
 HEAD = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
 KEY = "ssh-ed25519 " + base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x03abc").decode()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import Resource
-from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.directory import Directory
-from slurmfab.agent.services.service import Service
-from slurmfab.errors import InputError
-from slurmfab.facts import MADE_BY_SLURMFAB, HostFacts
-from slurmfab.impact.restart_requirements import Requirement, need
-from slurmfab.inventory.private_tmp import PrivateTmp
-from slurmfab.plan.phases import daemons, slurm_conf
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight.configuration import refuse_unknown_keys
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import MADE_BY_SLURMFAB, HostFacts
+from slurmfab.cluster.inventory.private_tmp import PrivateTmp
+from slurmfab.core.impact.restart_requirements import Requirement, need
+from slurmfab.core.plan.phases import daemons, slurm_conf
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.configuration import refuse_unknown_keys
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.services.service import Service
 
 CONF = "/etc/slurm/job_container.conf"
 OURS = f"{MADE_BY_SLURMFAB} from the cluster file.\nAutoBasePath=true\nBasePath=/srv/jobs\nDirs=/tmp,/dev/shm\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import cluster
 
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.inventory.quota import limits, places
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory.quota import limits, places
 
 HEAD = """\
 cluster: lab

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.plan.phases.scripts import task_prolog_text
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.core.plan.phases.scripts import task_prolog_text
 
 SIZED = "scratch: {size: 400G}"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.bundle import making
-from slurmfab.errors import ClusterFileError
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.commands.bundle import making
 
 
 def refusals(more: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import cluster
 
-from slurmfab.errors import InputError
-from slurmfab.programs.user_tools.amounts import seconds_of
+from slurmfab.base.errors import InputError
+from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
 

@@ -8,17 +8,17 @@ import json
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.agent.people.subordinate_ids import SubordinateIds
-from slurmfab.agent.people.user_directories import UserDirectories
-from slurmfab.errors import InputError
-from slurmfab.facts import Account
-from slurmfab.inventory.slurm_files import SiteFile
-from slurmfab.paths import PYXIS_DROP_IN
-from slurmfab.plan.phases import apptainer, enroot, podman
-from slurmfab.plan.phases import containers as phase
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight import containers as preflight
+from slurmfab.base.errors import InputError
+from slurmfab.base.paths import PYXIS_DROP_IN
+from slurmfab.cluster.facts import Account
+from slurmfab.cluster.inventory.slurm_files import SiteFile
+from slurmfab.core.plan.phases import apptainer, enroot, podman
+from slurmfab.core.plan.phases import containers as phase
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import containers as preflight
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.people.subordinate_ids import SubordinateIds
+from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
 
 HOSTS = "login: [l1]\ndatabase: d1\n"
 PODMAN = "containers: [podman]\nusers: [{name: ann}]\n"

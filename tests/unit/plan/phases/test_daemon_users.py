@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.agent.services.units_loaded import UnitsLoaded
-from slurmfab.plan.phases import daemon_users
+from slurmfab.core.plan.phases import daemon_users
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
 BASE = THREE_HOSTS + "database: c1\n"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.facts import HostFacts
-from slurmfab.plan.phases.daemons import renewal
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.core.plan.phases.daemons import renewal
+from slurmfab.core.plan.plan_input import PlanInput
 
 HOSTS = ("c1", "n1", "n2")
 

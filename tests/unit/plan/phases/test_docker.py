@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.people.group_members import GroupMembers
-from slurmfab.errors import ClusterFileError
-from slurmfab.plan.phases import containers
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.core.plan.phases import containers
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.people.group_members import GroupMembers
 
 DOCKER = "containers: {use: [docker], docker: {users: [bob, ann]}}\n"
 USERS = "users: [{name: ann}, {name: bob}]\n"

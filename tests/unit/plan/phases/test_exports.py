@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.mounts.export_files import ExportFiles
-from slurmfab.agent.services.service import Service
-from slurmfab.plan.phases import exports, packages
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.slurm.software import NFS_SERVER
+from slurmfab.cluster.slurm.software import NFS_SERVER
+from slurmfab.core.plan.phases import exports, packages
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.mounts.export_files import ExportFiles
+from slurmfab.on_hosts.agent.services.service import Service
 
 HEAD = """\
 cluster: lab

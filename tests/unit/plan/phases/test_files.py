@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.in_effect import InEffect
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.agent.services.service import Service
-from slurmfab.inventory.files_on_hosts import Content
-from slurmfab.plan.phases import disks, files
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.cluster.inventory.files_on_hosts import Content
+from slurmfab.core.plan.phases import disks, files
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.files.in_effect import InEffect
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.services.service import Service
 
 FILES = """\
 files:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, host_facts, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.agent.files.packaged_rotation import PackagedRotation
-from slurmfab.plan.phases import log_rotation
+from slurmfab.core.plan.phases import log_rotation
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.files.packaged_rotation import PackagedRotation
 
 SMD = THREE_HOSTS + 'slurm: {packages: smd, version: "24.11.*"}\n'
 

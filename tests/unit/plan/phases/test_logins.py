@@ -7,18 +7,18 @@ import dataclasses
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import Resource
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.agent.files.user_slices import UserSlices
-from slurmfab.agent.people.node_logins import NodeLogins
-from slurmfab.agent.services.login_guard import LoginGuard
-from slurmfab.errors import ClusterFileError, InputError
-from slurmfab.facts import Cgroup
-from slurmfab.plan.phases import logins
-from slurmfab.plan.phases.packages import resources as packages
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight.configuration import refuse_closed_nodes_without_control_groups
-from slurmfab.slurm.platform import DEBIAN
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.facts import Cgroup
+from slurmfab.cluster.slurm.platform import DEBIAN
+from slurmfab.core.plan.phases import logins
+from slurmfab.core.plan.phases.packages import resources as packages
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.configuration import refuse_closed_nodes_without_control_groups
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.files.user_slices import UserSlices
+from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
+from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 
 CLOSED = "node_logins: with_job\n"
 UNPROVED = LoginGuard(proved=False)

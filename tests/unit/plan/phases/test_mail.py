@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFile, OwnedFiles
-from slurmfab.paths import MAIL_PROGRAM, MAIL_SETTINGS
-from slurmfab.plan.phases import mail, packages
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.base.paths import MAIL_PROGRAM, MAIL_SETTINGS
+from slurmfab.core.plan.phases import mail, packages
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 
 LOGIN = "mail: {relay: smtp.example.org, from: slurm@example.org, user: u, password_file: p}\n"
 OPEN = "mail: {relay: 10.0.0.9, from: slurm@example.org, tls: off}\n"

@@ -7,13 +7,13 @@ import subprocess
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.agent.packages.former_packages import FormerPackages
-from slurmfab.errors import InputError
-from slurmfab.paths import MODULES_PROFILE
-from slurmfab.plan.phases import modules, packages
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight import software
+from slurmfab.base.errors import InputError
+from slurmfab.base.paths import MODULES_PROFILE
+from slurmfab.core.plan.phases import modules, packages
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import software
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages
 
 LMOD = "modules: {system: lmod, path: [/sw/a, /sw/b]}\n"
 HOSTS = "login: [l1]\ndatabase: d1\n"

@@ -10,16 +10,16 @@ import pytest
 import yaml
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.core.resource import Resource
-from slurmfab.agent.files.directory import Directory
-from slurmfab.agent.files.owned_files import OwnedFile, OwnedFiles
-from slurmfab.agent.files.program import Program
-from slurmfab.agent.services.service import Service
-from slurmfab.agent.services.timer import Timer
-from slurmfab.paths import METRICS_SETTINGS
-from slurmfab.plan.phases import monitoring, packages
-from slurmfab.plan.plan import PHASES
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.base.paths import METRICS_SETTINGS
+from slurmfab.core.plan.phases import monitoring, packages
+from slurmfab.core.plan.plan import PHASES
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
+from slurmfab.on_hosts.agent.files.program import Program
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.services.timer import Timer
 
 ALL = "monitoring: {prometheus: c1}\n"
 OWNED = {"owned": ("monitoring", "monitoring-server", "monitoring-slurm"), "programs": ("metrics",)}

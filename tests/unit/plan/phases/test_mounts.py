@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.agent.mounts.released_mounts import ReleasedMounts
-from slurmfab.plan.phases import mounts, packages
+from slurmfab.core.plan.phases import mounts, packages
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
 
 HEAD = """\
 cluster: lab

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.plan.phases.once import once
-from slurmfab.plan.plan import make_plan
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.plan import make_plan
+from slurmfab.core.plan.plan_input import PlanInput
 
 ASKED: list[str] = []
 

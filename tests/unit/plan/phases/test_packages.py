@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.packages.former_packages import FormerPackages
-from slurmfab.agent.packages.packages import Packages
-from slurmfab.facts import Cgroup
-from slurmfab.plan.phases import packages
+from slurmfab.cluster.facts import Cgroup
+from slurmfab.core.plan.phases import packages
+from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages
+from slurmfab.on_hosts.agent.packages.packages import Packages
 
 
 @pytest.mark.parametrize(

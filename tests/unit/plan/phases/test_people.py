@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from support import cluster, facts_of, prepared
 
-from slurmfab.agent.people.person import Person
-from slurmfab.agent.people.removed_person import RemovedPerson
-from slurmfab.agent.people.sudo_rules import SudoRules
-from slurmfab.facts import Account
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.phases import people
-from slurmfab.plan.plan_input import PlanInput, pin
+from slurmfab.cluster.facts import Account
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.plan.phases import people
+from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.on_hosts.agent.people.person import Person
+from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
+from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nlogin: [l1]\nnodes: [{hosts: "n[1-2]"}]\n'
 ANN = Account(2000, 2000, "/home/ann", "/bin/bash")

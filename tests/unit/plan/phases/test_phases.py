@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.kinds import KINDS
-from slurmfab.plan.phases import slurm_conf, ssh
-from slurmfab.plan.plan import make_plan
-from slurmfab.plan.plan_input import is_numeric
+from slurmfab.core.plan.phases import slurm_conf, ssh
+from slurmfab.core.plan.plan import make_plan
+from slurmfab.core.plan.plan_input import is_numeric
+from slurmfab.on_hosts.agent.kinds import KINDS
 
 
 @pytest.mark.parametrize(

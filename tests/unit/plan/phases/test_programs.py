@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import slurmfab
-from slurmfab.plan.phases import backups, gpu_checks, podman, programs, scratch, scripts, user_tools
+from slurmfab.core.plan.phases import backups, gpu_checks, podman, programs, scratch, scripts, user_tools
 
 TOP = Path(slurmfab.__file__).parents[1]
 PROGRAMS = {

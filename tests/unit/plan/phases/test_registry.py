@@ -8,12 +8,12 @@ from typing import Any
 
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFile, OwnedFiles
-from slurmfab.agent.files.registry_certificate import RegistryCertificate
-from slurmfab.agent.services.service import Service
-from slurmfab.paths import IMAGE_POLICY, IMAGE_REGISTRIES, REGISTRY_CONF, REGISTRY_PULL_CONF, REGISTRY_USERS
-from slurmfab.plan.phases import packages, registry
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.base.paths import IMAGE_POLICY, IMAGE_REGISTRIES, REGISTRY_CONF, REGISTRY_PULL_CONF, REGISTRY_USERS
+from slurmfab.core.plan.phases import packages, registry
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
+from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
+from slurmfab.on_hosts.agent.services.service import Service
 
 CA = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
 OPEN = "registry: {host: c1, anonymous_pull: true}\n"

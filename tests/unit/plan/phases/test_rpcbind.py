@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.owned_files import OwnedFiles
-from slurmfab.plan.phases import packages, rpcbind
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.core.plan.phases import packages, rpcbind
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 
 HEAD = """\
 cluster: lab

@@ -7,9 +7,9 @@ import json
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.facts import Gpu
-from slurmfab.inventory.health import Health
-from slurmfab.plan.phases.scripts import files_by_node, settings
+from slurmfab.cluster.facts import Gpu
+from slurmfab.cluster.inventory.health import Health
+from slurmfab.core.plan.phases.scripts import files_by_node, settings
 
 
 def test_gpus_of_gres_conf_belong_to_the_nodes_of_their_lines() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.slurm_files import SiteFile
-from slurmfab.plan.phases import daemons
-from slurmfab.plan.plan import make_plan
-from slurmfab.plan.plan_input import PlanInput, digest
-from slurmfab.plan.preflight.configuration import refuse_uneven_files
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.slurm_files import SiteFile
+from slurmfab.core.plan.phases import daemons
+from slurmfab.core.plan.plan import make_plan
+from slurmfab.core.plan.plan_input import PlanInput, digest
+from slurmfab.core.plan.preflight.configuration import refuse_uneven_files
 
 FILES = (
     SiteFile("plugstack.conf", "include /etc/slurm/plugstack.conf.d/*\n"),

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.packages.packages import Packages
-from slurmfab.agent.slurm.package_source import SlurmSource
-from slurmfab.bundle import sending_files
-from slurmfab.inventory.deb_files import DebFile
-from slurmfab.plan.phases import former, packages, slurm_source
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.commands.bundle import sending_files
+from slurmfab.core.plan.phases import former, packages, slurm_source
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.packages.packages import Packages
+from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
 
 SUITE = "slurm: {version: '26.05.*', source: {suite: trixie-backports}}\n"
 REPOSITORY = "slurm: {version: '26.05.*', source: {uris: 'https://a.example', suites: x, key: slurm.asc}}\n"

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import ClusterFileError
-from slurmfab.inventory.lock import HostLock
-from slurmfab.inventory.trusted_addresses import MOST_ADDRESSES
-from slurmfab.plan.phases import ssh
-from slurmfab.plan.plan_input import PlanInput, pin
+from slurmfab.base.errors import ClusterFileError
+from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.cluster.inventory.trusted_addresses import MOST_ADDRESSES
+from slurmfab.core.plan.phases import ssh
+from slurmfab.core.plan.plan_input import PlanInput, pin
 
 BOTH = THREE_HOSTS + "slurm_ssh: both\n"
 TWO_CONTROLLERS = (

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
-from slurmfab.agent.files.sshd_files import SshdFiles
-from slurmfab.plan.phases import user_ssh
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.core.plan.phases import user_ssh
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
+from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 

@@ -6,10 +6,10 @@ import pytest
 from account_trees import HEAD
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.facts import Account
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight.accounts import refuse_unfit
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import Account
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.accounts import refuse_unfit
 
 
 def planned(text: str, slurm: str = "24.11.5", **differing: object) -> PlanInput:

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from support import cluster, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.inventory.accounting import Database
-from slurmfab.plan.phases.accounts import private_conf
-from slurmfab.plan.phases.database import slurmdbd_conf
-from slurmfab.plan.plan_input import PlanInput
-from slurmfab.plan.preflight.addresses import refuse_unreachable
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.accounting import Database
+from slurmfab.core.plan.phases.accounts import private_conf
+from slurmfab.core.plan.phases.database import slurmdbd_conf
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.addresses import refuse_unreachable
 
 V4, V6, BOTH = ("10.0.0.2",), ("fd83::2",), ("10.0.0.2", "fd83::2")
 """Addresses that a host has of its own."""

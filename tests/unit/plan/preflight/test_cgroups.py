@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from support import USABLE, cluster, facts_of, prepared
 
-from slurmfab.agent.facts.cgroups import assess
-from slurmfab.facts import Cgroup, HostFacts, cgroup_from
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import pin
-from slurmfab.plan.preflight import cgroups
-from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.cluster.facts import Cgroup, HostFacts, cgroup_from
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.preflight import cgroups
+from slurmfab.on_hosts.agent.facts.cgroups import assess
 
 V1 = Cgroup("v1", ("cpuset", "memory", "devices"), swap=True)
 TAKEN = Cgroup("v2", ("devices",), troubles=("cpuset on v1", "memory on v1"))

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from support import cluster, facts_of, host_facts, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.facts import DriverlessGpu, Gpu
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import pin
-from slurmfab.plan.preflight.gres import describe_driverless, refuse_unfit, remarks, unfit
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import DriverlessGpu, Gpu
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.preflight.gres import describe_driverless, refuse_unfit, remarks, unfit
 
 GPUS = tuple(Gpu(f"/dev/nvidia{number}", "a100-sxm4-40gb") for number in range(2))
 BARE = (DriverlessGpu("0000:3b:00.0", "NVIDIA"), DriverlessGpu("0000:5e:00.0", "NVIDIA"))

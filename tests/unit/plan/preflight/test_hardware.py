@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.facts import Hardware
-from slurmfab.plan.preflight.hardware import refuse_unfit
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import Hardware
+from slurmfab.core.plan.preflight.hardware import refuse_unfit
 
 FILE = """\
 cluster: lab

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support import cluster, facts_of, host_facts, prepared
 
-from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.plan.preflight.hosts import CLOCK_SECONDS, renamed, unfit
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.core.plan.preflight.hosts import CLOCK_SECONDS, renamed, unfit
 
 
 def reason(**differing: Any) -> str:

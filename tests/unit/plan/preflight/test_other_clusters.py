@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, cluster, facts_of, host_facts, prepared
 
-from slurmfab.errors import InputError
-from slurmfab.facts import ClusterMark, HostFacts, SlurmUse
-from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import pin
-from slurmfab.plan.preflight.other_clusters import hosts_taken, identity, is_unset, other_use, refuse_in_use
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import ClusterMark, HostFacts, SlurmUse
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.preflight.other_clusters import hosts_taken, identity, is_unset, other_use, refuse_in_use
 
 CONF = "/etc/slurm/slurm.conf"
 OURS = ClusterMark(CONF, "lab", ("c1(10.0.0.1)",))

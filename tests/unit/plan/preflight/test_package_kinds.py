@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, host_facts, prepared
 
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.plan.preflight.hosts import unfit, unfit_newcomers
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.core.plan.preflight.hosts import unfit, unfit_newcomers
 
 SMD = {"slurm-smd": "25.11.2-1", "slurm-smd-slurmd": "25.11.2-1"}
 OURS = {"slurmd": "24.11.5-4", "slurm-client": "24.11.5-4"}

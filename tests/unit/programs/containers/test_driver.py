@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurmfab.programs.containers import driver
+from slurmfab.on_hosts.programs.containers import driver
 
 KNOWN = """\
 1093 libs found in cache `/etc/ld.so.cache'

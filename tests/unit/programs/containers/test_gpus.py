@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.programs.containers import gpus
+from slurmfab.on_hosts.programs.containers import gpus
 
 JOB = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"}
 

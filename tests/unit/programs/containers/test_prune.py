@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.programs.containers import images, main, prune
-from slurmfab.programs.containers.prune import DAY, Run, Unused
+from slurmfab.on_hosts.programs.containers import images, main, prune
+from slurmfab.on_hosts.programs.containers.prune import DAY, Run, Unused
 
 IDS = tuple(f"{number:064x}" for number in range(4))
 

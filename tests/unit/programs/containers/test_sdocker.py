@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.programs.containers import gpus, sdocker
+from slurmfab.on_hosts.programs.containers import gpus, sdocker
 
 JOB = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_STEP_GPUS": "1", "CUDA_VISIBLE_DEVICES": "0"}
 

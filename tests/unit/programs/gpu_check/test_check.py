@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from json_shapes import assert_fits
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.programs.gpu_check import history
-from slurmfab.programs.gpu_check.check import Check
-from slurmfab.programs.gpu_check.jobs import Attempt, Progress, Runner, arguments, why_not_started
-from slurmfab.programs.gpu_check.main import format_entry, format_progress, main
-from slurmfab.programs.gpu_check.nccl_output import Measurement
-from slurmfab.programs.gpu_check.nodes import gpu_nodes
-from slurmfab.programs.gpu_check.queue import QueuedJob, queued_job, waiting
-from slurmfab.programs.gpu_check.results import PlannedMeasurement, Result, judge_output
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.programs.gpu_check import history
+from slurmfab.on_hosts.programs.gpu_check.check import Check
+from slurmfab.on_hosts.programs.gpu_check.jobs import Attempt, Progress, Runner, arguments, why_not_started
+from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progress, main
+from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement
+from slurmfab.on_hosts.programs.gpu_check.nodes import gpu_nodes
+from slurmfab.on_hosts.programs.gpu_check.queue import QueuedJob, queued_job, waiting
+from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Result, judge_output
 
 SETTINGS = {
     "program": "all_reduce_perf", "arguments": "-b 1G -e 8G -f 2", "environment": {}, "min_busbw": {"a100": 120.0},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.lab import nccl_standin
-from slurmfab.programs.gpu_check.nccl_output import Measurement, parse
+from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement, parse
 
 HEAD = """\
 #                                                              out-of-place                       in-place

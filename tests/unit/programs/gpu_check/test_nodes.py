@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.agent.core.resource import Context
-from slurmfab.agent.nodes.states import NodeState
-from slurmfab.programs.gpu_check.nodes import GpuNode, count_gpus, limits_of, partition_for, reason_of, threshold
-from slurmfab.programs.gpu_check.pairs import PairResults, culprits, further_pairs, ring
-from slurmfab.programs.gpu_check.queue import FIELDS, QueuedJob, queued_job, waiting
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.nodes.states import NodeState
+from slurmfab.on_hosts.programs.gpu_check.nodes import (
+    GpuNode,
+    count_gpus,
+    limits_of,
+    partition_for,
+    reason_of,
+    threshold,
+)
+from slurmfab.on_hosts.programs.gpu_check.pairs import PairResults, culprits, further_pairs, ring
+from slurmfab.on_hosts.programs.gpu_check.queue import FIELDS, QueuedJob, queued_job, waiting
 
 
 @pytest.mark.parametrize(

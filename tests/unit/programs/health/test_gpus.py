@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.programs.health import gpus
-from slurmfab.programs.health.gpus import missing_devices, smi_causes, xid_causes
+from slurmfab.on_hosts.programs.health import gpus
+from slurmfab.on_hosts.programs.health.gpus import missing_devices, smi_causes, xid_causes
 
 
 def left(most: float) -> float:

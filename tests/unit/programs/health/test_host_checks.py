@@ -13,9 +13,15 @@ from typing import Any
 
 import pytest
 
-from slurmfab.programs.health import host_checks
-from slurmfab.programs.health.host_checks import full_disks, less_memory, missing_mounts, required_bytes, wrong_clock
-from slurmfab.programs.health.path_probe import LATE, STUCK, PathState, is_alive, probe
+from slurmfab.on_hosts.programs.health import host_checks
+from slurmfab.on_hosts.programs.health.host_checks import (
+    full_disks,
+    less_memory,
+    missing_mounts,
+    required_bytes,
+    wrong_clock,
+)
+from slurmfab.on_hosts.programs.health.path_probe import LATE, STUCK, PathState, is_alive, probe
 
 GIB = 1 << 30
 EMPTY = PathState(0, 1, 50 * GIB, 100 * GIB, 900, 1000)

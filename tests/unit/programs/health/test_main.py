@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.plan.phases import programs
-from slurmfab.plan.phases.scripts import HEALTH_MODULES
+from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.scripts import HEALTH_MODULES
 
 SCONTROL = """#!/bin/sh
 echo "$*" >> {place}/asked
@@ -66,8 +66,8 @@ class Bed:
         # Programs run with a PATH of their own, so that is where the stand-in has to be.
         lines = (
             f"import sys; sys.path.insert(0, '{self.place}/program')",
-            f"from slurmfab.agent.core import resource; resource.SYSTEM_PATH = '{self.place}/bin:/usr/bin:/bin'",
-            "from slurmfab.programs.health.main import main",
+            f"from slurmfab.on_hosts.agent.core import resource; resource.SYSTEM_PATH = '{self.place}/bin:/usr/bin:/bin'",
+            "from slurmfab.on_hosts.programs.health.main import main",
             f"sys.exit(main('{self.place}/settings', *{list(words)!r}))",
         )
         argv = [sys.executable, "-E", "-S", "-s", "-B", "-c", "\n".join(lines)]

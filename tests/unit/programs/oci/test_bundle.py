@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.programs.oci.bundle import main, name_of, source_of
+from slurmfab.on_hosts.programs.oci.bundle import main, name_of, source_of
 
 SKOPEO = """#!/bin/sh
 echo "skopeo $*" >>"$LOG"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slurmfab.programs.oci.config import Config, Job, has_room, moved, of_job, variables_of
+from slurmfab.on_hosts.programs.oci.config import Config, Job, has_room, moved, of_job, variables_of
 
 IMAGE = {"PATH": "/opt/bin:/bin", "HOME": "/root", "TERM": "xterm", "MODEL": "small"}
 MADE: Config = {

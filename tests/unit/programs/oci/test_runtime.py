@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.programs.containers import gpus
-from slurmfab.programs.oci import records, runtime
-from slurmfab.programs.oci.main import main
+from slurmfab.on_hosts.programs.containers import gpus
+from slurmfab.on_hosts.programs.oci import records, runtime
+from slurmfab.on_hosts.programs.oci.main import main
 
 ME = pwd.getpwuid(os.getuid())
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slurmfab.agent.nodes.states import NodeState, flags
-from slurmfab.programs.power.main import why_not
-from slurmfab.programs.power.sleepers import LAST_BUSY, choose
+from slurmfab.on_hosts.agent.nodes.states import NodeState, flags
+from slurmfab.on_hosts.programs.power.main import why_not
+from slurmfab.on_hosts.programs.power.sleepers import LAST_BUSY, choose
 
 NOW = time.mktime(time.strptime("2026-11-22T10:00:00", LAST_BUSY))
 SETTINGS: dict[str, Any] = {"nodes": ["n1", "n2", "n3"], "always_on": [], "after": 600, "keep": 0, "rate": 60}

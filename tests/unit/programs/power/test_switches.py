@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core import resource
-from slurmfab.agent.core.resource import ResourceFailed
-from slurmfab.programs.power import switches
-from slurmfab.programs.power.main import main, note
+from slurmfab.on_hosts.agent.core import resource
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+from slurmfab.on_hosts.programs.power import switches
+from slurmfab.on_hosts.programs.power.main import main, note
 
 IPMI = {"how": "ipmi", "ipmi": {"address": {"n1": "n1-ipmi"}, "user": "slurm", "password": "/etc/secret"}}
 CALL = "-I lanplus -H n1-ipmi -U slurm -f /etc/secret chassis power "

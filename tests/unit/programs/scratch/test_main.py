@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.plan.phases import programs, scratch
-from slurmfab.programs.scratch.main import watched
+from slurmfab.core.plan.phases import programs, scratch
+from slurmfab.on_hosts.programs.scratch.main import watched
 
 Around = Callable[[str, str], subprocess.CompletedProcess[str]]
 

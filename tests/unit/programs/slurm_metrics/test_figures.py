@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.programs.slurm_metrics.figures import COUNTER, TABLE, Figures, bounded, label
+from slurmfab.on_hosts.programs.slurm_metrics.figures import COUNTER, TABLE, Figures, bounded, label
 
 PAGE = Path(__file__).parents[4] / "docs" / "monitoring.md"
 

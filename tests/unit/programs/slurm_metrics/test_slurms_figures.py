@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.client import commands
-from slurmfab.agent.nodes.states import NodeState, flags, records
-from slurmfab.programs.slurm_metrics import main, nodes, own, queue, scheduler
-from slurmfab.programs.slurm_metrics.figures import Figures
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.nodes.states import NodeState, flags, records
+from slurmfab.on_hosts.programs.slurm_metrics import main, nodes, own, queue, scheduler
+from slurmfab.on_hosts.programs.slurm_metrics.figures import Figures
 
 NOW = time.mktime(time.strptime("2026-11-22T10:00:00", "%Y-%m-%dT%H:%M:%S"))
 

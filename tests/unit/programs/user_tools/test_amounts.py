@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.programs.user_tools import amounts
+from slurmfab.on_hosts.programs.user_tools import amounts
 
 
 @pytest.mark.parametrize(

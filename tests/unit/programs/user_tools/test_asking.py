@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.programs.user_tools import asking
-from slurmfab.programs.user_tools.asking import Question, Silent, Started, ask
+from slurmfab.on_hosts.programs.user_tools import asking
+from slurmfab.on_hosts.programs.user_tools.asking import Question, Silent, Started, ask
 
 
 def sh(script: str, **env: str) -> Question:

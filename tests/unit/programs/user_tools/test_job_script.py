@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slurmfab.programs.user_tools import submit_script, wanted
-from slurmfab.programs.user_tools.job_script import JobOptions, script
+from slurmfab.on_hosts.programs.user_tools import submit_script, wanted
+from slurmfab.on_hosts.programs.user_tools.job_script import JobOptions, script
 
 CASES = json.loads((Path(__file__).parent.parent / "job_scripts.json").read_text())
 

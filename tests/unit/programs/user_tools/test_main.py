@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from slurmfab.programs.user_tools.main import main
+from slurmfab.on_hosts.programs.user_tools.main import main
 
 
 def test_a_command_when_its_output_is_closed_then_it_runs_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

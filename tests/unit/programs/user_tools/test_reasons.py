@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.programs.user_tools import reasons
+from slurmfab.on_hosts.programs.user_tools import reasons
 
 LIMITS = [
     # Reasons of limits as Slurm 22.05 to 26.05 name them (squeue(1), slurm.h).

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from submit_cluster import CLUSTER, Everything
 from terminals import Terminal
 
-from slurmfab.programs.user_tools import job_answers, sjob, slint
-from slurmfab.programs.user_tools.job_script import script
+from slurmfab.on_hosts.programs.user_tools import job_answers, sjob, slint
+from slurmfab.on_hosts.programs.user_tools.job_script import script
 
 LIMITS = job_answers.limits_of(CLUSTER, ("oci", "docker", "podman"))
 

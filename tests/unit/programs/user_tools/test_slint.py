@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from json_shapes import assert_fits
 from submit_cluster import CLUSTER, Everything
 
-from slurmfab.programs.user_tools import (
+from slurmfab.on_hosts.programs.user_tools import (
     cluster,
     lint_cluster,
     lint_text,
@@ -22,8 +22,8 @@ from slurmfab.programs.user_tools import (
     submit_script,
     wanted,
 )
-from slurmfab.programs.user_tools.cluster import Cluster
-from slurmfab.programs.user_tools.findings import Finding
+from slurmfab.on_hosts.programs.user_tools.cluster import Cluster
+from slurmfab.on_hosts.programs.user_tools.findings import Finding
 
 
 def found(content: bytes, here: str = "/tmp/nowhere", cluster: Cluster | None = CLUSTER) -> tuple[Finding, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.programs.user_tools import use
+from slurmfab.on_hosts.programs.user_tools import use
 
 ASSOCIATIONS = """\
 Current Association Manager state

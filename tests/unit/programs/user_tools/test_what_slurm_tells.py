@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.programs.user_tools import limits, nodes, partitions, questions
+from slurmfab.on_hosts.programs.user_tools import limits, nodes, partitions, questions
 
 PARTITION = (
     "PartitionName=gpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES QoS=N/A "

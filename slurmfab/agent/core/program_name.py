@@ -1,4 +1,0 @@
-"""The name of the program that users run, for messages that recommend a command."""
-
-FAB = "fab"
-"""`fab`, or the name under which the deployer was called, which sends this module with it (`slurmfab.ssh.payload`)."""

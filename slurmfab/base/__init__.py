@@ -1,0 +1,1 @@
+"""The ground: errors, files, texts and names that everything above uses."""

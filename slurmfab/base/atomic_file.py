@@ -1,0 +1,104 @@
+"""Files of the deployer that are replaced in one step: a reader, or a crash, sees the old content or the new one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from slurmfab.base.errors import InputError
+from slurmfab.on_hosts.agent.core import replace
+
+OWNER_ONLY = 0o600
+"""The mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files."""
+
+READABLE_BY_ALL = 0o644
+"""The mode of a new file that colleagues or other programs read."""
+
+
+def require_writable(path: Path, option: str) -> None:
+    """Refuse a path that `write` could not write later; nothing is left there.
+
+    Args:
+        path: the file, which need not exist, and neither need its folder.
+        option: the option that named it, such as `--json`, for the message.
+
+    Raises:
+        InputError: it is not a regular file, or its folder does not allow new files.
+    """
+    import tempfile  # slow to import, and most runs write no such file
+
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            kind = "a folder" if target.is_dir() else "not a regular file"
+            raise InputError(f"{option} {path}: this is {kind}. Nothing was done; give another file name.")
+        folder = next(folder for folder in target.parents if os.path.lexists(folder))
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        why = f"it cannot be written: {error.strerror}"
+        raise InputError(f"{option} {path}: {why}. Nothing was done; give another file name.") from error
+
+
+def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY) -> None:
+    """Write a file of the deployer in one step, unless it has this content already.
+
+    Args:
+        path: the file; a symbolic link stays, and the file that it points to is replaced. Missing folders are made.
+        text: the whole content; line ends are written as they are. Surrogates, which Python has in place of bytes that
+            are no UTF-8, are written out.
+        mode: permission bits; `None` keeps those of an existing file.
+        new: permission bits of a new file, if `mode` is `None`.
+
+    Raises:
+        InputError: the file cannot be written; the old content is still in place.
+    """
+    target = Path(os.path.realpath(path))
+    content = text.encode(errors="backslashreplace")
+    try:
+        if target.is_file() and target.read_bytes() == content:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if mode is None:
+            mode = target.stat().st_mode & 0o777 if target.exists() else new
+        replace.exchange(str(target), content, mode=mode)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}. What was there is unchanged.") from error
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file for its owner alone, which another program then writes; a file that is there stays.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(OWNER_ONLY)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def write_private(path: Path, text: str, shared: Path) -> None:
+    """Write a file for those alone who may change another one, as the only kind of file in its folder.
+
+    The folder, and files in it that an earlier slurmfab wrote, become as private.
+
+    Args:
+        path: the file.
+        text: as for `write`.
+        shared: the file whose owner may read this one; its group, too, if it may change that file.
+
+    Raises:
+        InputError: as for `write`.
+    """
+    of_group = shared.exists() and bool(shared.stat().st_mode & stat.S_IWGRP)
+    mode, others = (0o660, 0o007) if of_group else (0o600, 0o077)
+    write(path, text, mode)
+    for place in (path.parent, *path.parent.iterdir()):
+        with suppress(OSError):  # somebody else's, who writes it anew, or one that has just gone
+            found = place.lstat()
+            if found.st_mode & others and not stat.S_ISLNK(found.st_mode):
+                place.chmod(stat.S_IMODE(found.st_mode) & ~others)

@@ -1,0 +1,36 @@
+"""Reading a file as a whole, up to a size: no pipe and no device, which might never end."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from slurmfab.base.errors import BrokenFile
+
+
+def read(path: Path, most_bytes: int) -> bytes:
+    """The bytes of a regular file.
+
+    Args:
+        path: the file's path; links are followed.
+        most_bytes: the size of the largest file that is read.
+
+    Raises:
+        BrokenFile: it is larger, or not a regular file.
+        OSError: it does not exist or cannot be read.
+    """
+    with open(path, "rb", opener=without_waiting) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise BrokenFile(path, "it is not a regular file")
+        # A file of /proc has content, but no size.
+        data = file.read(min(status.st_size or most_bytes, most_bytes) + 1)
+    if len(data) > most_bytes or status.st_size > most_bytes:
+        raise BrokenFile(path, f"it has more than {most_bytes >> 20} MiB")
+    return data
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file as `open` asks its opener to; a pipe that nobody writes to is opened at once."""
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -1,0 +1,1 @@
+"""The door: the program as it starts, the tasks, what shells complete."""

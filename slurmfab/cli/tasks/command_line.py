@@ -1,0 +1,208 @@
+"""The command line, looked through before Invoke reads it: help wherever it is asked for, and misspelt words told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn
+
+from slurmfab import __version__
+from slurmfab.base.errors import InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cli.tasks import GROUPS, TASKS, completion
+from slurmfab.cli.tasks.command import Command, Parameter
+from slurmfab.cli.tasks.help import overview, task_help, text
+from slurmfab.cli.tasks.spelling import NEAR, NEARER, closest, did_you_mean, meant
+
+HELP = ("--help", "-h")
+LIST = ("--list", "-l")
+VERSION = ("--version", "-V")
+CORE_OPTIONS = "Options in front of a task: --version, --list."
+
+
+class CoreFlag(NamedTuple):
+    """An option in front of the tasks, which is the program's own.
+
+    Args:
+        takes_value: whether a value follows it.
+        optional: whether the value may be left out.
+        help: what the value is.
+    """
+
+    takes_value: bool
+    optional: bool = False
+    help: str = ""
+
+
+OWN_FLAGS = {flag: CoreFlag(flag not in VERSION, optional=True) for flag in (*HELP, *LIST, *VERSION)}
+"""The options in front of a task that need no Invoke."""
+
+
+@dataclass
+class Reader:
+    """Goes through the words of a command line.
+
+    Args:
+        core: the options in front of the tasks.
+        now: the task whose options are read; `None` in front of the first one.
+        missing: the words that may come next.
+        is_right_behind: whether there was no option yet behind the task's name.
+        given: the values of the first task, by the names of its parameters.
+    """
+
+    core: Mapping[str, CoreFlag]
+    now: Command | None = None
+    missing: list[Parameter] = field(default_factory=list)
+    is_right_behind: bool = True
+    given: dict[str, str] = field(default_factory=dict)
+    first: Command | None = None
+
+    def enter(self, task: Command) -> None:
+        """Begin with a task."""
+        self.require_words()
+        self.now, self.missing, self.is_right_behind = task, list(task.words), True
+        self.first = self.first or task
+
+    def note(self, parameter: Parameter | None, value: str) -> None:
+        """Note a value of the first task."""
+        if parameter and self.now is self.first:
+            self.given[parameter.name] = value
+
+    def read(self, arguments: Iterator[str]) -> str:
+        """Look at all words.
+
+        Returns:
+            The help of the task for which it was asked; empty where it was not.
+
+        Raises:
+            InputError: a word is wrong.
+        """
+        for word in arguments:
+            if word == "--":
+                self.refuse_rest(arguments)
+                break
+            if word.startswith("-") and len(word) > 1:
+                self.is_right_behind = False
+                if self.now and word.partition("=")[0] in HELP:
+                    return task_help(self.now)
+                self.read_flag(word, arguments)
+            elif self.missing and (self.missing[0].is_required or self.is_right_behind):
+                self.note(self.missing.pop(0), word)
+            elif word in TASKS:
+                self.enter(TASKS[word])
+            else:
+                refuse(self.unknown_word(word))
+        self.require_words()
+        return ""
+
+    def refuse_rest(self, arguments: Iterator[str]) -> None:
+        """Refuse words behind `--`, which no task reads: `ssh n1 -- uptime` would open a shell.
+
+        Raises:
+            InputError: there are some.
+        """
+        rest = list(arguments)
+        if rest:
+            refuse(
+                f"No task reads words behind --, and here is {rest[0]}. A command is one word, in quotation marks: "
+                f"{FAB} ssh HOST 'COMMAND'."
+            )
+
+    def require_words(self) -> None:
+        """Refuse the end of a task's words where one is missing.
+
+        Raises:
+            InputError: one is.
+        """
+        if self.now and self.missing and self.missing[0].is_required:
+            name, word = self.now.name, self.missing[0]
+            refuse(f"{name} needs {word.name.upper()}: {word.help}. See: {FAB} {name} --help.")
+
+    def read_flag(self, word: str, arguments: Iterator[str]) -> None:
+        """Look at an option and step over its value."""
+        flag, has_value, value_behind = word.partition("=")
+        option = self.now.flags.get(flag) if self.now else None
+        core = None if option else self.core.get(flag)
+        if not option and (meant(flag, self.now) or not (core or not word.startswith("--"))):
+            refuse(self.unknown_flag(flag))
+        # A word that a task needs can be given with its name, too: --hosts n1.
+        self.missing = [one for one in self.missing if one is not option]
+        known = option or core
+        if known is None or not known.takes_value or has_value:
+            self.note(option, value_behind)
+            return
+        value = next(arguments, None)
+        if value is None and not (core and core.optional):
+            refuse(f"{flag} needs a value: {known.help}.")
+        if value is not None and flag in HELP and value not in TASKS:
+            refuse(self.unknown_word(value))
+        self.note(option, value or "")
+
+    def unknown_word(self, word: str) -> str:
+        """What to say of a word that is no task."""
+        near = closest(word, TASKS)
+        if self.now is None or near:
+            return f"There is no task {word}.{did_you_mean(near)} All tasks: {FAB} help."
+        hint = f" Hosts are named by --hosts {word}." if "--hosts" in self.now.flags else ""
+        return f"{self.now.name} takes no further word, but here is {word}.{hint} See: {FAB} {self.now.name} --help."
+
+    def unknown_flag(self, flag: str) -> str:
+        """What to say of an option that there is none of; what the task itself has comes first."""
+        if self.now is None:
+            near = did_you_mean(closest(flag, self.core))
+            return f"There is no option {flag} in front of a task.{near} See: {FAB} help."
+        others = [name for name, task in TASKS.items() if flag in task.flags]
+        near = closest(flag, self.now.flags, cutoff=NEARER if others else NEAR)
+        elsewhere = f" These tasks have it: {', '.join(others)}." if others else ""
+        advice = meant(flag, self.now) or did_you_mean(near) or elsewhere
+        return f"{self.now.name} has no option {flag}.{advice} See: {FAB} {self.now.name} --help."
+
+
+def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
+    """Look through a command line.
+
+    Args:
+        arguments: all but the program's name.
+        core: the program's own options, in front of the tasks.
+
+    Returns:
+        The help of the task for which it was asked; empty where it was not.
+
+    Raises:
+        InputError: a word is wrong.
+    """
+    return Reader(core).read(iter(tuple(arguments)))
+
+
+def answer(arguments: Sequence[str]) -> str | None:
+    """What a command line of `slurmfab` asks for that needs no Invoke; `None` where a task is to be carried out.
+
+    Raises:
+        InputError: a word is wrong.
+    """
+    if arguments and arguments[0].startswith("-") and arguments[0].partition("=")[0] not in OWN_FLAGS:
+        return None
+    if asked := check(arguments, OWN_FLAGS):
+        return asked
+    found = None
+    match list(arguments):
+        case [flag] if flag in VERSION:
+            found = f"slurmfab {__version__}"
+        case [flag] if flag in HELP:
+            found = f"{overview(GROUPS)}\n{CORE_OPTIONS}"
+        case [] | ["help"] | ["--list"] | ["-l"]:
+            found = text("")
+        case [word, task] if word == "help" or word in HELP:
+            found = text(task)
+        case ["completion", shell]:
+            found = completion.script(shell)
+    return found
+
+
+def refuse(message: str) -> NoReturn:
+    """Stop because of the command line.
+
+    Raises:
+        InputError: always.
+    """
+    raise InputError(message)

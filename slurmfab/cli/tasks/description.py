@@ -1,0 +1,159 @@
+"""What a task is, as data: from this its manual page and its part of the reference are made."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slurmfab.base.program_name import FAB
+from slurmfab.cli.tasks.command import Command, Parameter
+
+EXAMPLES = "Examples:"
+"""The first line of the docstring's part with examples."""
+
+VALUES = {
+    "address": "ADDRESS", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD", "by": "KEYS",
+    "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE", "fingerprint": "FINGERPRINT",
+    "from": "HOST", "gateway": "HOST",
+    "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
+    "idle_minutes": "MINUTES", "json": "FILE", "junit": "FILE", "key": "FILE", "like": "HOST", "login": "HOSTS",
+    "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH", "partition": "NAMES",
+    "plan": "FILE", "port": "PORT", "repeat": "NUMBER", "run": "RUN", "save": "FILE", "since": "TIME",
+    "slurm": "VERSION", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
+    "user": "USER", "users": "NAMES", "wait": "MINUTES",
+}  # fmt: skip
+"""What the values of options are, by the option's name; other values are texts."""
+
+VALUES_OF_TASKS = {
+    ("init", "nodes"): "HOSTS",
+    ("quickcheck", "timeout"): "SECONDS",
+    ("user-guide", "output"): "DIRECTORY",
+}
+"""Where an option of a task takes another value than options of its name do."""
+
+_DEFAULT = re.compile(r" \(default: (.*)\)$")
+_CODES = re.compile(r"\s*\bExit codes: (.*)\.$")
+_CODE = re.compile(r"(\d+) (.*?)(?=, \d+ |$)")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A value that is given without a flag.
+
+    Args:
+        name: as help shows it, such as `HOSTS`.
+        help: what it is.
+        is_required: whether the task needs it; what may be left out is an option as well.
+    """
+
+    name: str
+    help: str
+    is_required: bool
+
+
+@dataclass(frozen=True)
+class Option:
+    """A flag of a task.
+
+    Args:
+        name: the name of the parameter, such as `drain_first`.
+        flags: as they are typed, the long one first: `("--verbose", "-v")`.
+        value: what follows, such as `FILE`; empty for a switch.
+        default: what holds without the option; empty where that is nothing.
+        help: what it does, without the default.
+        is_repeatable: whether it may be given several times.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    value: str
+    default: str
+    help: str
+    is_repeatable: bool
+
+
+@dataclass(frozen=True)
+class Description:
+    """A task.
+
+    Args:
+        name: as it is typed, such as `add-node`.
+        group: the heading under which `fab help` shows it.
+        summary: one sentence.
+        paragraphs: what else is to be said, without exit codes; each paragraph is one line.
+        words: the values that are given without a flag, in their order.
+        options: its flags, sorted.
+        examples: command lines, as they are typed with `fab`.
+        exit_codes: their meanings; the one after Ctrl-C, which all tasks share, is not among them.
+    """
+
+    name: str
+    group: str
+    summary: str
+    paragraphs: tuple[str, ...]
+    words: tuple[Word, ...]
+    options: tuple[Option, ...]
+    examples: tuple[str, ...]
+    exit_codes: Mapping[int, str]
+
+    @property
+    def usage(self) -> str:
+        """How it is called, such as `fab drain HOSTS [OPTIONS]`."""
+        words = (word.name if word.is_required else f"[{word.name}]" for word in self.words)
+        return " ".join([FAB, self.name, *words, *(["[OPTIONS]"] if self.options else [])])
+
+    @property
+    def has_json(self) -> bool:
+        """Whether it writes its results as JSON."""
+        return any(option.name == "json" for option in self.options)
+
+
+def all_tasks() -> tuple[Description, ...]:
+    """All tasks, in the order in which `fab help` shows them."""
+    from slurmfab.cli.tasks import GROUPS  # which has the task `help`, and that needs this module
+
+    return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)
+
+
+def described(task: Command, group: str = "") -> Description:
+    """A task as data.
+
+    Args:
+        task: the task.
+        group: the heading under which it is shown.
+    """
+    text, _, examples = task.doc.partition(f"\n{EXAMPLES}\n")
+    summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
+    codes = [match[1] for match in map(_CODES.search, paragraphs) if match]
+    return Description(
+        task.name,
+        group,
+        summary,
+        tuple(filter(None, (_CODES.sub("", part) for part in paragraphs))),
+        tuple(Word(one.name.upper(), one.help, is_required=one.is_required) for one in task.words),
+        tuple(
+            sorted(
+                (option(task.name, one) for one in task.parameters if not one.is_required), key=lambda one: one.flags
+            )
+        ),
+        tuple(textwrap.dedent(examples).strip().splitlines()),
+        {int(match[1]): match[2] for part in codes for match in _CODE.finditer(part)},
+    )
+
+
+def option(task_name: str, parameter: Parameter) -> Option:
+    """A flag of a task as data."""
+    name = parameter.name.rstrip("_")
+    default = _DEFAULT.search(parameter.help)
+    value = VALUES_OF_TASKS.get((task_name, name), VALUES.get(name, "TEXT")) if parameter.takes_value else ""
+    own_default = parameter.default if isinstance(parameter.default, str) else ""
+    return Option(
+        name,
+        parameter.flags,
+        value,
+        default[1] if default else own_default,
+        _DEFAULT.sub("", parameter.help),
+        isinstance(parameter.default, list),
+    )

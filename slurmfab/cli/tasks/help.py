@@ -1,0 +1,126 @@
+"""What slurmfab says about itself: the tasks in groups, and the help of one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterable
+
+from slurmfab.base import terminal
+from slurmfab.base.errors import InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cli.tasks.command import Command, command
+from slurmfab.cli.tasks.description import Option, described
+from slurmfab.cli.tasks.options import Common
+from slurmfab.cli.tasks.spelling import closest, did_you_mean
+
+SUMMARY = "slurmfab turns bare machines into a working Slurm cluster over SSH, and keeps it working."
+
+WIDEST = 120
+"""Columns that help uses at most, however wide the terminal is."""
+
+NARROWEST = 20
+"""Columns for an option's text at least."""
+
+GAP = 5
+"""Columns around the names of tasks and options: two in front and three behind."""
+
+Group = tuple[str, tuple[Command, ...]]
+"""A heading, and the tasks below it."""
+
+
+@command(
+    common=(),
+    positional=["[task]"],
+    help={"task": "the task to show the help of (default: list all tasks)"},
+)
+def help(_common: Common, *, task: str = "") -> None:
+    """Show all tasks, or the help of one.
+
+    Exit codes: 0 shown, 2 there is no such task.
+
+    Examples:
+        fab help
+        fab help add-node
+    """
+    print(text(task))  # noqa: T201 - the answer
+
+
+def text(task: str) -> str:
+    """The help of a task; without a name, all tasks.
+
+    Raises:
+        InputError: there is no such task.
+    """
+    from slurmfab.cli.tasks import GROUPS, TASKS
+
+    if task and task not in TASKS:
+        near = did_you_mean(closest(task, TASKS))
+        raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")
+    return task_help(TASKS[task]) if task else overview(GROUPS)
+
+
+def overview(groups: Iterable[Group]) -> str:
+    """All tasks in their groups, one line each, under a sentence about the program."""
+    known = tuple(groups)
+    width = max(len(task.name) for _, tasks in known for task in tasks)
+    parts = (f"{title}:\n{columns(((task.name, summary(task)) for task in tasks), width)}" for title, tasks in known)
+    return "\n\n".join([SUMMARY, *parts, f"Help for one task: {FAB} help TASK, or {FAB} TASK --help."])
+
+
+def summary(task: Command) -> str:
+    """The first line of a task's help."""
+    return task.doc.partition("\n")[0]
+
+
+def task_help(task: Command) -> str:
+    """The help of a task: how it is called, what it does, its options."""
+    about = described(task)
+    words = ((word.name, word.help) for word in about.words if word.is_required)
+    rows = columns([*words, *((format_flags(one), with_default(one)) for one in about.options)])
+    parts = [f"Usage: {about.usage}", *map(paragraph, task.doc.split("\n\n"))]
+    return "\n\n".join([*parts, *([f"Options:\n{rows}"] if about.options else [])])
+
+
+def format_flags(option: Option) -> str:
+    """An option's flags with their value, the short one first: `-v, --verbose`, `--json=FILE`."""
+    value = f"={option.value}" if option.value else ""
+    return ", ".join(f"{flag}{value}" for flag in reversed(option.flags))
+
+
+def with_default(option: Option) -> str:
+    """What an option does, and what holds without it."""
+    return f"{option.help} (default: {option.default})" if option.default else option.help
+
+
+def paragraph(text: str) -> str:
+    """A paragraph of a docstring, at the width of the terminal; examples keep their lines."""
+    if "\n    " in text:
+        return textwrap.indent(text, "  ")
+    return textwrap.fill(text, line_width() - 1, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def line_width() -> int:
+    """How many characters a line of help has room for, on a terminal or elsewhere."""
+    # Not shutil's function of that name: shutil loads all that can compress, which takes as long as our own modules.
+    given = os.environ.get("COLUMNS", "")
+    elsewhere = int(given) if given.isdecimal() and int(given) else terminal.DEFAULT_COLUMNS
+    return min(terminal.columns(sys.stdout) or elsewhere, WIDEST)
+
+
+def columns(pairs: Iterable[tuple[str, str]], widest: int = 0) -> str:
+    """Two columns, the second one wrapped at the width of the terminal.
+
+    Args:
+        pairs: what stands in both columns of each row.
+        widest: characters of the first column, where that is more than these rows need.
+    """
+    rows = tuple(pairs)
+    width = max([widest, *(len(name) for name, _ in rows)]) + GAP
+    room = max(line_width() - width - 1, NARROWEST)
+    lines: list[str] = []
+    for name, text in rows:
+        first, *more = textwrap.wrap(text, room, break_on_hyphens=False) or [""]
+        lines += [f"  {name:{width - 2}}{first}".rstrip(), *(" " * width + line for line in more)]
+    return "\n".join(lines)

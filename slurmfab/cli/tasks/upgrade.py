@@ -1,0 +1,53 @@
+"""The task that upgrades Slurm."""
+
+from __future__ import annotations
+
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import APPROVALS, Common
+
+
+@command(
+    help={
+        "to": "the Slurm to go to: a series such as 26.05, or a version (default: slurm.version of the cluster file)",
+        "suite": "another suite of the hosts' own mirrors that has it, such as trixie-backports",
+        "hosts": "only these hosts (default: all); slurmdbd's host and controllers come before others",
+        "plan": "show what would be done, and change nothing",
+        "at_once": "how many compute nodes at a time, as a number or as a part of them (default: 10%)",
+        "drain": "wait until the last job of a node has ended, before it is upgraded",
+        "yes": APPROVALS["yes"],
+    },
+)
+def upgrade(
+    common: Common,
+    *,
+    to: str = "",
+    suite: str = "",
+    hosts: str = "",
+    plan: bool = False,
+    at_once: str = "10%",
+    drain: bool = False,
+    yes: bool = False,
+) -> int:
+    """Upgrade Slurm in its own order; jobs go on meanwhile.
+
+    Shows the plan, then: a backup that is proved to restore, slurmdbd with the conversion of its database, the
+    controllers with a copy of their state, compute nodes a few at a time with a job on each, and login hosts. It stops
+    at the first host that fails; the same command goes on, also after it was cut off. Refuses what Slurm does not
+    allow, such as too large a step, with the way that it does. At the end, check-cluster runs. Exit codes: 0 done, or
+    nothing to do, 1 failed or refused, 2 wrong input, 3 some hosts were left out, 4 with --plan: there is something to
+    do.
+
+    Examples:
+        fab upgrade --to 26.05 --plan
+        fab upgrade --suite trixie-backports --at-once 25%
+        fab upgrade --hosts 'n[1-8]' --drain
+    """
+    from slurmfab.base.errors import InputError
+    from slurmfab.commands.upgrade import planning, running
+
+    if plan:
+        if hosts or drain:
+            raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")
+        return planning.plan(common.cluster, to, suite, common.output)
+    options = running.UpgradeOptions(to, suite, hosts, at_once, drain, yes)
+    return running.upgrade(common.cluster, options, common.output)

@@ -1,0 +1,380 @@
+"""Facts of a host: what the agent reads from it before a run is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from slurmfab.base.answers import (
+    ADVICE,
+    STRICT,
+    Address,
+    Base64,
+    Certificate,
+    DeviceFile,
+    Digest,
+    HostKeyText,
+    HostKeyType,
+    HostPath,
+    Id,
+    Label,
+    Phrase,
+    Program,
+    Seconds,
+    SlurmKey,
+    Text,
+    Word,
+    checked,
+    pattern,
+)
+from slurmfab.base.errors import AgentFailed
+
+MADE_BY_SLURMFAB = "# Made by slurmfab"
+"""The beginning of each configuration file that slurmfab writes."""
+
+OURS = {"name", "clock_offset", "reached", "way"}
+"""The fields of the facts that this machine knows itself."""
+
+LATEST = float(1 << 40)
+"""A time that no clock shows: seconds since 1970."""
+
+Cpus = Annotated[int, Field(ge=1, le=1 << 20)]
+Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
+Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?", 4096)]
+SiteFileName = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)?", 201)]
+GpuType = Annotated[str, pattern(r"[A-Za-z0-9_.-]*", 128)]
+
+
+@dataclass(frozen=True)
+class Account:
+    """An entry of the host's user database, as `getent passwd` knows it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    uid: Id
+    gid: Id
+    home: HostPath
+    shell: HostPath
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """A host's hardware, by the keys that `slurmd -C` prints (slurmd(8)); RealMemory in MiB, without any margin."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    CPUs: Cpus
+    Boards: Cpus
+    SocketsPerBoard: Cpus
+    CoresPerSocket: Cpus
+    ThreadsPerCore: Cpus
+    RealMemory: Annotated[int, Field(ge=1, le=1 << 40)]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of a host, or one instance of a GPU in MIG mode.
+
+    Args:
+        file: its device file, such as `/dev/nvidia0`.
+        type: its model as a Slurm name, such as `a100-sxm4-40gb`; a MIG instance has its profile appended, as in
+            `a100-sxm4-40gb_1g.5gb`; empty when unknown.
+        bus: the PCI address of its slot, such as `0000:3b:00.0`; empty when unknown.
+        cores: cores of the sockets near it, as gres.conf(5) counts them, such as `0-31`; empty when all cores are
+            equally near.
+        with_files: further device files that a MIG instance needs (gres.conf(5), MultipleFiles).
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    file: DeviceFile
+    type: GpuType = ""
+    bus: Bus = ""
+    cores: Cores = ""
+    with_files: Annotated[tuple[DeviceFile, ...], Field(max_length=64)] = ()
+
+    @property
+    def slot(self) -> str:
+        """A description for messages: PCI slot and device file, as far as known."""
+        return f"the GPU in slot {self.bus} ({self.file})" if self.bus else self.file
+
+
+@dataclass(frozen=True)
+class DriverlessGpu:
+    """A GPU on a host's PCI bus that programs cannot use, since it has no device file.
+
+    Args:
+        bus: its PCI address.
+        maker: `NVIDIA` or `AMD`.
+        driver: the kernel driver that has claimed it, such as `nouveau`; empty for none.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    bus: Bus
+    maker: Literal["NVIDIA", "AMD"]
+    driver: Word = ""
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """The control groups that a host has mounted.
+
+    Args:
+        version: `v1`, `v2`, `hybrid` (v1 controllers beside a v2 tree; Slurm chooses v2 and then fails) or `none`.
+        controllers: those of `cpuset`, `memory` and `devices` that Slurm can use and write to.
+        swap: whether the kernel accounts swap per group.
+        troubles: why Slurm cannot use them, in the words of `slurmfab.on_hosts.agent.facts.cgroups`; not part of the
+            comparison of two values.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal["v1", "v2", "hybrid", "none"]
+    controllers: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    swap: bool = False
+    troubles: Annotated[tuple[Phrase, ...], Field(max_length=64)] = field(default=(), compare=False)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether Slurm can constrain cores, memory and devices with it."""
+        return {"cpuset", "memory", "devices"} <= set(self.controllers)
+
+
+@dataclass(frozen=True)
+class ClusterMark:
+    """A sign on a host that it belongs to a cluster, such as a slurm.conf.
+
+    Args:
+        place: path of the slurm.conf or of slurmctld's state, or the program of a daemon without a known slurm.conf.
+        cluster: its ClusterName; empty if unknown.
+        controllers: the values of SlurmctldHost, such as `ctl(10.0.0.1)`, the primary first; empty if unknown.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    place: Phrase
+    cluster: Phrase = ""
+    controllers: Annotated[tuple[Phrase, ...], Field(max_length=64)] = ()
+
+
+@dataclass(frozen=True)
+class SlurmUse:
+    """What a host has of clusters. A host that is in the lock is only asked for the sign that its slurm.conf is.
+
+    Args:
+        marks: signs of clusters, the slurm.conf of Debian's packages first.
+        daemons: names of Slurm's running daemons, such as `slurmd`.
+        jobs: ids of jobs of which a step runs there.
+        munge_key: SHA-256 of the munge key in hexadecimal digits; empty if there is none.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    marks: Annotated[tuple[ClusterMark, ...], Field(max_length=1024)] = ()
+    daemons: Annotated[tuple[Word, ...], Field(max_length=16)] = ()
+    jobs: Annotated[tuple[Id, ...], Field(max_length=1 << 20)] = ()
+    munge_key: Digest = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """The facts of one host at the time when they were read.
+
+    Args:
+        name: its name in the cluster file.
+        hostname: its own short hostname (`hostname -s`).
+        os_id: `ID` of os-release(5), such as `debian`; `os_like` is its `ID_LIKE`, `codename` its `VERSION_CODENAME`.
+        python: the version of the Python that ran the agent.
+        clock_offset: its clock minus the deployer's, in seconds, accurate to half a round trip.
+        addresses: its own IP addresses, the one with the default route first.
+        reached: the IP address at which this machine reached it; empty where a jump host or a program found it.
+        way: IP addresses of this machine and of jump hosts, from which connections to it come.
+        accounts: by name, the users that were asked about and exist.
+        groups: GID by name, of the groups that were asked about and exist.
+        uids: user name by UID, of all users; `gids` likewise for groups.
+        busy_uids: UIDs that own running processes.
+        architecture: Debian's name for it, such as `amd64`.
+        packages: installed version by name, of the packages that were asked about.
+        hardware: CPUs and memory; `None` when they could not be read.
+        gpus: in the order of their device numbers.
+        driverless_gpus: GPUs on the PCI bus that have no device file.
+        gpu_plugins: values of AutoDetect that work there, such as `nvml`, from the plugins in Slurm's plugin directory;
+            empty while Slurm is not installed.
+        cgroup: its control groups.
+        ssh_host_keys: public host keys, base64 by type.
+        public_key: the slurm user's SSH public key; empty if it has none.
+        munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
+        slurm_conf: the text of the slurm.conf that its daemons use, with all that it includes, empty for none, read
+            only from controllers; `gres_conf` and `cgroup_conf` likewise, and from other hosts where they were made by
+            hand; `job_container_conf` from all.
+        slurm_conf_digest: SHA-256 of a slurm.conf that slurmfab did not write, with all that it includes; otherwise
+            empty.
+        slurm_conf_parts: where `slurm_conf` includes files of its directory, the text of each by name, its own too.
+        services: systemd's ActiveState by unit name, for the daemons that exist.
+        fetches: whether its slurmd is configured to fetch Slurm's files from slurmctld (configless).
+        conf_server: the `--conf-server` that somebody else has given to its slurmd; empty where it has a slurm.conf.
+        restarted_by_others: the daemons of which units or drop-ins of others say whether systemd starts them again.
+        boot: identifies the current boot of the host.
+        mail_program: program that sends mail; empty if there is none.
+        programs: names of the programs that slurmfab has installed on it.
+        owned: the capabilities of the cluster file, such as `mounts`, for which slurmfab has written files on it.
+        added_packages: the packages that slurmfab has installed on it.
+        site_files: SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about.
+        written_site_files: the names of those that slurmfab has written.
+        registry_ca: the certificate by which the cluster's own image registry on it is known; empty for none.
+        slurm_use: what it has of clusters.
+        slurm_versions: the version that each of Slurm's programs there tells, such as `24.11.5`, by the program's name:
+            `slurmctld`, `slurmd`, `slurmdbd`, `scontrol`.
+        unfinished_packages: those of which it was asked that are there and not completely installed.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    name: str
+    hostname: Label
+    os_id: Word
+    codename: Word
+    os_like: Phrase = ""
+    python: Word = ""
+    clock_offset: Seconds = 0.0
+    addresses: Annotated[tuple[Address, ...], Field(max_length=4096)] = ()
+    reached: str = ""
+    way: tuple[str, ...] = ()
+    accounts: Mapping[Phrase, Account] = field(default_factory=dict)
+    groups: Mapping[Phrase, Id] = field(default_factory=dict)
+    uids: Mapping[Id, Phrase] = field(default_factory=dict)
+    gids: Mapping[Id, Phrase] = field(default_factory=dict)
+    busy_uids: tuple[Id, ...] = ()
+    architecture: Word = ""
+    packages: Mapping[Word, Word] = field(default_factory=dict)
+    hardware: Hardware | None = None
+    gpus: Annotated[tuple[Gpu, ...], Field(max_length=1024)] = ()
+    driverless_gpus: Annotated[tuple[DriverlessGpu, ...], Field(max_length=1024)] = ()
+    gpu_plugins: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    cgroup: Cgroup = Cgroup("none")
+    ssh_host_keys: Mapping[HostKeyType, HostKeyText] = field(default_factory=dict)
+    public_key: SlurmKey = ""
+    munge_key: Base64 = field(default="", repr=False)
+    slurm_conf: Text = field(default="", repr=False)
+    gres_conf: Text = field(default="", repr=False)
+    cgroup_conf: Text = field(default="", repr=False)
+    job_container_conf: Text = field(default="", repr=False)
+    slurm_conf_digest: Digest = ""
+    slurm_conf_parts: Mapping[Word, Text] = field(default_factory=dict, repr=False)
+    services: Mapping[Word, Word] = field(default_factory=dict)
+    restarted_by_others: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    boot: Phrase = ""
+    fetches: bool = False
+    conf_server: Phrase = ""
+    mail_program: Program = ""
+    programs: Annotated[tuple[Phrase, ...], Field(max_length=1024)] = ()
+    owned: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
+    site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
+    written_site_files: Annotated[tuple[SiteFileName, ...], Field(max_length=1024)] = ()
+    registry_ca: Certificate = ""
+    slurm_use: SlurmUse = SlurmUse()
+    slurm_versions: Mapping[Word, Word] = field(default_factory=dict)
+    unfinished_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
+
+    @property
+    def is_debian(self) -> bool:
+        """Whether the host is Debian, Ubuntu or made from one of them."""
+        return bool({"debian", "ubuntu"} & {self.os_id, *self.os_like.split()})
+
+    @property
+    def slurm_files(self) -> dict[str, str]:
+        """Texts of Slurm's files by name, empty for a missing one; job_container.conf only if slurmfab wrote it."""
+        private = {"job_container.conf": self.job_container_conf} if self.has_our_job_container_conf else {}
+        texts = {"slurm.conf": self.slurm_conf, "gres.conf": self.gres_conf, "cgroup.conf": self.cgroup_conf}
+        return {**texts, **private}
+
+    @property
+    def has_our_job_container_conf(self) -> bool:
+        """Whether slurmfab wrote the host's job_container.conf."""
+        return self.job_container_conf.startswith(MADE_BY_SLURMFAB)
+
+    @property
+    def slurm_version(self) -> str:
+        """The upstream version of the installed Slurm, such as `24.11.5`; empty if none is installed.
+
+        Where no program tells it, as one of whose libraries is damaged, the version of the distribution's package does.
+        """
+        for program in ("slurmctld", "slurmd", *self.slurm_versions):
+            if program in self.slurm_versions:
+                return self.slurm_versions[program]
+        for package in ("slurmctld", "slurmd", "slurm-client"):
+            if package in self.packages:
+                return self.packages[package].split("-")[0].split("+")[0].rpartition(":")[2]
+        return ""
+
+
+def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
+    """The facts in an agent's answer.
+
+    Args:
+        name: the host's name in the cluster file.
+        answer: the JSON object that `slurmfab.on_hosts.agent.facts.facts.read` returned on the host.
+        clock_offset: host's clock minus deployer's, in seconds.
+
+    Raises:
+        AgentFailed: the answer is not what the model of facts says.
+    """
+    if not isinstance(answer, dict) or OURS & answer.keys():
+        raise AgentFailed(name, f"its facts were refused: they are no object with facts. {ADVICE}")
+    plain = {**answer, "name": name, "clock_offset": clock_offset}
+    plain.pop("clock", None)
+    return checked(name, adapter(), plain, "facts")
+
+
+def clock_of(name: str, answer: Any, otherwise: float) -> float:
+    """The host's clock in an agent's answer, in seconds since 1970.
+
+    Args:
+        name: the host's name in the cluster file.
+        answer: the answer, of which nothing is known yet.
+        otherwise: for an answer without it.
+
+    Raises:
+        AgentFailed: it is not a number.
+    """
+    clock = answer.get("clock", otherwise) if isinstance(answer, dict) else otherwise
+    if type(clock) not in {float, int} or not abs(clock) < LATEST:
+        raise AgentFailed(name, f"its facts were refused: clock: it is not a time. {ADVICE}")
+    return float(clock)
+
+
+@cache
+def adapter() -> TypeAdapter[HostFacts]:
+    """The pydantic adapter of facts; it takes some milliseconds to make, so runs make it while hosts answer."""
+    return TypeAdapter(HostFacts)
+
+
+def cgroup_from(answer: Mapping[str, Any]) -> Cgroup:
+    """The control groups in an agent's answer or in a lock."""
+    return Cgroup(
+        answer["version"],
+        tuple(answer.get("controllers", ())),
+        bool(answer.get("swap", False)),
+        tuple(answer.get("troubles", ())),
+    )
+
+
+def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
+    """The control groups that all compute nodes have, since Slurm has one ProctrackType for the whole cluster.
+
+    Each slurmd detects v1 or v2 itself (cgroup.conf(5), CgroupPlugin), so a cluster may contain both.
+    """
+    if not cgroups:
+        return Cgroup("none")
+    shared = set(cgroups[0].controllers).intersection(*(cgroup.controllers for cgroup in cgroups))
+    return Cgroup(
+        version=cgroups[0].version if all(cgroup.is_usable for cgroup in cgroups) else "none",
+        controllers=tuple(sorted(shared)),
+        swap=all(cgroup.swap for cgroup in cgroups),
+    )

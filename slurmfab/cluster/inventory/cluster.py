@@ -1,0 +1,489 @@
+"""The models of a cluster: the contents of a valid cluster file.
+
+Models have expanded host names. `slurmfab.cluster.inventory.loading` reads them from a file; `slurmfab.cluster.inventory.rules` has the
+rules between their fields. docs/cluster-file.md documents each field for people who write the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from slurmfab.base import hostlist
+from slurmfab.base.errors import HostlistError
+from slurmfab.base.ip_addresses import canonical
+from slurmfab.cluster.inventory.acceptance import Acceptance
+from slurmfab.cluster.inventory.accounting import Account, Database, Qos, User, database_of
+from slurmfab.cluster.inventory.backups import Backup
+from slurmfab.cluster.inventory.containers import ContainersOrNot
+from slurmfab.cluster.inventory.drift import DriftOrNot
+from slurmfab.cluster.inventory.exports import Exports, Served, served
+from slurmfab.cluster.inventory.files_on_hosts import Files
+from slurmfab.cluster.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
+from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
+from slurmfab.cluster.inventory.job_environment import JobEnvironmentOrNot
+from slurmfab.cluster.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins, PrivateData, UserSsh
+from slurmfab.cluster.inventory.mail import MailOrNot
+from slurmfab.cluster.inventory.modules import ModulesOrNot
+from slurmfab.cluster.inventory.monitoring import MonitoringOrNot
+from slurmfab.cluster.inventory.mounts import Mounts
+from slurmfab.cluster.inventory.mpi import MpiOrNot
+from slurmfab.cluster.inventory.power import PowerOrNot
+from slurmfab.cluster.inventory.private_tmp import PrivateTmpOrNot
+from slurmfab.cluster.inventory.quota import QuotaOrNot
+from slurmfab.cluster.inventory.registry import RegistryOrNot
+from slurmfab.cluster.inventory.scratch import ScratchOrNot
+from slurmfab.cluster.inventory.site_packages import PackageLists, SitePackages
+from slurmfab.cluster.inventory.slurm_files import SlurmFiles
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages, SlurmsPackages
+from slurmfab.cluster.inventory.slurm_settings import (
+    CgroupConf,
+    NodeSettings,
+    PartitionSettings,
+    SlurmConf,
+    SlurmdbdConf,
+)
+from slurmfab.cluster.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins, check_sources, one_or_more
+from slurmfab.cluster.inventory.topology import Switch
+from slurmfab.cluster.inventory.values import (
+    Bundles,
+    HostNames,
+    Licenses,
+    Model,
+    check_amount,
+    check_directory,
+    host_names,
+    written_as,
+)
+from slurmfab.cluster.slurm.job_submit_script import explains_refusals, needs_accounts
+from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
+
+_CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
+_PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
+
+
+def _nodes_of_partition(value: Any) -> tuple[str, ...] | Literal["ALL"]:
+    """Read `ALL` in any case, or expand a hostlist."""
+    return "ALL" if isinstance(value, str) and value.upper() == "ALL" else host_names(value)
+
+
+@written_as(_CLUSTER_NAME)
+def _check_cluster_name(name: str) -> str:
+    if not _CLUSTER_NAME.fullmatch(name):
+        raise ValueError(f'"{name}" is not a valid cluster name: use at most 40 lower-case letters, digits, - and _')
+    return name
+
+
+@written_as(_PARTITION_NAME)
+def _check_partition_name(name: str) -> str:
+    if not _PARTITION_NAME.fullmatch(name) or name.upper() == "DEFAULT":
+        raise ValueError(f'"{name}" is not a valid partition name: use letters, digits, -, _ and ., but not DEFAULT')
+    return name
+
+
+@written_as(_USER)
+def _check_user(user: str | None) -> str | None:
+    if user is not None and not _USER.fullmatch(user):
+        raise ValueError(f'"{user}" is not a login name')
+    return user
+
+
+def _check_gateway(gateway: str | None) -> str | None:
+    """Check jump hosts, separated by commas as in ProxyJump (ssh_config(5))."""
+    for place in gateway.split(",") if gateway is not None else ():
+        _check_endpoint(place.strip())
+    return gateway
+
+
+def _check_endpoint(text: str) -> str:
+    """Check one SSH target, such as `admin@bastion:2222`."""
+    try:
+        count = len(hostlist.expand_endpoints(text))
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+    if count != 1:
+        raise ValueError(f'"{text}" names {count} hosts; it must name one, such as admin@bastion:2222')
+    return text
+
+
+def _canonical_addresses(addresses: dict[str, str]) -> dict[str, str]:
+    """The same addresses, each IPv6 address in one spelling, by which it is compared with others."""
+    return {host: canonical(address) for host, address in addresses.items()}
+
+
+_Entries = TypeVar("_Entries", bound=tuple[Any, ...] | str)
+
+
+def _check_not_empty(entries: _Entries) -> _Entries:
+    if not entries:
+        raise ValueError("it is empty; it needs at least one entry")
+    return entries
+
+
+_HOSTS_IN_FILE = str | list[str]
+_NOT_EMPTY = AfterValidator(_check_not_empty)
+SomeHosts = Annotated[HostNames, _NOT_EMPTY]
+PlaceForSsh = Annotated[str, AfterValidator(_check_endpoint)]
+
+
+class Ssh(Model):
+    """How SSH reaches the hosts; the user's ~/.ssh/config has the values that are missing here."""
+
+    user: Annotated[str | None, AfterValidator(_check_user), Field(description="Login name.")] = None
+    key: Annotated[str | None, Field(min_length=1, description="Private key file; ~ is the user's home.")] = None
+    port: Annotated[int | None, Field(ge=1, le=hostlist.HIGHEST_PORT, description="Port of the hosts' sshd.")] = None
+    become: Annotated[Literal["sudo"] | None, Field(description="How the user becomes root.")] = None
+    gateway: Annotated[
+        str | None, AfterValidator(_check_gateway), Field(description="Jump host such as user@host:port, or several.")
+    ] = None
+    endpoints: Annotated[
+        dict[str, PlaceForSsh],
+        Field(description="By host, where SSH goes if not to the host's own address: user@address:port."),
+    ] = {}
+    networks: Annotated[
+        tuple[str, ...],
+        BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+        AfterValidator(check_sources),
+        Field(description="Further networks of the hosts, in which addresses that a host tells of are trusted."),
+    ] = ()
+
+
+class NodeGroup(Model):
+    """Compute nodes with the same settings.
+
+    Args:
+        hosts: their names, in the file's order.
+        settings: keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`.
+    """
+
+    hosts: Annotated[SomeHosts, Field(description="Hostlist of compute nodes, such as cn[01-16].")]
+    settings: NodeSettings = {}
+
+
+class Partition(Model):
+    """A partition.
+
+    Args:
+        name: its PartitionName.
+        nodes: the names of its nodes, or `ALL`; empty for a partition without nodes.
+        settings: the other keys of its PartitionName line (slurm.conf(5)) in the file's order.
+    """
+
+    name: Annotated[
+        str,
+        AfterValidator(_check_partition_name),
+        Field(validation_alias="PartitionName", description="Name of the partition."),
+    ]
+    nodes: Annotated[
+        tuple[str, ...] | Literal["ALL"],
+        BeforeValidator(_nodes_of_partition, json_schema_input_type=_HOSTS_IN_FILE),
+        Field(validation_alias="Nodes", description="Hostlist of its nodes, or ALL."),
+    ]
+    settings: PartitionSettings = {}
+
+
+class Cluster(Model):
+    """A cluster, as its file describes it.
+
+    Args:
+        name: its ClusterName; `cluster` in the file.
+        ssh: how to reach the hosts.
+        addresses: IP address or DNS name by host, for hosts whose names do not resolve.
+        controllers: hosts of slurmctld, the primary first.
+        login: hosts with Slurm's commands and no daemon.
+        nodes: the compute nodes in groups.
+        partitions: at least one; by default one called `main` with all nodes.
+        slurm_conf: further keys of slurm.conf; `None` leaves out the line that slurmfab would write.
+        cgroup_conf: the same for cgroup.conf.
+        slurmdbd_conf: the same for slurmdbd.conf.
+        slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
+        slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
+            of its own on each host.
+        slurm: Slurm's own packages: of which kind and version, and where they come from.
+        packages: packages of the site's own, for all hosts, by role, and for groups of hosts.
+        files: files of the site's own on hosts, by their path there.
+        topology: the switches of the network, for topology.conf; empty for none.
+        ids: UID of `slurm` and `munge`, also used as GID; slurmfab chooses missing ones.
+        memory_margin: memory of a node that is not in its RealMemory, such as `3%` or `2048M`.
+        hosts_file: whether slurmfab maintains a block in /etc/hosts.
+        state_directory: directory of slurmctld's state; two controllers need a shared one.
+        database: the host of slurmdbd, and its database; `None` for a cluster without accounting.
+        qos: qualities of service.
+        accounts: the tree of accounts, each with its limits.
+        users: the users of the cluster: on the hosts, and in the accounts.
+        unix_users: whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.
+        licenses: number of licences by name of the software.
+        backup: scheduled backups of controller and database host; `None` for none.
+        mounts: file systems that hosts mount.
+        exports: directories that a host of the cluster serves to others by NFS.
+        homes: directory of the homes of users, on a file system that hosts share; `None` if the file does not say it.
+        quota: what each user may store on a file system; `None` for no limits.
+        private_tmp: directories that are private to each job, such as /tmp; `None` for none.
+        scratch: directories of jobs on their nodes' own disks, counted as a Gres; `None` for none.
+        mail: the relay for mail about jobs; `None` for none.
+        modules: the command `module` and its directories; `None` for none.
+        mpi: how srun starts MPI programs; `None` for Slurm's own default.
+        containers: the ways in which users run containers; `None` for none.
+        registry: the host with container images for the others; `None` for none.
+        monitoring: figures of hosts and of Slurm for Prometheus; `None` for none.
+        gpu_checks: scheduled measurements of all GPUs; `None` for none.
+        acceptance: jobs that `fab accept` runs and judges, by name.
+        drift: plans by a timer on the deployer, which tell what differs on hosts; `None` for none.
+        prolog: directory of the scripts that compute nodes run before each job; `None` for none.
+        epilog: directory of the scripts that compute nodes run after each job; `None` for none.
+        job_environment: variables that jobs find in their environment; `None` for none.
+        health: the health check of the compute nodes; `None` for none.
+        mps_daemon: whether NVIDIA's MPS daemon is started and stopped around jobs with `mps`.
+        power: nodes that are switched off while they are idle; `None` for none.
+        configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
+        own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
+        restart_daemons: whether systemd starts MUNGE and Slurm's daemons again when they crash.
+        bundle: files with packages for hosts without access to a package mirror.
+        slurm_ssh: SSH logins of the slurm user between the hosts.
+        node_logins: who may log in to compute nodes by SSH: `all`, or only users `with_job` there.
+        user_ssh: whether users log in from host to host with their `own` keys, or `hostbased` without any.
+        login_limits: what each user may use on login hosts; `None` for no limits.
+        private_data: what users see only their own of, such as `jobs`; in slurm.conf and slurmdbd.conf.
+        motd: whether login hosts have a message of the day, or a text that ends it.
+        x11: whether jobs can open windows on the screens of users (srun --x11).
+        user_tools: whether login hosts and controllers have commands for users, such as sstatus.
+    """
+
+    name: Annotated[
+        str, AfterValidator(_check_cluster_name), Field(validation_alias="cluster", description="ClusterName.")
+    ]
+    ssh: Annotated[Ssh, Field(description="How SSH reaches the hosts.")] = Ssh()
+    addresses: Annotated[
+        dict[str, str],
+        AfterValidator(_canonical_addresses),
+        Field(description="Address by host; hostlists on both sides are zipped."),
+    ] = {}
+    controllers: Annotated[SomeHosts, Field(description="Hosts of slurmctld, the primary first.")]
+    login: Annotated[HostNames, Field(description="Hosts with Slurm's commands and no daemon.")] = ()
+    nodes: Annotated[tuple[NodeGroup, ...], _NOT_EMPTY, Field(description="Compute nodes, in groups.")]
+    partitions: Annotated[
+        tuple[Partition, ...],
+        _NOT_EMPTY,
+        Field(description="Partitions; without any, one main of all nodes."),
+    ] = (Partition(name="main", nodes="ALL", settings={"Default": "YES"}),)
+    slurm_conf: Annotated[SlurmConf, Field(description="Further keys of slurm.conf; null drops slurmfab's own.")] = {}
+    cgroup_conf: Annotated[CgroupConf, Field(description="Further keys of cgroup.conf; null drops slurmfab's.")] = {}
+    slurmdbd_conf: Annotated[
+        SlurmdbdConf, Field(description="Further keys of slurmdbd.conf; null drops slurmfab's.")
+    ] = {}
+    slurm_files: SlurmFiles = {}
+    slurm_conf_directory: Annotated[
+        Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
+        Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
+    ] = None
+    slurm: SlurmsPackages = SlurmPackages()
+    packages: PackageLists = SitePackages()
+    files: Files = {}
+    topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()
+    ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
+    memory_margin: Annotated[
+        str, AfterValidator(check_amount("2048M")), Field(description="Memory left to the system: 3% or 2048M.")
+    ] = "3%"
+    hosts_file: Annotated[bool, Field(description="Whether slurmfab maintains a block in /etc/hosts.")] = True
+    state_directory: Annotated[
+        str,
+        AfterValidator(check_directory("/shared/slurm/state")),
+        Field(description="Directory of slurmctld's state (StateSaveLocation)."),
+    ] = "/var/lib/slurm/slurmctld"
+    database: Annotated[
+        Database | None,
+        BeforeValidator(database_of, json_schema_input_type=str | Database),
+        Field(description="Host of slurmdbd, or a mapping; without it there is no accounting."),
+    ] = None
+    qos: Annotated[tuple[Qos, ...], Field(description="Qualities of service, with limits and priorities.")] = ()
+    accounts: Annotated[tuple[Account, ...], Field(description="Accounts, with limits and shares.")] = ()
+    users: Annotated[tuple[User, ...], Field(description="Users: on the hosts, and in the accounts.")] = ()
+    unix_users: Annotated[
+        bool, Field(description="Whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.")
+    ] = True
+    licenses: Annotated[Licenses, Field(description="Number of licences, by name of the software.")] = {}
+    backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
+    mounts: Mounts = ()
+    exports: Exports = ()
+    homes: Annotated[
+        Annotated[str, AfterValidator(check_directory("/home"))] | None,
+        Field(description="Directory of the homes of users, on a file system that hosts share, such as /home."),
+    ] = None
+    quota: QuotaOrNot = None
+    private_tmp: PrivateTmpOrNot = None
+    scratch: ScratchOrNot = None
+    mail: MailOrNot = None
+    modules: ModulesOrNot = None
+    mpi: MpiOrNot = None
+    containers: ContainersOrNot = None
+    registry: RegistryOrNot = None
+    monitoring: MonitoringOrNot = None
+    gpu_checks: GpuChecksOrNot = None
+    acceptance: Acceptance = {}
+    drift: DriftOrNot = None
+    prolog: ScriptsBefore = None
+    epilog: ScriptsAfter = None
+    job_environment: JobEnvironmentOrNot = None
+    health: HealthOrNot = None
+    mps_daemon: Annotated[bool, Field(description="Whether NVIDIA's MPS daemon runs around jobs with mps.")] = False
+    power: PowerOrNot = None
+    configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
+    own_partition: Annotated[
+        bool, Field(description="Whether slurm.conf has a hidden partition for slurmfab's own jobs.")
+    ] = True
+    restart_daemons: Annotated[
+        bool, Field(description="Whether systemd starts MUNGE and Slurm's daemons again when they crash.")
+    ] = True
+    bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror, from fab bundle.")] = ()
+    slurm_ssh: SlurmSshOrLogins = SlurmSsh()
+    node_logins: NodeLogins = "all"
+    user_ssh: UserSsh = "own"
+    login_limits: LoginLimitsOrNot = None
+    private_data: PrivateData = ()
+    motd: Motd = False
+    x11: Annotated[bool, Field(description="Whether jobs can open windows on users' screens (srun --x11).")] = False
+    user_tools: Annotated[
+        bool, Field(description="Whether login hosts and controllers have commands for users, such as sstatus.")
+    ] = False
+
+    @model_validator(mode="after")
+    def _homes_of_users(self) -> Cluster:
+        """Give users without a `home` of their own one in `homes`."""
+        if self.homes is not None and self.unix_users:
+            # The model is frozen for others; pydantic replaces no instance here.
+            self.__dict__["users"] = tuple(
+                user if user.home else user.model_copy(update={"home": f"{self.homes}/{user.name}"})
+                for user in self.users
+            )
+        return self
+
+    @cached_property
+    def workplaces(self) -> tuple[str, ...]:
+        """The hosts on which users work: compute nodes, and login hosts or else the controllers."""
+        return tuple(dict.fromkeys((*(self.login or self.controllers), *self.compute_nodes)))
+
+    @property
+    def controller(self) -> str:
+        """The primary controller."""
+        return self.controllers[0]
+
+    @cached_property
+    def compute_nodes(self) -> tuple[str, ...]:
+        """All compute nodes, in the file's order."""
+        return tuple(host for group in self.nodes for host in group.hosts)
+
+    @property
+    def database_hosts(self) -> tuple[str, ...]:
+        """The host of slurmdbd, if there is one."""
+        return (self.database.host,) if self.database else ()
+
+    @cached_property
+    def own_gpu_checks(self) -> GpuChecks | None:
+        """The measurements of GPUs, started as `mpi` says where `gpu_checks` does not say how."""
+        checks = self.gpu_checks
+        if checks is None or self.mpi is None or "mpi" in checks.model_fields_set:
+            return checks
+        return checks.model_copy(update={"mpi": self.mpi.kind})
+
+    @property
+    def backup_hosts(self) -> tuple[str, ...]:
+        """The hosts with scheduled backups: the primary controller and the host of slurmdbd."""
+        return tuple(dict.fromkeys((self.controller, *self.database_hosts))) if self.backup else ()
+
+    @property
+    def site_file_names(self) -> tuple[str, ...]:
+        """The names of the site's own files in Slurm's directory, with those that come from other keys."""
+        own = {TOPOLOGY: bool(self.topology), OCI: self.uses_oci}
+        return (*self.slurm_files, *(name for name, is_wanted in own.items() if is_wanted))
+
+    @property
+    def uses_oci(self) -> bool:
+        """Whether users run containers with Slurm's own support."""
+        return self.containers is not None and "oci" in self.containers.use
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether the file has accounts, so that Slurm enforces associations and limits."""
+        return self.database is not None and bool(self.accounts)
+
+    @property
+    def enforces_accounts(self) -> bool:
+        """Whether jobs need an account: unless `slurm_conf` has an AccountingStorageEnforce without that."""
+        return needs_accounts(self.slurm_conf, enforces=self.has_accounts)
+
+    @property
+    def explains_refusals(self) -> bool:
+        """Whether slurmctld runs slurmfab's job submit script."""
+        return explains_refusals(self.slurm_conf, enforces=self.has_accounts)
+
+    @property
+    def has_own_scripts(self) -> bool:
+        """Whether slurmfab has scripts of its own before and after jobs: for MPS, directories of jobs, or Podman."""
+        return self.mps_daemon or self.scratch is not None or self.has_podman
+
+    @property
+    def has_podman(self) -> bool:
+        """Whether users run containers by Podman."""
+        return self.containers is not None and "podman" in self.containers.use
+
+    @cached_property
+    def helping_hosts(self) -> tuple[str, ...]:
+        """The hosts with commands for users: controllers too, because a small cluster has no login host."""
+        return tuple(dict.fromkeys((*self.controllers, *self.login))) if self.user_tools else ()
+
+    @cached_property
+    def served(self) -> tuple[Served, ...]:
+        """The exports that hosts mount, with these mounts."""
+        return tuple(served(self))
+
+    @cached_property
+    def servers(self) -> tuple[str, ...]:
+        """The hosts that serve directories to others, each once."""
+        return tuple(dict.fromkeys(export.host for export in self.exports))
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """All hosts, each once: controllers, the database's host, login hosts, then compute nodes."""
+        return tuple(dict.fromkeys((*self.controllers, *self.database_hosts, *self.login, *self.compute_nodes)))
+
+    def roles(self, host: str) -> tuple[str, ...]:
+        """The roles of a host: any of `controller`, `database`, `login` and `compute`, in this order."""
+        return tuple(role for role, hosts in self._hosts_by_role.items() if host in hosts)
+
+    def is_for_database_alone(self, host: str) -> bool:
+        """Whether a host is nothing but slurmdbd's: no user and no job works there."""
+        return self.roles(host) == ("database",)
+
+    @cached_property
+    def _hosts_by_role(self) -> dict[str, Collection[str]]:
+        return {
+            "controller": self.controllers,
+            "database": self.database_hosts,
+            "login": self.login,
+            "compute": self._settings_by_node,
+        }
+
+    def closes(self, host: str) -> bool:
+        """Whether users may log in to a host only with a job there; hosts with other roles too stay open."""
+        return self.node_logins == "with_job" and self.roles(host) == ("compute",)
+
+    def fetches(self, host: str) -> bool:
+        """Whether a host fetches Slurm's files from slurmctld; controllers and hosts without slurmd have their own."""
+        return self.configless and host in self._settings_by_node and host not in self.controllers
+
+    def settings_of(self, node: str) -> dict[str, str]:
+        """The settings of a compute node in the file, by key of a NodeName line.
+
+        Raises:
+            KeyError: the host is not a compute node.
+        """
+        return dict(self._settings_by_node[node])
+
+    @cached_property
+    def _settings_by_node(self) -> dict[str, dict[str, str]]:
+        return {host: group.settings for group in self.nodes for host in group.hosts}

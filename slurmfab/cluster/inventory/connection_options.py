@@ -1,0 +1,54 @@
+"""Options for hosts that no cluster file contains yet: how to reach them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slurmfab.base.errors import InputError
+
+BECOME = {"": None, "sudo": True, "none": False}
+"""Values of `--become`, and whether they mean sudo."""
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How to reach hosts at first contact.
+
+    Args:
+        user: login name; empty for the default of ssh_config.
+        key: private key file; empty for the defaults of ssh_config.
+        port: port of sshd; `None` for the default of ssh_config.
+        become: `sudo`, `none`, or empty for "sudo unless root logs in".
+        gateway: jump host, empty for none.
+        accept_new: whether unknown host keys are accepted.
+        name: the cluster's name, empty for the host name of its controller.
+        controller_computes: whether the controller is a compute node, too.
+    """
+
+    user: str = ""
+    key: str = ""
+    port: int | None = None
+    become: str = ""
+    gateway: str = ""
+    accept_new: bool = False
+    name: str = ""
+    controller_computes: bool = False
+
+    def refuse_unknown_become(self) -> None:
+        """Refuse a value of `--become` that has no meaning.
+
+        Raises:
+            InputError: it is neither `sudo` nor `none`.
+        """
+        if self.become not in BECOME:
+            raise InputError(f"--become {self.become}: it must be sudo or none.")
+
+    @property
+    def uses_sudo(self) -> bool | None:
+        """Whether `sudo` is used on the hosts; `None` for "unless root logs in"."""
+        return BECOME[self.become]
+
+    @property
+    def is_given(self) -> bool:
+        """Whether an option is given that is only for the first contact."""
+        return self != ConnectionOptions(accept_new=self.accept_new)

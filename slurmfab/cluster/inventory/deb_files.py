@@ -1,0 +1,313 @@
+"""Debian packages beside the cluster file (entries of `packages` that end in .deb): what each says of itself.
+
+A package is an ar archive with `debian-binary`, `control.tar` and `data.tar` (deb(5)). Only the control file is read,
+up to a size; the program needs no dpkg, since it runs on other systems, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from slurmfab.base.bounded_file import without_waiting
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.site_packages import PACKAGE_NAME
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.loading import Inventory
+
+LARGEST_FILE = 2 << 30
+"""Bytes of the largest package."""
+
+LARGEST_PART = 4 << 20
+"""Bytes of the largest control.tar, compressed."""
+
+LARGEST_CONTROL = 16 << 20
+"""Bytes of the largest control.tar, unpacked."""
+
+MAGIC = b"!<arch>\n"
+HEADER = 60
+"""Bytes of the header of a member of an ar archive (ar(5))."""
+
+MOST_DIGITS = 10
+"""The most digits of a size, as in the header of a member."""
+
+MOST_MEMORY = 256 << 20
+"""Bytes of memory that the unpacking of xz may take."""
+
+FIRST_PARTS = 8
+"""How many members are looked through for the control file."""
+
+FIELDS = (
+    "Package", "Source", "Version", "Architecture", "Multi-Arch", "Essential", "Protected", "Installed-Size",
+    "Depends", "Pre-Depends", "Conflicts", "Breaks", "Replaces", "Provides", "Section", "Priority",
+)  # fmt: skip
+"""Fields of a package in an index: all that apt needs to choose packages (deb-control(5))."""
+
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:-]{0,199}")
+_ARCHITECTURE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_DEPENDENCY = re.compile(r"\s*([a-z0-9][a-z0-9+.-]+)")
+
+
+@dataclass(frozen=True)
+class DebFile:
+    """A package in a file.
+
+    Args:
+        path: of the file.
+        fields: the fields of its control file by name; lines of one value have line breaks between them.
+        size: of the file in bytes.
+    """
+
+    path: Path
+    fields: Mapping[str, str] = field(repr=False)
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The package's name."""
+        return self.fields["Package"]
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        return self.fields["Version"]
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that it is for, such as `amd64`, or `all`."""
+        return self.fields["Architecture"]
+
+    @property
+    def file_name(self) -> str:
+        """The name that apt would give the file: `NAME_VERSION_ARCHITECTURE.deb`."""
+        return f"{self.name}_{self.version.replace(':', '%3a')}_{self.architecture}.deb"
+
+    @property
+    def installed_bytes(self) -> int:
+        """About how much room it takes when it is installed."""
+        kib = self.fields.get("Installed-Size", "")
+        return int(kib) << 10 if kib.isdecimal() and kib.isascii() and len(kib) < MOST_DIGITS else self.size * 3
+
+    @property
+    def depends(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the packages that it needs; of each group of alternatives, one."""
+        texts = (self.fields.get(key, "") for key in ("Pre-Depends", "Depends"))
+        groups = (group.split("|") for text in texts for group in text.split(",") if group.strip())
+        found = (tuple(name[1] for name in map(_DEPENDENCY.match, group) if name) for group in groups)
+        return tuple(names for names in found if names)
+
+    def is_for(self, architecture: str) -> bool:
+        """Whether hosts of an architecture can install it."""
+        return self.architecture in ("all", architecture)
+
+    def digest(self) -> str:
+        """The SHA-256 of the file in hexadecimal digits.
+
+        Raises:
+            InputError: the file cannot be read any more.
+        """
+        found = hashlib.sha256()
+        try:
+            with self.path.open("rb") as file:
+                for piece in iter(lambda: file.read(1 << 20), b""):
+                    found.update(piece)
+                return found.hexdigest()
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror}.") from error
+
+    def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the file in pieces of a size, each with the number of bytes before it.
+
+        Raises:
+            InputError: the file cannot be read any more, or is another one than before.
+        """
+        done = 0
+        try:
+            with self.path.open("rb") as file:
+                while done < self.size:
+                    data = file.read(min(size, self.size - done))
+                    if not data:
+                        raise InputError(f"{self.path} became shorter while it was read; run the same command again.")
+                    yield done, data
+                    done += len(data)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror}.") from error
+
+    def index_entry(self) -> str:
+        """Its entry in the index of a package source, without a line break at the end."""
+        own = [f"{key}: {self.fields[key]}" for key in FIELDS if key in self.fields]
+        return "\n".join((*own, f"Filename: ./{self.file_name}", f"Size: {self.size}", f"SHA256: {self.digest()}"))
+
+
+def read(inventory: Inventory) -> dict[str, DebFile]:
+    """Read the packages that the cluster file names by their files.
+
+    Args:
+        inventory: the cluster; relative paths begin at the directory of its file.
+
+    Returns:
+        The packages by their paths in the cluster file.
+
+    Raises:
+        InputError: a file is missing, or no such package; one line for each mistake.
+    """
+    found, complaints = dict[str, DebFile](), list[str]()
+    for one in inventory.cluster.packages.everything:
+        if not one.file:
+            continue
+        try:
+            found[one.file] = package_in(inventory.path.parent / Path(one.file).expanduser())
+            if found[one.file].name != one.name:
+                raise InputError(f'this is the package "{found[one.file].name}"; rename the file: dpkg-name {one.file}')
+        except InputError as error:
+            complaints.append(f"{place_of(inventory, one.file)}: packages: {one.file}: {error}")
+    if complaints:
+        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
+    return found
+
+
+def place_of(inventory: Inventory, text: str) -> str:
+    """The cluster file, with the line that has a text where that is known."""
+    written = (inventory.files.cluster if inventory.files else None) or b""
+    at = written.find(text.encode())
+    line = written.count(b"\n", 0, at) + 1
+    return f"{inventory.path}:{line}" if at >= 0 else str(inventory.path)
+
+
+def package_in(path: Path) -> DebFile:
+    """The package in a file.
+
+    Raises:
+        InputError: the file cannot be read, or is no package, and why.
+    """
+    try:
+        with open(path, "rb", opener=without_waiting) as file:
+            if not path.is_file():
+                raise InputError("it is not a regular file")
+            size = path.stat().st_size
+            if size > LARGEST_FILE:
+                raise InputError(f"it has more than {LARGEST_FILE >> 30} GiB")
+            return DebFile(path, checked(fields_of(control_text(file))), size)
+    except OSError as error:
+        raise InputError(f"it cannot be read: {error.strerror}") from None
+
+
+def control_text(file: BinaryIO) -> str:
+    """The text of the control file of a package.
+
+    Raises:
+        InputError: the file is no package.
+    """
+    import tarfile  # most cluster files name no such file
+
+    for name, size in members(file):
+        if not name.startswith("control.tar"):
+            continue
+        if size > LARGEST_PART:
+            raise InputError("its control.tar is too large")
+        unpacked = unpack(name.removeprefix("control.tar"), file.read(size))
+        try:
+            with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
+                for member in archive:
+                    content = archive.extractfile(member) if member.name in ("control", "./control") else None
+                    if content is not None:
+                        return content.read().decode()
+        except (tarfile.TarError, UnicodeDecodeError, EOFError):
+            break
+    raise InputError("it is not a Debian package, or it is damaged; see it with dpkg-deb --info, or download it again")
+
+
+def members(file: BinaryIO) -> Iterator[tuple[str, int]]:
+    """Yield name and size of the first members of an ar archive; the file is then at the member's content."""
+    if file.read(len(MAGIC)) != MAGIC:
+        return
+    at = len(MAGIC)
+    for _ in range(FIRST_PARTS):
+        file.seek(at)
+        header = file.read(HEADER)
+        size = header[48:58].strip()
+        if len(header) < HEADER or not size.isdigit() or len(size) > MOST_DIGITS:
+            return
+        yield header[:16].decode("ascii", "replace").strip().rstrip("/"), int(size)
+        at += HEADER + int(size) + int(size) % 2
+
+
+def unpack(suffix: str, data: bytes) -> bytes:
+    """The content of a control.tar, which is small.
+
+    Args:
+        suffix: what its name has behind `control.tar`, such as `.xz`.
+        data: the compressed content.
+
+    Raises:
+        InputError: it is damaged, too large, or compressed in a way that this Python cannot read.
+    """
+    decompress = decompressor(suffix)
+    try:
+        found = decompress(data, LARGEST_CONTROL + 1)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError):
+        raise InputError("its control.tar is damaged") from None
+    if len(found) > LARGEST_CONTROL:
+        raise InputError("its control.tar is too large")
+    return found
+
+
+def decompressor(suffix: str) -> Callable[[bytes, int], bytes]:
+    """The function that unpacks bytes, up to a size.
+
+    Args:
+        suffix: such as `.xz`; empty for what is not compressed.
+
+    Raises:
+        InputError: Python cannot read it.
+    """
+    if suffix == "":
+        return lambda data, most: data[:most]
+    if suffix == ".gz":
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress
+    if suffix == ".xz":
+        return lzma.LZMADecompressor(memlimit=MOST_MEMORY).decompress
+    if suffix != ".zst":
+        raise InputError(f"its control.tar{suffix[:8]} is compressed in an unknown way")
+    try:
+        zstd: Callable[[bytes, int], bytes] = importlib.import_module("compression.zstd").ZstdDecompressor().decompress
+    except ImportError:
+        raise InputError(
+            "it is compressed with zstd, which Python reads from 3.14 on. Pack it again: dpkg-deb --raw-extract FILE "
+            "DIRECTORY; dpkg-deb -Zxz --build DIRECTORY FILE"
+        ) from None
+    return zstd
+
+
+def fields_of(control: str) -> dict[str, str]:
+    """The fields of a control file by name."""
+    found, last = dict[str, str](), ""
+    for line in control.splitlines():
+        if line[:1].isspace() and last:
+            found[last] += f"\n{line}"
+        elif ":" in line:
+            last, _, value = line.partition(":")
+            found[last] = value.strip()
+    return found
+
+
+def checked(fields: dict[str, str]) -> dict[str, str]:
+    """These fields, if they name a package.
+
+    Raises:
+        InputError: a field is missing or wrong.
+    """
+    patterns = {"Package": PACKAGE_NAME, "Version": _VERSION, "Architecture": _ARCHITECTURE}
+    for key, wanted in patterns.items():
+        if not wanted.fullmatch(fields.get(key, "")):
+            raise InputError(f'its {key} is "{fields.get(key, "")[:80]}"')
+    return fields

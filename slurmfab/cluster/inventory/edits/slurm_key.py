@@ -1,0 +1,92 @@
+"""Change the version and the source of Slurm's packages (key `slurm`) in a cluster file, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.edits.yaml_text import Edits, Pairs
+from slurmfab.cluster.inventory.yaml_nodes import compose
+
+if TYPE_CHECKING:
+    from yaml.nodes import MappingNode
+
+    from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+
+_WHERE = "the cluster file"
+_KEY = "slurm"
+
+
+def with_slurm(text: str, wanted: SlurmPackages) -> str:
+    """The text of a cluster file with this version, and with this suite as the source if it has another one.
+
+    Args:
+        text: the text of the cluster file, with its line ends.
+        wanted: the key as it shall be; a source that is no suite of the hosts' mirrors is the file's own.
+
+    Raises:
+        InputError: the file is written in a way that cannot be changed safely.
+    """
+    old = loading.parse(text, _WHERE)
+    if old.slurm == wanted:
+        return text
+    values = wanted.model_dump(by_alias=True, exclude_defaults=True)
+    pairs: dict[str, Any] = {"version": wanted.version or ""}
+    if wanted.given and wanted.given.suite and wanted.given != old.slurm.given:
+        pairs["source"] = {"suite": wanted.given.suite}
+    try:
+        new = _changed(text, pairs)
+        compose(new, _WHERE)
+        found = loading.parse(new, _WHERE)
+    except (ClusterFileError, StopIteration) as error:
+        raise _unsafe(values) from error
+    if found.slurm != wanted or found.model_dump(exclude={_KEY}) != old.model_dump(exclude={_KEY}):
+        raise _unsafe(values)
+    return new
+
+
+def _changed(text: str, pairs: Pairs) -> str:
+    """The text with these pairs in the key, one after the other."""
+    root = compose(text, _WHERE)
+    if _section(root) is None:
+        edits = Edits(text)
+        edits.insert_section(root, root.value[-1][0].value, _KEY, pairs)
+        return edits.applied()
+    for name, value in pairs.items():
+        text = _with_pair(_without_pair(text, name), {name: value})
+    return text
+
+
+def _without_pair(text: str, name: str) -> str:
+    """The text without one pair of the key."""
+    root = compose(text, _WHERE)
+    section: Any = _section(root)
+    names = [key.value for key, _ in section[1].value] if hasattr(section[1], "flow_style") else []
+    if name not in names:
+        return text
+    edits = Edits(text)
+    edits.remove_pair(section[1], names.index(name))
+    return edits.applied()
+
+
+def _with_pair(text: str, pairs: Pairs) -> str:
+    """The text with one more pair in the key."""
+    root = compose(text, _WHERE)
+    edits = Edits(text)
+    section: Any = _section(root)
+    edits.append_pairs(section, pairs, bool(root.flow_style))
+    return edits.applied()
+
+
+def _section(root: MappingNode) -> Any:
+    """The key and its value; `None` if the file does not have it."""
+    return next(((key, value) for key, value in root.value if key.value == _KEY), None)
+
+
+def _unsafe(values: Any) -> InputError:
+    """The error for a file that is written in an unusual way."""
+    return InputError(
+        f"{_WHERE} is written in a way that cannot be changed safely. Write this into it yourself: "
+        f"{_KEY}: {values}. Then run the same command again without --to and --suite. Nothing was changed."
+    )

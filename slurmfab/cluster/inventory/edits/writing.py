@@ -1,0 +1,304 @@
+"""Make a cluster file, and add nodes to an existing one.
+
+An existing file is never written anew from the models: only the bytes that must change do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from slurmfab.base import atomic_file, hostlist
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.edits.yaml_text import Edits, yaml_text
+from slurmfab.cluster.inventory.yaml_nodes import compose
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster, Partition, Ssh
+
+_WHERE = "the cluster file"
+_NOTHING: Mapping[str, str] = {}
+
+HEAD = """\
+# A Slurm cluster that slurmfab deploys: change this file, check the changes with `fab plan`, then run `fab deploy`.
+# Keys in snake_case are slurmfab's; keys in CamelCase are Slurm's own, spelled as in slurm.conf(5).
+# The lock beside this file has what was discovered on the hosts. docs/cluster-file.md explains every key.
+"""
+"""The first lines of a cluster file."""
+
+_SSH = "# How SSH reaches the hosts; other values come from ~/.ssh/config."
+_NO_SSH = "# ssh: {user: admin, key: ~/.ssh/id_ed25519, become: sudo, gateway: admin@bastion}"
+_ADDRESSES = "# Hosts and their addresses; two hostlists of the same length are paired."
+_CONTROLLERS = "# The hosts of slurmctld."
+_NODES = "# Compute nodes in groups; hardware that is not given here is discovered once and recorded in the lock."
+_NODE_HINT = """\
+    # Feature: bigmem
+    # Weight: 10
+"""
+_TAIL = """\
+partitions:
+  - PartitionName: main
+    Nodes: ALL
+    Default: YES
+    # MaxTime: 7-00:00:00
+
+# Any other key of slurm.conf; null drops a line that slurmfab would write.
+# slurm_conf:
+#   SlurmdTimeout: 300
+"""
+
+
+def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str, compute: Sequence[str]) -> str:
+    """Make the annotated cluster file of first contact.
+
+    Args:
+        name: the ClusterName.
+        ssh: how the hosts were reached.
+        addresses: address by host, for hosts whose names do not resolve.
+        controller: the host of slurmctld.
+        compute: the compute nodes.
+
+    Raises:
+        ClusterFileError: the cluster is invalid, for example its name.
+    """
+    parts = [HEAD + f"cluster: {yaml_text(name)}\n", _ssh_part(ssh)]
+    if addresses:
+        parts.append("\n".join([_ADDRESSES, "addresses:", *_pairs(addresses, "  ")]) + "\n")
+    parts += [
+        f"{_CONTROLLERS}\ncontrollers: [{yaml_text(controller, in_flow=True)}]\n",
+        f"{_NODES}\nnodes:\n  - hosts: {yaml_text(hostlist.fold(compute))}\n{_NODE_HINT}",
+        _TAIL,
+    ]
+    text = "\n".join(parts)
+    loading.parse(text, _WHERE)
+    return text
+
+
+def with_nodes(
+    text: str,
+    hosts: Sequence[str],
+    addresses: Mapping[str, str],
+    settings: Mapping[str, str] = _NOTHING,
+    like: str | None = None,
+    *,
+    endpoints: Mapping[str, str] = _NOTHING,
+    partitions: Sequence[str] = (),
+) -> str:
+    """Add compute nodes to the text of a cluster file, and change nothing else.
+
+    They join the group with the same settings, or make a new one; and the given partitions, and those of `like`.
+
+    Args:
+        text: the text of the cluster file, with its line ends.
+        hosts: the new compute nodes.
+        addresses: address by host, for new hosts whose names do not resolve; other hosts are ignored.
+        settings: settings of the new nodes, by key of a NodeName line; they have priority over those of `like`.
+        like: an existing node whose settings and partitions the new nodes get; `None` for none.
+        endpoints: SSH target by host, where it differs from the address; see `Ssh.endpoints`.
+        partitions: names of partitions that get the new nodes.
+
+    Raises:
+        ClusterFileError: the text, an address or a setting has mistakes.
+        InputError: a host exists already, `like` or a partition does not exist, or the text cannot be edited safely.
+    """
+    old = loading.parse(text, _WHERE)
+    _check_new(old, hosts, like)
+    wanted = {**(old.settings_of(like) if like else {}), **settings}
+    places = {host: addresses[host] for host in hosts if host in addresses}
+    ways = {host: endpoints[host] for host in hosts if host in endpoints}
+    joined = _joined_partitions(old, partitions, like)
+    edits = Edits(text)
+    root = compose(text, _WHERE)
+    _add_endpoints(edits, root, ways)
+    add_addresses(edits, root, places)
+    _add_hosts(edits, root, hosts, wanted, _group(old, wanted, like))
+    _add_to_partitions(edits, root, hosts, joined)
+    return _checked(edits.applied(), old, dict.fromkeys(hosts, wanted), (places, ways, joined))
+
+
+def write(path: Path, text: str) -> None:
+    """Write a cluster file atomically; a file with the same text is left unchanged.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
+
+
+def _ssh_part(ssh: Ssh) -> str:
+    """The section `ssh`, or a comment if it has no values."""
+    values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
+    lines = [f"  {key}: {yaml_text(str(value))}" for key, value in values.items()]
+    if ssh.endpoints:
+        lines += ["  endpoints:", *_pairs(ssh.endpoints, "    ")]
+    return "\n".join([_SSH, *(["ssh:", *lines] if lines else [_NO_SSH])]) + "\n"
+
+
+def _pairs(mapping: Mapping[str, str], indent: str) -> list[str]:
+    """Lines of a mapping with host names as keys, folded where that is exact."""
+    return [
+        f"{indent}{yaml_text(names)}: {yaml_text(places)}" for names, places in hostlist.zip_fold(list(mapping.items()))
+    ]
+
+
+def _check_new(cluster: Cluster, hosts: Sequence[str], like: str | None) -> None:
+    """Refuse hosts that are already in the cluster, and an unknown `like`."""
+    if not hosts:
+        raise InputError("No hosts to add were named. Name them as a hostlist, as in n[6-9].")
+    known = [host for host in hosts if host in cluster.hosts]
+    if known:
+        verb = "is" if len(known) == 1 else "are"
+        raise InputError(f"{hostlist.fold(known)} {verb} already in the cluster. `{FAB} deploy` updates its hosts.")
+    if like is not None and like not in cluster.compute_nodes:
+        raise InputError(f"{like} is not a compute node, so a new node cannot be like it.")
+
+
+def _group(cluster: Cluster, wanted: Mapping[str, str], like: str | None) -> int | None:
+    """The number of a group with these settings, preferably that of `like`; `None` if there is none."""
+    fitting = [number for number, group in enumerate(cluster.nodes) if group.settings == wanted]
+    of_like = [number for number in fitting if like in cluster.nodes[number].hosts]
+    return next(iter(of_like or fitting[-1:]), None)
+
+
+def _add_hosts(
+    edits: Edits, root: MappingNode, hosts: Sequence[str], wanted: Mapping[str, str], group: int | None
+) -> None:
+    """Add hosts to the group with this number; to a new group if it is `None` or cannot be extended."""
+    nodes = _value_of(root, "nodes")
+    assert isinstance(nodes, SequenceNode)
+    in_flow = bool(root.flow_style or nodes.flow_style)
+    if group is not None:
+        value = _value_of(nodes.value[group], "hosts")
+        if _extend(edits, value, hosts, in_flow or bool(nodes.value[group].flow_style)):
+            return
+    edits.append_mapping(nodes, {"hosts": hostlist.fold(hosts), **wanted}, in_flow)
+
+
+def _add_to_partitions(edits: Edits, root: MappingNode, hosts: Sequence[str], joined: Sequence[int]) -> None:
+    """Add hosts to the partitions with these numbers."""
+    entries: Any = _value_of(root, "partitions") if joined else None
+    for number in joined:
+        in_flow = bool(root.flow_style or entries.flow_style or entries.value[number].flow_style)
+        _extend(edits, _value_of(entries.value[number], "Nodes"), hosts, in_flow)
+
+
+def _extend(edits: Edits, value: Node, hosts: Sequence[str], in_flow: bool) -> bool:
+    """Add hosts to a hostlist or a list of hostlists; returns whether that was possible."""
+    if isinstance(value, SequenceNode) and not value.value:
+        edits.fill_list(value, hostlist.fold(hosts))
+    elif isinstance(value, SequenceNode) and all(isinstance(item, ScalarNode) for item in value.value):
+        _extend_list(edits, value, hosts, in_flow)
+    elif isinstance(value, ScalarNode) and edits.is_one_line(value):
+        edits.replace_scalar(value, ",".join(hostlist.extend(hostlist.entries(value.value), hosts)), in_flow)
+    else:
+        return False
+    return True
+
+
+def _joined_partitions(cluster: Cluster, names: Sequence[str], like: str | None) -> tuple[int, ...]:
+    """The numbers of the partitions that get the new nodes."""
+    known = [partition.name for partition in cluster.partitions]
+    strangers = [name for name in names if name not in known]
+    if strangers:
+        raise InputError(f"{', '.join(strangers)}: not a partition of this cluster (known: {', '.join(known)}).")
+    return tuple(
+        number
+        for number, partition in enumerate(cluster.partitions)
+        if partition.nodes != "ALL" and (partition.name in names or like in partition.nodes)
+    )
+
+
+def _extend_list(edits: Edits, items: SequenceNode, hosts: Sequence[str], in_flow: bool) -> None:
+    """Add hosts to a list of hostlists: hosts that continue a range extend it, others become new entries."""
+    in_flow = in_flow or bool(items.flow_style)
+    ranges = [item for item in items.value if "[" in item.value and len(hostlist.entries(item.value)) == 1]
+    extended = hostlist.extend([item.value for item in ranges], hosts)
+    for item, longer in zip(ranges, extended, strict=False):
+        if longer != item.value:
+            edits.replace_scalar(item, longer, in_flow)
+    edits.append_items(items, extended[len(ranges) :], in_flow)
+
+
+def add_addresses(edits: Edits, root: MappingNode, addresses: Mapping[str, str]) -> None:
+    """Add addresses to the section `addresses`, or make it after the section `ssh`.
+
+    Args:
+        edits: collects the changes.
+        root: the root node of the file.
+        addresses: address by host.
+    """
+    sections = {key.value: (key, value) for key, value in root.value}
+    pairs = dict(hostlist.zip_fold(list(addresses.items())))
+    if "addresses" in sections and pairs:
+        edits.append_pairs(sections["addresses"], pairs, bool(root.flow_style))
+    elif pairs:
+        edits.insert_section(root, "ssh" if "ssh" in sections else "cluster", "addresses", pairs)
+
+
+def _add_endpoints(edits: Edits, root: MappingNode, endpoints: Mapping[str, str]) -> None:
+    """Add endpoints to the section `ssh`."""
+    sections = {key.value: (key, value) for key, value in root.value}
+    pairs = dict(hostlist.zip_fold(list(endpoints.items())))
+    if not pairs:
+        return
+    if "ssh" not in sections:
+        edits.insert_section(root, "cluster", "ssh", {"endpoints": pairs})
+        return
+    ssh = sections["ssh"][1]
+    inside = {key.value: (key, value) for key, value in ssh.value} if ssh.id == "mapping" else {}
+    if "endpoints" in inside:
+        edits.append_pairs(inside["endpoints"], pairs, bool(root.flow_style or ssh.flow_style))
+    else:
+        edits.append_pairs(sections["ssh"], {"endpoints": pairs}, bool(root.flow_style))
+
+
+def _value_of(mapping: MappingNode, key: str) -> Node:
+    """The value of a key that exists."""
+    values: dict[str, Node] = {name.value: value for name, value in mapping.value}
+    return values[key]
+
+
+def _checked(
+    text: str,
+    old: Cluster,
+    nodes: Mapping[str, Mapping[str, str]],
+    where: tuple[Mapping[str, str], Mapping[str, str], Sequence[int]],
+) -> str:
+    """Check that the new text describes the old cluster with these nodes and no other difference, and return it."""
+    addresses, endpoints, joined = where
+    rest: dict[str, Any] = {"nodes": True, "addresses": True, "ssh": {"endpoints": True}, "partitions": True}
+    unsafe = InputError(
+        f"{_WHERE} is written in a way that cannot be extended safely; nothing was changed. "
+        f"Add {hostlist.fold(nodes)} to nodes (and addresses) by hand, then run `{FAB} deploy`."
+    )
+    try:
+        compose(text, _WHERE)
+    except ClusterFileError as error:
+        raise unsafe from error
+    new = loading.parse(text, _WHERE)
+    partitions = [
+        one.model_copy(update={"nodes": (*one.nodes, *nodes)}) if number in joined else one
+        for number, one in enumerate(old.partitions)
+    ]
+    is_extended = (
+        {node: new.settings_of(node) for node in new.compute_nodes}
+        == {**{node: old.settings_of(node) for node in old.compute_nodes}, **nodes}
+        and new.addresses == {**old.addresses, **addresses}
+        and new.ssh.endpoints == {**old.ssh.endpoints, **endpoints}
+        and [_in_any_order(partition) for partition in new.partitions] == [_in_any_order(one) for one in partitions]
+        and new.model_dump(exclude=rest) == old.model_dump(exclude=rest)
+    )
+    if not is_extended:
+        raise unsafe
+    return text
+
+
+def _in_any_order(partition: Partition) -> Partition:
+    """A partition with sorted nodes, for a comparison without regard to their order."""
+    nodes = partition.nodes
+    return partition if nodes == "ALL" else partition.model_copy(update={"nodes": tuple(sorted(nodes))})

@@ -1,0 +1,41 @@
+"""The `fabfile.py` beside `configs/`, by which `fab` finds the tasks in the directory where people work."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from slurmfab.base import atomic_file
+from slurmfab.base.errors import InputError
+
+DIRECTORY = "configs"
+"""The name of the directory for cluster files; fabfiles belong beside directories of this name."""
+
+TEXT = '''\
+"""The tasks of slurmfab, for `fab`."""
+from slurmfab.fabfile import namespace  # noqa: F401
+'''
+
+
+def provide(cluster_file: Path) -> str:
+    """Write a fabfile beside the directory of a new cluster file, where there is none.
+
+    Args:
+        cluster_file: as in `configs/cluster.yaml`; nothing is written for one in a directory of another name.
+
+    Returns:
+        What was done, as a line for the user; empty where nothing was.
+    """
+    if cluster_file.parent.name != DIRECTORY:
+        return ""
+    directory = cluster_file.parent.parent
+    path = directory / "fabfile.py"
+    if any((directory / name).exists() for name in ("fabfile.py", "fabfile")):
+        return ""
+    try:
+        atomic_file.write(path, TEXT, new=atomic_file.READABLE_BY_ALL)
+    except InputError:
+        return f"{path} cannot be written, so `fab` does not work in that directory; `slurmfab` does."
+    if shutil.which("slurmfab") and not shutil.which("fab"):
+        return f"Wrote {path}, for those who have `fab`; here, as after pipx install, it is `slurmfab`."
+    return f"Wrote {path}: `fab` works in that directory now."

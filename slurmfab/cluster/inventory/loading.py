@@ -1,0 +1,121 @@
+"""Load a cluster file and its lock as one value."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurmfab.base import bounded_file
+from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import file_named, shared_files
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.shared_files import FilesRead
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""
+
+lock_path = shared_files.lock_path
+named_path = file_named.file_named
+default_path = file_named.default_path
+PATH_VARIABLE = file_named.PATH_VARIABLE
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A cluster file with its lock.
+
+    Args:
+        cluster: the contents of the cluster file.
+        lock: facts and decisions of earlier runs.
+        path: path of the cluster file.
+        files: both files as they were read; `None` where they were not read from there.
+    """
+
+    cluster: Cluster
+    lock: locks.Lock
+    path: Path
+    files: FilesRead | None = field(default=None, repr=False, compare=False)
+
+
+def load(path: Path) -> Inventory:
+    """Load a cluster file and its lock.
+
+    Raises:
+        ClusterFileError: the file has mistakes; the error lists all of them.
+        InputError: the file or its lock cannot be read.
+    """
+    text, read_at = read_text(path), time.time()
+    locked = shared_files.content(lock_path(path))
+    lock = locks.Lock() if locked is None else locks.parse(locked, lock_path(path))
+    return Inventory(parse(text, str(path)), lock, path, FilesRead(text.encode(), locked, read_at))
+
+
+def load_named(cluster: str) -> Inventory:
+    """The cluster in the file that the command line names, with its lock.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+
+    Raises:
+        ClusterFileError: the file has mistakes; the error has them all.
+        InputError: the file or its lock cannot be read.
+    """
+    return load(named_path(cluster))
+
+
+def parse(text: str, where: str) -> Cluster:
+    """Parse the text of a cluster file.
+
+    Args:
+        text: YAML 1.2.
+        where: the file's name, for complaints.
+
+    Raises:
+        ClusterFileError: the text has mistakes; the error lists all of them.
+    """
+    # pydantic costs 55 ms that `fab --list` need not pay.
+    from slurmfab.cluster.inventory import complaints, reading
+
+    return complaints.cluster_from(reading.read(text, where), where)
+
+
+def read_text(path: Path) -> str:
+    """Read the text of a cluster file, with its line ends unchanged.
+
+    Raises:
+        InputError: the file does not exist, cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        return text_of(bounded_file.read(path, MOST_BYTES), str(path))
+    except FileNotFoundError:
+        raise InputError(
+            f"There is no cluster file {path}. `{FAB} deploy --hosts 'n1,n[2-5]'` makes one, with the first host as "
+            f"the controller, and `{FAB} init` by a few questions; --cluster or {PATH_VARIABLE} names another."
+        ) from None
+    except OSError as error:
+        raise InputError(f"The cluster file {path} cannot be read: {error.strerror}.") from error
+    except BrokenFile as error:
+        raise InputError(f"{path}: this is no cluster file: {error.reason}.") from error
+
+
+def text_of(data: bytes, where: str) -> str:
+    """The text in the bytes of a cluster file.
+
+    Args:
+        data: the bytes.
+        where: the file's name, for messages.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(f"{where}:{line}: this is not UTF-8 text; save the file as UTF-8.") from error

@@ -1,0 +1,77 @@
+"""The models of the keys about logins of users: who may log in where, and with which limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from slurmfab.cluster.inventory.values import Model, check_amount
+
+LEAST_TASKS = 64
+"""A login with a shell, an editor and a transfer of files needs some tens of processes and threads."""
+
+MOST_TASKS = 4194304
+"""The most processes and threads that Linux can have (proc(5), pid_max)."""
+
+MOST_CPUS = 4096
+
+NodeLogins = Annotated[
+    Literal["all", "with_job"],
+    Field(description="Who may log in to compute nodes by SSH: all, or only users with_job there."),
+]
+"""The key `node_logins`."""
+
+
+UserSsh = Annotated[
+    Literal["own", "hostbased"],
+    Field(description="How users log in from host to host by SSH: with their own keys, or hostbased without any."),
+]
+"""The key `user_ssh`."""
+
+
+PrivateData = Annotated[
+    tuple[Literal["accounts", "events", "jobs", "nodes", "partitions", "reservations", "usage", "users"], ...],
+    Field(description="What users see only their own of: accounts, events, jobs, nodes, partitions, …"),
+]
+"""The key `private_data`: values of PrivateData (slurm.conf(5))."""
+
+
+class LoginLimits(Model):
+    """What the processes of each user together may use on a login host; root has no such limits.
+
+    Args:
+        memory: a percentage of the host's memory, or an amount such as `8G`; `None` for no limit.
+        tasks: number of processes and threads; `None` for systemd's own limit.
+        cpus: number of CPUs; `None` for no limit.
+    """
+
+    memory: Annotated[
+        str | None, AfterValidator(check_amount("8G")), Field(description="Memory of each user: 20% or 8G.")
+    ] = None
+    tasks: Annotated[
+        int | None, Field(ge=LEAST_TASKS, le=MOST_TASKS, description="Processes and threads of each user.")
+    ] = None
+    cpus: Annotated[int | None, Field(ge=1, le=MOST_CPUS, description="CPUs of each user.")] = None
+
+
+LoginLimitsOrNot = Annotated[
+    LoginLimits | None,
+    Field(description="What each user may use on login hosts: memory, tasks, cpus."),
+]
+"""The key `login_limits`."""
+
+
+def _check_motd(value: bool | str) -> bool | str:
+    """Plain lines: a terminal would obey control characters."""
+    if isinstance(value, str) and not all(line.isprintable() for line in value.splitlines()):
+        raise ValueError("it has control characters; write plain text")
+    return value
+
+
+Motd = Annotated[
+    bool | Annotated[str, Field(min_length=1, max_length=4000)],
+    AfterValidator(_check_motd),
+    Field(description="Message of the day on login hosts: true, or a text that ends it."),
+]
+"""The key `motd`."""

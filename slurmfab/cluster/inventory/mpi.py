@@ -1,0 +1,45 @@
+"""The model of MPI (key `mpi`): how srun starts the processes of an MPI program."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from slurmfab.cluster.inventory.values import Model
+
+Kind = Literal["pmix", "pmi2", "none"]
+
+
+def mpi_of(value: Any) -> Any:
+    """Read `mpi: pmix` as `mpi: {type: pmix}`."""
+    return {"type": value} if isinstance(value, str) else value
+
+
+class Mpi(Model):
+    """How srun starts an MPI program that does not say so itself, and the packages for it.
+
+    Args:
+        kind: MpiDefault of slurm.conf; `type` in the file.
+        packages: the MPI that is installed as well; `None` for none, as where modules have one.
+    """
+
+    kind: Annotated[Kind, Field(validation_alias="type", description="MpiDefault: pmix, pmi2 or none.")] = "pmix"
+    packages: Annotated[Literal["openmpi"] | None, Field(description="MPI from the distribution: openmpi.")] = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Mpi:
+        if self.packages and self.kind == "pmi2":
+            raise ValueError(
+                "the distribution's Open MPI is started by pmix: with pmi2, each process of a program is alone; "
+                "write type: pmix, or take packages out"
+            )
+        return self
+
+
+MpiOrNot = Annotated[
+    Mpi | None,
+    BeforeValidator(mpi_of, json_schema_input_type=Kind | Mpi),
+    Field(description="How srun starts MPI programs: pmix, pmi2 or none, or a mapping."),
+]
+"""The key `mpi`."""

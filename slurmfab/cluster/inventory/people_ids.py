@@ -1,0 +1,304 @@
+"""Choose the UID and GID of each user, and the GID of each further group: the same on all hosts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from slurmfab.base.errors import IdConflict
+from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import system_ids
+from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.cluster.inventory.lock import Lock
+
+CANDIDATES = range(2000, 60000)
+"""Numbers to choose from: above those that adduser assigns first (from 1000), below 60000 (Debian Policy 9.2.2)."""
+
+FIRST_OF_PEOPLE = 1000
+"""Lower numbers are for system users (Debian Policy 9.2.2; UID_MIN and GID_MIN of login.defs(5))."""
+
+WAY_OUT = (
+    "Nothing was changed. Set another number in the cluster file (users, uid and gid), or change the number of the "
+    "user or group on those hosts (usermod, groupmod, chown). If a directory service has the users, set "
+    "unix_users: false."
+)
+
+Numbers = Mapping[str, int]
+"""UIDs and GIDs by the keys of the lock: `ann.uid`, `ann.gid`, and `ml.gid` of a group that is not a user's own."""
+
+
+class Names(NamedTuple):
+    """Names of users and of groups."""
+
+    users: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+def names_of(cluster: Cluster, pinned: Numbers) -> Names:
+    """The users and the further groups that hosts are asked about, including former users."""
+    users = dict.fromkeys((*(user.name for user in cluster.users), *former(cluster, pinned)))
+    groups = dict.fromkeys((*further_groups(cluster), *(name for name, kind in split(pinned) if kind == "gid")))
+    return Names(tuple(users), tuple(group for group in groups if group not in users))
+
+
+def split(pinned: Numbers) -> Iterator[tuple[str, str]]:
+    """Yield name and kind (`uid` or `gid`) of the lock's keys, except those of slurm and munge."""
+    for key in pinned:
+        name, _, kind = key.rpartition(".")
+        if name not in SYSTEM_USERS:
+            yield name, kind
+
+
+def former(cluster: Cluster, pinned: Numbers) -> tuple[str, ...]:
+    """Users with a number in the lock that are no longer in the cluster file; their numbers are not reused."""
+    present = {user.name for user in cluster.users}
+    return tuple(name for name, kind in split(pinned) if kind == "uid" and name not in present)
+
+
+def further_groups(cluster: Cluster) -> tuple[str, ...]:
+    """The groups of users, without groups that have the name of a user."""
+    own = {user.name for user in cluster.users}
+    return tuple(dict.fromkeys(group for user in cluster.users for group in user.groups if group not in own))
+
+
+def is_systems(group: str, facts: Mapping[str, HostFacts], pinned: Numbers) -> bool:
+    """Whether a group is a system group of the hosts, such as video, whose GID may differ between hosts.
+
+    Args:
+        group: its name.
+        facts: facts of the hosts, by name.
+        pinned: the numbers of the lock; a group in them is not a system group.
+    """
+    found = [fact.groups[group] for fact in facts.values() if group in fact.groups]
+    return f"{group}.gid" not in pinned and bool(found) and all(gid < FIRST_OF_PEOPLE for gid in found)
+
+
+def decide(
+    cluster: Cluster, pinned: Numbers, facts: Mapping[str, HostFacts], *, controller: str = "", moving: bool = False
+) -> dict[str, int]:
+    """Choose all UIDs and GIDs of a cluster: of slurm and munge, of users, and of former users.
+
+    Args:
+        cluster: the cluster.
+        pinned: the numbers of the lock.
+        facts: facts of every host that answered.
+        controller: see `system_ids.choose`.
+        moving: see `system_ids.choose`.
+
+    Returns:
+        Numbers by key, such as `slurm.uid` and `ann.gid`.
+
+    Raises:
+        IdConflict: numbers conflict with those on a host; the error lists all conflicts.
+    """
+    complaints: list[str] = []
+    system: dict[str, int] = {}
+    people: dict[str, int] = {}
+    try:
+        system = system_ids.choose(facts, cluster.ids, pinned, controller=controller, moving=moving)
+    except IdConflict as conflict:
+        complaints.append(str(conflict))
+    try:
+        people = choose(cluster, facts, {**pinned, **system})
+    except IdConflict as conflict:
+        complaints.append(str(conflict))
+    if complaints:
+        raise IdConflict("\n".join(complaints))
+    return {**pinned, **people, **system}
+
+
+def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
+    """Users being removed that still exist on a host, or may exist on a host that did not answer.
+
+    Args:
+        cluster: the cluster.
+        lock: its lock.
+        facts: facts of every host that answered, by name.
+    """
+    gone = former(cluster, lock.ids)
+    silent = any(host not in facts for host in cluster.hosts)
+    return tuple(
+        name for name in lock.leaving
+        if name in gone and (silent or any(name in fact.accounts for fact in facts.values()))
+    )  # fmt: skip
+
+
+def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) -> dict[str, int]:
+    """Choose the numbers of all users and of their groups.
+
+    Numbers come from the cluster file first, then from the lock, then from most hosts, else the first number that is
+    free as UID and GID on all hosts is used. Numbers of former users are not free, as files may still have them.
+
+    Args:
+        cluster: the cluster.
+        facts: facts of every host that answered.
+        pinned: the numbers of the lock, with those of slurm and munge.
+
+    Returns:
+        Numbers by key, such as `ann.uid`, `ann.gid` and `ml.gid`; empty with `unix_users: false`.
+
+    Raises:
+        IdConflict: a host has a user or group with another number, or another user or group with a chosen number; the
+            error lists all conflicts.
+    """
+    if not cluster.unix_users or not (cluster.users or pinned):
+        return {}
+    used = UsedNumbers(facts, {*pinned.values(), *specified_ids(cluster)})
+    chosen: dict[str, int] = {}
+    for user in cluster.users:
+        group = user.gid or pinned.get(f"{user.name}.gid") or prevailing(user.name, "groups", facts)
+        uid = user.uid or pinned.get(f"{user.name}.uid") or prevailing(user.name, "accounts", facts)
+        uid = uid or used.assign()
+        chosen |= {f"{user.name}.uid": uid, f"{user.name}.gid": group or uid}
+    for name in further_groups(cluster):
+        if not is_systems(name, facts, pinned):
+            gid = pinned.get(f"{name}.gid") or prevailing(name, "groups", facts)
+            chosen[f"{name}.gid"] = gid or used.assign()
+    complaints = [line for name in owners(chosen) for line in conflicts(name, chosen, facts)]
+    complaints += [*given_twice({**pinned, **chosen}), *system_accounts(cluster, chosen, facts)]
+    if complaints:
+        raise IdConflict("\n".join([*dict.fromkeys(complaints), WAY_OUT]))
+    return chosen
+
+
+class UsedNumbers:
+    """The numbers that are not free: those on hosts, and those that were assigned since.
+
+    Args:
+        facts: facts of the hosts.
+        more: further numbers that are not free.
+    """
+
+    def __init__(self, facts: Mapping[str, HostFacts], more: Iterable[int]) -> None:
+        self.numbers = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)} | set(more)
+
+    def assign(self) -> int:
+        """Assign the first free number."""
+        free = next((number for number in CANDIDATES if number not in self.numbers), CANDIDATES.stop)
+        self.numbers.add(free)
+        return free
+
+
+def specified_ids(cluster: Cluster) -> set[int]:
+    """The UIDs and GIDs in the cluster file."""
+    people = {number for user in cluster.users for number in (user.uid, user.gid) if number}
+    return people | set(cluster.ids.values())
+
+
+def prevailing(name: str, kind: str, facts: Mapping[str, HostFacts]) -> int | None:
+    """The number that most hosts have for a user or group; `None` if no host has it.
+
+    Args:
+        name: name of the user or group.
+        kind: `accounts` for the UID of a user, `groups` for the GID of a group.
+        facts: facts of the hosts, by name.
+    """
+    if kind == "groups":
+        found = Counter(fact.groups[name] for fact in facts.values() if name in fact.groups)
+    else:
+        found = Counter(fact.accounts[name].uid for fact in facts.values() if name in fact.accounts)
+    return found.most_common(1)[0][0] if found else None
+
+
+def owners(chosen: Numbers) -> tuple[str, ...]:
+    """The names that have a number, each once."""
+    return tuple(dict.fromkeys(name for name, _ in split(chosen)))
+
+
+def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterable[str]:
+    """One line for each conflict of hosts with the numbers of a name; hosts with the same conflict are folded.
+
+    Args:
+        name: name of a user or group.
+        chosen: numbers by key, such as `ann.uid`.
+        facts: facts of the hosts, by name.
+    """
+    found: dict[str, list[str]] = {}
+    for host, fact in facts.items():
+        for what in differences(name, chosen, fact):
+            found.setdefault(what, []).append(host)
+    return [f"{fold(hosts)}: {what}." for what, hosts in found.items()]
+
+
+def differences(name: str, chosen: Numbers, fact: HostFacts) -> Iterator[str]:
+    """Yield the conflicts of one host with the numbers of a user or group.
+
+    Args:
+        name: name of the user or group.
+        chosen: numbers by key, such as `ann.uid`.
+        fact: facts of the host.
+    """
+    uid, gid = chosen.get(f"{name}.uid"), chosen[f"{name}.gid"]
+    account, group = fact.accounts.get(name), fact.groups.get(name)
+    if uid is not None and account and account.uid != uid:
+        yield f"user {name} has UID {account.uid} there, but the cluster uses {uid}"
+    if group is not None and group != gid:
+        yield f"group {name} has GID {group} there, but the cluster uses {gid}"
+    if uid is not None and account and account.gid not in (gid, group):
+        owner = fact.gids.get(account.gid, "nobody")
+        yield (
+            f"user {name} has the primary group {owner} (GID {account.gid}) there, but the cluster uses a group {name} "
+            f"(GID {gid}): groupadd -g {gid} {name}; usermod -g {name} {name}"
+        )
+    if uid is not None and fact.uids.get(uid, name) != name:
+        yield f"UID {uid}, wanted for {name}, belongs to {fact.uids[uid]} there"
+    if fact.gids.get(gid, name) != name:
+        yield f"GID {gid}, wanted for {name}, belongs to {fact.gids[gid]} there"
+
+
+def given_twice(numbers: Numbers) -> Iterator[str]:
+    """Yield the numbers that two names of the cluster would share, including former users, slurm and munge."""
+    for kind in ("uid", "gid"):
+        holders: dict[int, list[str]] = {}
+        for key, number in numbers.items():
+            if key.endswith(f".{kind}"):
+                holders.setdefault(number, []).append(key.rpartition(".")[0])
+        for number, names in holders.items():
+            if len(names) > 1:
+                yield f"{kind.upper()} {number} is wanted for {' and '.join(sorted(names))}."
+
+
+def system_accounts(cluster: Cluster, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterator[str]:
+    """Yield one line for each user of the cluster that is a system user on a host.
+
+    Args:
+        cluster: the cluster.
+        chosen: numbers by key, such as `ann.uid`.
+        facts: facts of the hosts, by name.
+    """
+    for user in cluster.users:
+        hosts = [
+            host
+            for host, fact in facts.items()
+            if user.name in fact.accounts and fact.accounts[user.name].uid < FIRST_OF_PEOPLE
+        ]
+        if hosts and chosen[f"{user.name}.uid"] < FIRST_OF_PEOPLE:
+            yield f"{fold(hosts)}: {user.name} is a system user there (UID {chosen[f'{user.name}.uid']})."
+
+
+def refuse_partial(cluster: Cluster, asked: Collection[str], before: Numbers, chosen: Numbers) -> None:
+    """Refuse to assign new numbers if not all hosts were asked which numbers are free.
+
+    Args:
+        cluster: the cluster.
+        asked: the hosts that were asked, whether or not they answered.
+        before: the numbers of the lock before this run.
+        chosen: the numbers now.
+
+    Raises:
+        IdConflict: not all hosts were asked, and a user or group has no number yet.
+    """
+    left = [host for host in cluster.hosts if host not in asked]
+    declared = {user.name for user in cluster.users if user.uid}
+    new = [name for name in owners(chosen) if f"{name}.gid" not in before and name not in declared]
+    if left and new:
+        raise IdConflict(
+            f"{', '.join(new)}: no UID or GID was chosen yet, and it must be free on {fold(left)} too. Run "
+            f"{FAB} deploy without --hosts, or set uid in the cluster file. Nothing was changed."
+        )

@@ -1,0 +1,123 @@
+"""The model of limits to what users may store on a file system (key `quota`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from slurmfab.cluster.inventory.mounts import BIND, Path, covering, mounts_of
+from slurmfab.cluster.inventory.values import Model, written_as
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+
+_SIZE = re.compile(r"(\d{1,9})([KMGT])")
+_KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
+
+
+@written_as(_SIZE)
+def _check_size(size: str) -> str:
+    if not _SIZE.fullmatch(size) or not kib(size):
+        raise ValueError(f'"{size}" is not an amount such as 50G')
+    return size
+
+
+def kib(size: str | None) -> int:
+    """An amount in KiB; 0 for none, which is no limit (setquota(8)).
+
+    >>> kib("50G"), kib(None)
+    (52428800, 0)
+    """
+    found = _SIZE.fullmatch(size or "")
+    return int(found[1]) * _KIB[found[2]] if found else 0
+
+
+Size = Annotated[str, AfterValidator(_check_size)]
+
+
+class UserQuota(Model):
+    """What a user may store.
+
+    Args:
+        soft: more than this is possible for a time of grace only; `None` for no such limit.
+        hard: more than this cannot be written; `None` for no such limit.
+    """
+
+    soft: Annotated[Size | None, Field(description="What users may exceed for a time of grace, such as 50G.")] = None
+    hard: Annotated[Size | None, Field(description="What users cannot exceed, such as 60G.")] = None
+
+    @model_validator(mode="after")
+    def _limits_fit(self) -> UserQuota:
+        if self.soft is None and self.hard is None:
+            raise ValueError("a quota has soft, hard, or both")
+        if self.soft and self.hard and kib(self.soft) > kib(self.hard):
+            raise ValueError(f"soft ({self.soft}) is more than hard ({self.hard})")
+        return self
+
+
+class Quota(UserQuota):
+    """What each user may store on a file system.
+
+    Args:
+        path: a directory of the file system, as users see it.
+    """
+
+    path: Annotated[Path, Field(description="A directory of the file system, as users see it, such as /home.")]
+
+
+def _user_quota(value: Any) -> Any:
+    """Refuse what is neither a mapping nor `false`, in words that name both."""
+    if value is not False and not isinstance(value, dict | UserQuota):
+        raise ValueError("it must be a mapping with soft and hard, or false")
+    return value
+
+
+QuotaOrNot = Annotated[Quota | None, Field(description="What each user may store on a file system.")]
+"""The key `quota`."""
+
+UserQuotaOrNot = Annotated[
+    UserQuota | Literal[False] | None,
+    BeforeValidator(_user_quota, json_schema_input_type=UserQuota | Literal[False]),
+    Field(description="What this user may store, instead of quota; false for any amount."),
+]
+"""The key `users[].quota`."""
+
+
+class Limit(NamedTuple):
+    """A user's limits in KiB; 0 for none.
+
+    Args:
+        user: the user's name.
+        soft: the soft limit.
+        hard: the hard limit.
+    """
+
+    user: str
+    soft: int
+    hard: int
+
+
+def limits(cluster: Cluster) -> tuple[Limit, ...]:
+    """The limits of all users who have any, in the order of the cluster file."""
+    default = cluster.quota
+    if default is None:
+        return ()
+    own = ((user.name, default if user.quota is None else user.quota) for user in cluster.users)
+    return tuple(Limit(name, kib(one.soft), kib(one.hard)) for name, one in own if one)
+
+
+def places(cluster: Cluster) -> dict[str, str]:
+    """By host, the directory of the file system on which quotas are set: on an export's server, or on local disks.
+
+    Empty if no host of the cluster has the file system itself.
+    """
+    if cluster.quota is None:
+        return {}
+    path = cluster.quota.path
+    for export in cluster.exports:
+        if f"{path}/".startswith(f"{export.mount or export.path}/"):
+            return {export.host: export.path}
+    found = {host: covering(mounts_of(cluster, host), path) for host in cluster.hosts}
+    return {host: one.path for host, one in found.items() if one and not one.is_network and one.type != BIND}

@@ -1,0 +1,250 @@
+"""Rules between the fields of a cluster, with the complaint about each broken one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from slurmfab.base import hostlist
+from slurmfab.base.ip_addresses import is_link_local
+from slurmfab.cluster.inventory.rules import (
+    acceptance,
+    accounting,
+    containers,
+    database,
+    directories,
+    exports,
+    files_on_hosts,
+    gpu_checks,
+    gres,
+    job_environment,
+    logins,
+    mail,
+    monitoring,
+    mounts,
+    people,
+    power,
+    quota,
+    registry,
+    scratch,
+    site_packages,
+    slurm_conf,
+    slurm_files,
+    slurm_packages,
+)
+from slurmfab.cluster.inventory.values import is_address
+from slurmfab.on_hosts.agent.client.commands import PARTITION
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.cluster.inventory.slurm_settings import Place
+
+# A longer list of names does not help to find a typing mistake.
+_LONGEST_LIST = 120
+# Reserved names of slurm.conf(5).
+_RESERVED_NAMES = ("ALL", "DEFAULT")
+_MOST_CONTROLLERS = 2
+_USERS_WITH_ID = ("slurm", "munge")
+# 0 is root, 65534 nobody, 65535 "no such" in 16 bits, and the highest two mean "none" to the kernel.
+_HIGHEST_ID = 2**31 - 2
+_NOBODYS_IDS = (65534, 65535)
+
+
+def broken(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Yield each broken rule: the place in the cluster, with keys as in the file, and the complaint."""
+    for rule in RULES:
+        yield from rule(cluster)
+
+
+def two_controllers_share_their_state(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A backup controller continues with the primary's state, so both need the directory (StateSaveLocation)."""
+    if len(cluster.controllers) > _MOST_CONTROLLERS:
+        yield (
+            ("controllers",),
+            f"there are {len(cluster.controllers)} controllers; slurmfab sets up a primary and one backup",
+        )
+    elif len(cluster.controllers) > 1 and "state_directory" not in cluster.model_fields_set:
+        yield (
+            ("controllers",),
+            (
+                "a second controller needs the key state_directory: a directory on a file system that "
+                "both mount, such as /shared/slurm/state"
+            ),
+        )
+
+
+def each_node_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A node has one line in slurm.conf."""
+    first: dict[str, int] = {}
+    for number, group in enumerate(cluster.nodes):
+        again = [host for host in group.hosts if host in first]
+        for host in again:
+            yield (
+                ("nodes", number, "hosts"),
+                f'"{host}" is already in nodes[{first[host]}]; a node belongs to one group',
+            )
+        first.update((host, number) for host in group.hosts if host not in first)
+
+
+def login_hosts_are_nothing_else(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Users work on login hosts, so these run neither jobs nor slurmctld."""
+    for others, role in ((cluster.controllers, "a controller"), (cluster.compute_nodes, "a compute node")):
+        for host in _in_both(cluster.login, others):
+            yield ("login",), f'"{host}" is also {role}; a login host has no other role'
+
+
+def no_reserved_names(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A node called DEFAULT would set the defaults of those after it."""
+    for number, group in enumerate(cluster.nodes):
+        for host in group.hosts:
+            if host.upper() in _RESERVED_NAMES:
+                yield ("nodes", number, "hosts"), f'"{host}" is a reserved name in slurm.conf; rename the host'
+
+
+def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmfab writes a hidden partition for its own jobs; Slurm would merge another one of its name into it."""
+    for number, partition in enumerate(cluster.partitions):
+        if partition.name.casefold() == PARTITION:
+            yield (
+                ("partitions", number, "PartitionName"),
+                f'"{partition.name}" is the name of the hidden partition of slurmfab\'s own jobs; use another name',
+            )
+
+
+def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmctld does not start if a partition has unknown nodes."""
+    known = set(cluster.compute_nodes)
+    for number, partition in enumerate(cluster.partitions):
+        if partition.nodes != "ALL":
+            unknown = [node for node in partition.nodes if node not in known]
+            if unknown:
+                problem = "is not a compute node" if len(unknown) == 1 else "are not compute nodes"
+                yield (
+                    ("partitions", number, "Nodes"),
+                    f'"{hostlist.fold(unknown)}" {problem} (known: {_known(cluster.compute_nodes)})',
+                )
+
+
+def partitions_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Slurm would merge two partitions with the same name, and use the last of two defaults."""
+    names: dict[str, int] = {}
+    default: str | None = None
+    for number, partition in enumerate(cluster.partitions):
+        earlier = names.setdefault(partition.name.casefold(), number)
+        if earlier != number:
+            yield (
+                ("partitions", number, "PartitionName"),
+                f'"{partition.name}" is already the name of partitions[{earlier}]',
+            )
+        key = next((key for key, text in partition.settings.items() if _is_default(key, text)), None)
+        if key and default is not None:
+            yield ("partitions", number, "settings", key), f'"{default}" is already the default; there can be only one'
+        elif key:
+            default = partition.name
+
+
+LINK_LOCAL = (
+    "is an IPv6 address of one link: it needs the name of an interface (%eth0), which differs from host to host, while "
+    "slurm.conf and /etc/hosts are the same on all. Write a global or unique local address (fd00::/8) of the host; "
+    "where only SSH goes to this one, write it under ssh.endpoints"
+)
+
+
+def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Each address is valid, and belongs to one host of the cluster."""
+    hosts = set(cluster.hosts)
+    owners: dict[str, str] = {}
+    for host, address in cluster.addresses.items():
+        if host not in hosts:
+            yield ("addresses", host), f'"{host}" is not a host of the cluster (known: {_known(cluster.hosts)})'
+        elif not is_address(address):
+            yield ("addresses", host), f'"{address}" is neither an IP address nor a DNS name'
+        elif is_link_local(address):
+            yield ("addresses", host), f'"{address}" {LINK_LOCAL}'
+        elif owners.setdefault(address, host) != host:
+            yield ("addresses", host), f'"{address}" is already the address of {owners[address]}'
+    for host in cluster.ssh.endpoints:
+        if host not in hosts:
+            yield ("ssh", "endpoints", host), f'"{host}" is not a host of the cluster (known: {_known(cluster.hosts)})'
+
+
+def ids_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurm and munge have different IDs, and not those of root or nobody."""
+    for user, number in cluster.ids.items():
+        if user not in _USERS_WITH_ID:
+            yield ("ids", user), f'only {" and ".join(_USERS_WITH_ID)} have an ID here, not "{user}"'
+        elif not 0 < number <= _HIGHEST_ID or number in _NOBODYS_IDS:
+            yield ("ids", user), f"{number} cannot be a user's ID"
+    if len(set(cluster.ids.values())) < len(cluster.ids):
+        yield ("ids",), "two users cannot share one ID"
+
+
+def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A backup inside a directory that backups contain would be saved again, and lost together with it."""
+    if cluster.backup is None:
+        return
+    place = cluster.backup.directory
+    for saved in (cluster.state_directory, "/etc/slurm"):
+        if directories.overlap(place, saved):
+            yield ("backup", "directory"), f'"{place}" contains or is inside {saved}, which is backed up'
+
+
+def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A base directory inside a directory that is private to each job would be hidden from the jobs."""
+    private = cluster.private_tmp
+    for directory in private.directories if private else ():
+        if private and f"{private.base}/".startswith(f"{directory}/"):
+            yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {directory}, which is private to each job'
+
+
+RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+    two_controllers_share_their_state,
+    each_node_once,
+    login_hosts_are_nothing_else,
+    no_reserved_names,
+    slurmfabs_own_partition_is_not_the_users,
+    partitions_of_known_nodes,
+    partitions_differ,
+    addresses_of_hosts,
+    ids_are_free_to_use,
+    backups_are_outside_saved_directories,
+    private_tmp_is_outside_its_directories,
+    *directories.RULES,
+    *mounts.RULES,
+    *scratch.RULES,
+    *containers.RULES,
+    *exports.RULES,
+    *quota.RULES,
+    *registry.RULES,
+    *database.RULES,
+    *accounting.RULES,
+    *people.RULES,
+    *gpu_checks.RULES,
+    *acceptance.RULES,
+    *power.RULES,
+    *mail.RULES,
+    *monitoring.RULES,
+    *gres.RULES,
+    *logins.RULES,
+    *slurm_conf.RULES,
+    *slurm_files.RULES,
+    *site_packages.RULES,
+    *slurm_packages.RULES,
+    *job_environment.RULES,
+    *files_on_hosts.RULES,
+)
+
+
+def _is_default(key: str, text: str) -> bool:
+    return key.casefold() == "default" and text.casefold() == "yes"
+
+
+def _in_both(some: Iterable[str], others: Iterable[str]) -> list[str]:
+    others = set(others)
+    return [host for host in some if host in others]
+
+
+def _known(hosts: Iterable[str]) -> str:
+    """The known names, folded, and shortened if there are many."""
+    folded = hostlist.fold(hosts)
+    return folded if len(folded) <= _LONGEST_LIST else f"{folded[:_LONGEST_LIST].rpartition(',')[0]},…"

@@ -1,0 +1,157 @@
+"""The cluster file and its lock on disk, which colleagues, editors and other runs change as well.
+
+A run keeps the bytes that it read. Before it writes, it takes a lock on the directory (flock(2)) and compares.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from slurmfab.base import bounded_file, strict_json
+from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.hostlist import fold
+
+MOST_BYTES = 64 << 20
+"""Size of the largest cluster file or lock that is read; the lock of 65,536 nodes with four GPUs each is smaller."""
+
+WAIT_SECONDS = 10.0
+"""Seconds to wait for another process that writes the files, which takes it milliseconds."""
+
+POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """A cluster file and its lock as they were read.
+
+    Args:
+        cluster: the bytes of the cluster file; `None` where there was none.
+        lock: the bytes of the lock; `None` where there was none.
+        read_at: when they were read, in seconds since 1970.
+    """
+
+    cluster: bytes | None = field(default=None, repr=False)
+    lock: bytes | None = field(default=None, repr=False)
+    read_at: float = field(default_factory=time.time)
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names of the hosts in the lock; none where it cannot be read."""
+        with suppress(BrokenFile, TypeError, AttributeError):
+            return frozenset(strict_json.parse(self.lock or b"{}", "").get("hosts", {}))
+        return frozenset()
+
+
+def lock_path(path: Path) -> Path:
+    """The path of a cluster file's lock: `cluster.lock.json` beside `cluster.yaml`."""
+    return path.with_name(f"{path.stem}.lock.json")
+
+
+def existing(path: Path) -> list[str]:
+    """The paths of a cluster file and its lock, of those that are there, be it as broken links."""
+    return [str(one) for one in (path, lock_path(path)) if os.path.lexists(one)]
+
+
+def read(path: Path) -> FilesRead:
+    """Read a cluster file and its lock, without a look at what they mean.
+
+    Raises:
+        InputError: a file is there, but cannot be read.
+    """
+    read_at = time.time()
+    return FilesRead(content(path), content(lock_path(path)), read_at)
+
+
+def content(path: Path) -> bytes | None:
+    """The bytes of a cluster file or a lock; `None` where there is none.
+
+    Raises:
+        InputError: it cannot be read, is too large, or is not a regular file.
+    """
+    try:
+        return bounded_file.read(path, MOST_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def changes(path: Path, before: FilesRead, now: FilesRead) -> tuple[str, ...]:
+    """How the files have changed, a line for each; empty where they have not.
+
+    Args:
+        path: the cluster file's.
+        before: the files as a run read them.
+        now: the files as they are.
+    """
+    lines = [changed_text(path)] if now.cluster != before.cluster else []
+    if now.lock != before.lock:
+        came, went = sorted(now.hosts - before.hosts), sorted(before.hosts - now.hosts)
+        parts = [f"{fold(came)} joined"] if came else []
+        parts += [f"{fold(went)} left"] if went else []
+        lines.append(f"{changed_text(lock_path(path))}{': ' if parts else ''}{' and '.join(parts)}")
+    return tuple(lines)
+
+
+def changed_text(path: Path) -> str:
+    """That a file was changed, and when."""
+    try:
+        at = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
+    except OSError:
+        return f"{path} was removed"
+    return f"{path} was changed at {at:%Y-%m-%d %H:%M:%S}"
+
+
+@contextmanager
+def exclusively(path: Path) -> Iterator[None]:
+    """While in this context, no other process of this program writes files in the directory of a cluster file.
+
+    A file system without locks (some network file systems) does not stop the work: the files are compared in any case.
+
+    Args:
+        path: the cluster file's.
+
+    Raises:
+        InputError: the directory cannot be made, or another process holds its lock for too long.
+    """
+    directory = Path(os.path.realpath(path)).parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"{directory} cannot be used: {error.strerror}.") from error
+    try:
+        take(descriptor, directory)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def take(descriptor: int, directory: Path) -> None:
+    """Take the lock on an open directory, and wait a while for it.
+
+    Raises:
+        InputError: another process holds it for too long.
+    """
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise InputError(
+                    f"{directory}: another process has locked this directory for {WAIT_SECONDS:.0f} s "
+                    "(fuser -v shows which). Nothing was written there."
+                ) from None
+            time.sleep(POLL_SECONDS)
+        except OSError:
+            return  # no locks on this file system
+        else:
+            return

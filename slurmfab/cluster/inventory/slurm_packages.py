@@ -1,0 +1,259 @@
+"""The model of where Slurm's own packages come from, and of which kind and version they are (key `slurm`)."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.cluster.inventory.values import Model, written_as
+from slurmfab.cluster.slurm.versions import NEWEST, OLDEST, SlurmVersion
+from slurmfab.on_hosts.agent.packages.slurm_release import fits
+from slurmfab.on_hosts.agent.slurm.state_versions import SERIES
+
+_VERSION = re.compile(r"\d\d\.\d\d\.(\*|\d{1,3}([.+~-][A-Za-z0-9.+~-]{0,60})?\*?)")
+_SUITE = re.compile(r"[a-z][a-z0-9+-]{0,60}(/[a-z]+)?")
+_PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9./][A-Za-z0-9._/+~-]{0,100}")
+_ADDRESS = re.compile(r"(https?://|(file|copy):/)[A-Za-z0-9\[][A-Za-z0-9._~:/\[\]%+,@=-]{0,500}")
+_LOGIN = re.compile(r"https?://[^/]*@")
+_MOST = 16
+
+
+class OtherSuite(NamedTuple):
+    """Another suite of the mirrors that the hosts use already.
+
+    Args:
+        suite: such as `trixie-backports`.
+    """
+
+    suite: str
+
+
+class AptRepository(NamedTuple):
+    """An apt repository with a signature.
+
+    Args:
+        uris: its addresses.
+        suites: its suites; a path that ends in `/` for a repository without suites.
+        components: its components; none where the suite is a path.
+        key: path of the file with the OpenPGP key that signs it, beside the cluster file.
+    """
+
+    uris: tuple[str, ...]
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    key: str
+
+
+class DebDirectory(NamedTuple):
+    """A directory of .deb files on the deployer, beside the cluster file.
+
+    Args:
+        directory: its path.
+    """
+
+    directory: str
+
+
+@written_as(_VERSION)
+def _check_version(version: str | None) -> str | None:
+    if version is None:
+        return None
+    if re.fullmatch(r"\d\d\.\d\d\*?", version):
+        raise ValueError(f'"{version}" is a release series; write "{version[:5]}.*" for all of its versions')
+    if not _VERSION.fullmatch(version):
+        raise ValueError(f'"{version[:80]}" is not a version such as "26.05.*", 26.05.5, or 26.05.5-1')
+    if version[:5] not in SERIES or series_of(version) is None:
+        raise ValueError(
+            f'"{version}" is of a Slurm that slurmfab does not know; it knows {OLDEST} to {NEWEST}: '
+            f"{', '.join(name for name in SERIES if series_of(name))}"
+        )
+    return version
+
+
+def series_of(version: str) -> SlurmVersion | None:
+    """The release series of a version, if slurmfab has tables for it."""
+    try:
+        found = SlurmVersion.parse(version)
+    except SlurmfabError:
+        return None
+    return found if found.is_known else None
+
+
+@written_as(_SUITE)
+def _check_suite(suite: str | None) -> str | None:
+    if suite is not None and not _SUITE.fullmatch(suite):
+        raise ValueError(f'"{suite[:80]}" is not the name of a suite, such as trixie-backports')
+    if suite is not None and suite.endswith(("-security", "-updates")):
+        raise ValueError(f'"{suite}" is a part of what the hosts use already; name another suite')
+    return suite
+
+
+@written_as(_ADDRESS)
+def _check_address(uri: str) -> str:
+    if _LOGIN.match(uri):
+        raise ValueError("it has a login, which everybody could read; put that into /etc/apt/auth.conf.d on the hosts")
+    if not _ADDRESS.fullmatch(uri):
+        raise ValueError(f'"{uri[:80]}" is not an address of a repository, such as https://apt.example.org/slurm')
+    return uri
+
+
+@written_as(_PART)
+def _check_part(part: str) -> str:
+    if not _PART.fullmatch(part):
+        raise ValueError(f'"{part[:80]}" is not a name in a repository, such as trixie or main')
+    return part
+
+
+def _several(value: Any) -> Any:
+    """Read one text as a list of it, or texts with blanks between them as apt's own files have them."""
+    found = tuple(value.split()) if isinstance(value, str) else value
+    if isinstance(found, list | tuple) and len(found) > _MOST:
+        raise ValueError(f"there are {len(found)}; at most {_MOST} are allowed")
+    return found
+
+
+_Addresses = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_address)], ...],
+    BeforeValidator(_several, json_schema_input_type=str | list[str]),
+]
+_Parts = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_part)], ...],
+    BeforeValidator(_several, json_schema_input_type=str | list[str]),
+]
+
+
+class Source(Model):
+    """Where Slurm's packages come from: another suite, an apt repository, or a directory.
+
+    Args:
+        suite: another suite of the mirrors that the hosts use already.
+        uris: addresses of an apt repository.
+        suites: its suites.
+        components: its components.
+        key: file with the OpenPGP key that signs it.
+        directory: directory of .deb files.
+    """
+
+    suite: Annotated[
+        str | None,
+        AfterValidator(_check_suite),
+        Field(description="Another suite of the hosts' own mirrors, such as trixie-backports."),
+    ] = None
+    uris: Annotated[_Addresses, Field(description="Addresses of an apt repository.")] = ()
+    suites: Annotated[_Parts, Field(description="Its suites, such as trixie; ./ for a repository without suites.")] = ()
+    components: Annotated[_Parts, Field(description="Its components.")] = ()
+    key: Annotated[
+        str | None, Field(min_length=1, description="File here with the OpenPGP key that signs the repository.")
+    ] = None
+    directory: Annotated[
+        str | None, Field(min_length=1, description="Directory here with .deb files, which are sent over SSH.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _is_one_of_three(self) -> Source:
+        if sum(bool(one) for one in (self.suite, self.uris, self.directory)) != 1:
+            raise ValueError(
+                "it needs exactly one of suite (of the hosts' own mirrors), uris (with suites and key: a repository) "
+                "and directory (of .deb files)"
+            )
+        of_repository = {"suites": self.suites, "components": self.components, "key": self.key}
+        strange = [name for name, value in of_repository.items() if value]
+        if not self.uris and strange:
+            raise ValueError(f"{' and '.join(strange)}: only for a repository, which has uris")
+        if self.uris:
+            self._check_repository()
+        return self
+
+    def _check_repository(self) -> None:
+        """Refuse a repository that apt could not use, or that nobody has signed.
+
+        Raises:
+            ValueError: it is such a one.
+        """
+        if not self.suites:
+            raise ValueError("suites is missing: the suites of the repository, such as trixie; ./ if it has none")
+        if not self.key:
+            raise ValueError(
+                "key is missing: the file with the OpenPGP key that signs the repository. Hosts install its packages "
+                "as root; packages without a signature come from a directory here (directory)"
+            )
+        flat = [one for one in self.suites if one.endswith("/")]
+        if flat and (self.components or len(flat) < len(self.suites)):
+            raise ValueError(f'suites: "{flat[0]}" is a path, which has no components and no suites beside it')
+
+    @property
+    def kind(self) -> OtherSuite | AptRepository | DebDirectory:
+        """The source, as the one that it is."""
+        if self.suite:
+            return OtherSuite(self.suite)
+        if self.directory:
+            return DebDirectory(self.directory)
+        default = () if any(one.endswith("/") for one in self.suites) else ("main",)
+        return AptRepository(self.uris, self.suites, self.components or default, self.key or "")
+
+
+class SlurmPackages(Model):
+    """Slurm's own packages.
+
+    Args:
+        packages: `debian` for those of Debian and Ubuntu and of whoever builds them alike, `smd` for SchedMD's own.
+        version: their version, or with a `*` behind the beginning of one; `None` for any.
+        given: their source, where that is not the hosts' own package sources.
+    """
+
+    packages: Annotated[
+        Literal["debian", "smd"],
+        Field(description="Debian's packages (slurmd, …), or SchedMD's (slurm-smd-slurmd, …)."),
+    ] = "debian"
+    version: Annotated[
+        str | None,
+        AfterValidator(_check_version),
+        Field(description='Version that new hosts get: "26.05.*", 26.05.5, or 26.05.5-1.'),
+    ] = None
+    given: Annotated[
+        Source | None,
+        Field(validation_alias="source", description="Where they come from; without it, the hosts' own sources."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> SlurmPackages:
+        if self.given and self.given.suite and self.packages == "smd":
+            raise ValueError(
+                "packages: smd: no suite of a distribution has SchedMD's packages; their source is a repository (uris) "
+                "or a directory"
+            )
+        asks = "packages: smd" if self.packages == "smd" else "source"
+        if self.version is None and (self.given or self.packages == "smd"):
+            raise ValueError(
+                f'{asks} needs a version, such as version: "{NEWEST}.*", by which a plan knows the keys of slurm.conf'
+            )
+        return self
+
+    @property
+    def source(self) -> OtherSuite | AptRepository | DebDirectory | None:
+        """Where the packages come from; `None` for the hosts' own package sources."""
+        return self.given.kind if self.given else None
+
+    @cached_property
+    def series(self) -> SlurmVersion | None:
+        """The release series of the wanted version; `None` if the cluster file wants none."""
+        return series_of(self.version) if self.version else None
+
+    def fits(self, version: str) -> bool:
+        """Whether the version of a package is the wanted one, or none is wanted."""
+        return fits(version, self.version or "")
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the cluster file asks for nothing else than what a distribution has."""
+        return self == SlurmPackages()
+
+
+SlurmsPackages = Annotated[
+    SlurmPackages, Field(description="Slurm's own packages: of which kind and version, and where they come from.")
+]
+"""The key `slurm`."""

@@ -1,0 +1,163 @@
+"""Slurm's own keys in a cluster file: conversion of their values, and the keys that slurmfab writes itself.
+
+Keys in `CamelCase` are Slurm's and are passed through unchanged, so that new releases of Slurm need no change here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
+
+Place = tuple[str | int, ...]
+
+NODE_KEYS_OF_SLURMFAB: Mapping[str, str] = {
+    "NodeName": "it comes from the key hosts",
+    "NodeAddr": "it comes from the key addresses at the top",
+    "NodeHostname": "it is always the hostname of the host",
+    "State": "it is always UNKNOWN; use scontrol to drain or resume a node",
+}
+
+_CONTROLLERS = "it comes from the keys controllers and addresses at the top"
+SLURM_CONF_KEYS_OF_SLURMFAB: Mapping[str, str] = {
+    "ClusterName": "it comes from the key cluster at the top",
+    "SlurmctldHost": _CONTROLLERS,
+    "ControlMachine": _CONTROLLERS,
+    "ControlAddr": _CONTROLLERS,
+    "BackupController": _CONTROLLERS,
+    "BackupAddr": _CONTROLLERS,
+    "StateSaveLocation": "it comes from the key state_directory at the top",
+    "NodeName": "it comes from the key nodes at the top",
+    "NodeSet": "list the nodes themselves in partitions",
+    "PartitionName": "it comes from the key partitions at the top",
+    "DownNodes": "use scontrol to set a node down",
+    "Include": "slurm.conf is one file, the same on every host; write its keys here",
+    "SlurmUser": "it is always slurm; the key ids at the top sets its UID",
+    "SlurmdUser": "it is always root",
+    "AuthType": "it is always auth/munge",
+    "CryptoType": "it is always cred/munge",
+    "CredType": "it is always cred/munge",
+}
+
+_STORAGE = "it comes from the key database at the top"
+SLURMDBD_CONF_KEYS_OF_SLURMFAB: Mapping[str, str] = {
+    **dict.fromkeys(("DbdHost", "StorageHost", "StorageLoc", "StoragePort", "StorageUser"), _STORAGE),
+    "DbdBackupHost": "slurmfab knows one slurmdbd",
+    "StorageBackupHost": "slurmfab knows one database server",
+    "StorageType": "it is always accounting_storage/mysql",
+    "StoragePass": "a password does not belong in the cluster file; see database.password_file",
+    "StoragePassScript": "the password is in slurmdbd.conf; see database.password_file",
+    "SlurmUser": SLURM_CONF_KEYS_OF_SLURMFAB["SlurmUser"],
+    "AuthType": SLURM_CONF_KEYS_OF_SLURMFAB["AuthType"],
+    "Include": "slurmdbd.conf is one file; write its keys here",
+}
+
+
+def slurm_text(value: Any) -> str:
+    """Convert a value to text for Slurm's files, without quotes; the writer of the file adds them if needed.
+
+    >>> slurm_text(True), slurm_text(300), slurm_text("7-00:00:00")
+    ('YES', '300', '7-00:00:00')
+
+    Raises:
+        ValueError: it is not a single value, or Slurm's files cannot contain it.
+    """
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    if isinstance(value, int | float):
+        return str(value)
+    if value is None:
+        raise ValueError("it has no value")
+    if not isinstance(value, str):
+        raise ValueError("it must be one value, as in slurm.conf, not a list or mapping")
+    return _one_value(value.strip())
+
+
+def _one_value(text: str) -> str:
+    """Remove quotes around a text, and check that it is one value for Slurm."""
+    inner = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    if not inner:
+        raise ValueError("it has no value")
+    if not inner.isprintable():
+        raise ValueError("it contains a line break or another control character")
+    if '"' in inner:
+        raise ValueError("Slurm does not allow a double quote inside a value")
+    return inner
+
+
+def mistakes(title: str, found: Iterator[tuple[Place, str]]) -> None:
+    """Raise all mistakes at once, or the first of very many.
+
+    Args:
+        title: the name of the validated model or key, for pydantic.
+        found: place below the validated value, and reason, of each mistake.
+
+    Raises:
+        pydantic.ValidationError: there are mistakes.
+    """
+    errors = [
+        InitErrorDetails(type=PydanticCustomError("mistake", "{reason}", {"reason": reason}), loc=place, input=None)
+        for place, reason in islice(found, MOST_COMPLAINTS)
+    ]
+    if errors:
+        raise ValidationError.from_exception_data(title, errors)
+
+
+def _key_mistakes(settings: Mapping[str, Any], owned: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
+    """Yield misspelled keys, repeated keys, and keys that slurmfab writes itself."""
+    reasons = {key.casefold(): f"slurmfab writes {key} itself: {reason}" for key, reason in owned.items()}
+    seen: dict[str, str] = {}
+    for key in settings:
+        folded = key.casefold()
+        if not (key[:1].isupper() and key.isascii() and key.replace("_", "").isalnum()):
+            yield (key,), "a Slurm key is spelled as in slurm.conf(5), beginning with a capital letter"
+        elif folded in reasons:
+            yield (key,), reasons[folded]
+        elif folded in seen:
+            yield (key,), f"it is the same key as {seen[folded]}; Slurm ignores case"
+        seen.setdefault(folded, key)
+
+
+def _check_nothing_owned(settings: dict[str, Any]) -> dict[str, Any]:
+    mistakes("settings", _key_mistakes(settings, {}))
+    return settings
+
+
+def _check_node_keys(settings: dict[str, Any]) -> dict[str, Any]:
+    mistakes("settings", _key_mistakes(settings, NODE_KEYS_OF_SLURMFAB))
+    return settings
+
+
+def _check_slurm_conf_keys(settings: dict[str, Any]) -> dict[str, Any]:
+    mistakes("slurm_conf", _key_mistakes(settings, SLURM_CONF_KEYS_OF_SLURMFAB))
+    return settings
+
+
+def _check_slurmdbd_conf_keys(settings: dict[str, Any]) -> dict[str, Any]:
+    mistakes("slurmdbd_conf", _key_mistakes(settings, SLURMDBD_CONF_KEYS_OF_SLURMFAB))
+    return settings
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else slurm_text(value)
+
+
+Setting = Annotated[
+    str,
+    BeforeValidator(slurm_text, json_schema_input_type=str | bool | int | float),
+    Field(description="One value, as in slurm.conf."),
+]
+SettingOrNone = Annotated[
+    str | None, BeforeValidator(_text_or_none, json_schema_input_type=str | bool | int | float | None)
+]
+
+PartitionSettings = Annotated[dict[str, Setting], AfterValidator(_check_nothing_owned)]
+NodeSettings = Annotated[dict[str, Setting], AfterValidator(_check_node_keys)]
+SlurmConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurm_conf_keys)]
+CgroupConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_nothing_owned)]
+SlurmdbdConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurmdbd_conf_keys)]

@@ -1,0 +1,60 @@
+"""The model of SSH logins of the slurm user between the hosts (key `slurm_ssh`)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from slurmfab.cluster.inventory.values import Model
+
+Logins = Literal["from_controllers", "both", "none"]
+
+
+def check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
+    """Check addresses and networks; host bits, as in 10.0.0.1/24, are a mistake, as for sshd."""
+    for source in sources:
+        try:
+            network = ipaddress.ip_network(source)
+        except ValueError:
+            raise ValueError(f'"{source}" is neither an IP address nor a network such as 192.0.2.0/24') from None
+        if "%" in source or not network.prefixlen:
+            raise ValueError(f'"{source}" does not tell hosts from others; name addresses or smaller networks')
+    return sources
+
+
+def one_or_more(value: Any) -> Any:
+    """A single address, or a list of them."""
+    return (value,) if isinstance(value, str) else value
+
+
+class SlurmSsh(Model):
+    """SSH logins of the slurm user without a password, between controllers and other hosts.
+
+    Args:
+        logins: `from_controllers`: from each controller to every other host, as programs of slurmctld need it that
+            work on nodes; `both`: in both directions, so that root of any node is slurm on the controllers; `none`.
+        also_from: addresses and networks from which all keys are accepted besides those of their hosts, as for hosts
+            behind a router that changes addresses (NAT).
+    """
+
+    logins: Annotated[Logins, Field(description="from_controllers, both or none.")] = "from_controllers"
+    also_from: Annotated[
+        tuple[str, ...],
+        BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+        AfterValidator(check_sources),
+        Field(description="Addresses of hosts behind NAT, as others see them."),
+    ] = ()
+
+
+def _slurm_ssh(value: Any) -> Any:
+    """Read a mapping, or the value of `logins` alone."""
+    return {"logins": value} if isinstance(value, str) else value
+
+
+SlurmSshOrLogins = Annotated[
+    SlurmSsh,
+    BeforeValidator(_slurm_ssh, json_schema_input_type=Logins | SlurmSsh),
+    Field(description="SSH logins of the slurm user: from_controllers, both or none; or a mapping."),
+]

@@ -1,0 +1,269 @@
+"""Choose the UID and GID of slurm and munge: the same on all hosts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from slurmfab.base.errors import IdConflict
+from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.slurm.platform import DEBIAN
+
+SYSTEM_USERS = ("slurm", "munge")
+SYSTEM_NUMBERS = tuple((user, kind) for user in SYSTEM_USERS for kind in ("uid", "gid"))
+
+DEFAULTS = {"slurm": DEBIAN.slurm.number}
+"""The ID that Debian and Ubuntu reserve for slurm (slurm-wlm-basic-plugins, preinst and sysusers.d)."""
+
+CANDIDATES = range(450, 550)
+"""Numbers to choose for munge: between those that adduser assigns upwards and systemd-sysusers downwards."""
+
+WAY_OUT = (
+    "Nothing was changed. Free the number on those hosts, or choose others: "
+    "ids: {slurm: NUMBER, munge: NUMBER} in the cluster file."
+)
+
+
+def choose(
+    facts: Mapping[str, HostFacts],
+    declared: Mapping[str, int],
+    pinned: Mapping[str, int],
+    *,
+    controller: str = "",
+    moving: bool = False,
+) -> dict[str, int]:
+    """Choose the UIDs and GIDs of the system users.
+
+    Numbers come from the cluster file first, then from the lock, then from most hosts that have the user, then from the
+    controller, then from the distribution, else from the first number that is free on all hosts.
+
+    Args:
+        facts: facts of every host that answered.
+        declared: the cluster file's `ids`, one number for UID and GID.
+        pinned: the numbers of the lock, in the form of the result.
+        controller: the primary controller; empty where --move-ids is not available.
+        moving: whether the user's other numbers will be changed to these, so that only other users conflict.
+
+    Returns:
+        `{"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": …, "munge.gid": …}`.
+
+    Raises:
+        IdConflict: a host has the user with other numbers, or another user with these; the error lists all conflicts.
+    """
+    chosen: dict[str, int] = {}
+    for user in SYSTEM_USERS:
+        uid, gid = pick(user, facts, declared, pinned, frozenset(chosen.values()), controller=controller, moving=moving)
+        chosen |= {f"{user}.uid": uid, f"{user}.gid": gid}
+    complaints = [line for user in SYSTEM_USERS for line in conflicts(user, chosen, facts, moving=moving)]
+    complaints += [
+        f"{kind.upper()} {chosen[f'slurm.{kind}']} is wanted for both slurm and munge."
+        for kind in ("uid", "gid")
+        if chosen[f"slurm.{kind}"] == chosen[f"munge.{kind}"]
+    ]
+    if complaints:
+        offered = () if moving or not controller else offer(facts, declared, pinned, controller)
+        raise IdConflict("\n".join([*complaints, *offered, WAY_OUT]))
+    return chosen
+
+
+def offer(
+    facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int], controller: str
+) -> tuple[str, ...]:
+    """The lines about what --move-ids would change; empty if it cannot solve the conflict.
+
+    Args:
+        facts: facts of every host that answered.
+        declared: the cluster file's `ids`.
+        pinned: the numbers of the lock.
+        controller: the primary controller.
+    """
+    try:
+        chosen = choose(facts, declared, pinned, controller=controller, moving=True)
+    except IdConflict:
+        return ()
+    found: dict[str, list[str]] = {}
+    for host, fact in facts.items():
+        for user in SYSTEM_USERS:
+            if change := move(user, chosen, fact):
+                found.setdefault(f"{user}: {change}", []).append(host)
+    return (
+        "With --move-ids, users and groups get these numbers, as do all their files on local file systems:",
+        *(f"    {fold(hosts)}: {what}" for what, hosts in found.items()),
+        f"To see first how many files change: {FAB} plan --move-ids",
+    )
+
+
+def pick(
+    user: str,
+    facts: Mapping[str, HostFacts],
+    declared: Mapping[str, int],
+    pinned: Mapping[str, int],
+    others: frozenset[int],
+    *,
+    controller: str = "",
+    moving: bool = False,
+) -> tuple[int, int]:
+    """The UID and GID that a system user should have, free or not.
+
+    Args:
+        user: `slurm` or `munge`.
+        facts: facts of every host that answered.
+        declared: the cluster file's `ids`.
+        pinned: the numbers of the lock.
+        others: numbers that are chosen for another system user.
+        controller: see `choose`.
+        moving: see `choose`.
+    """
+    if user in declared:
+        return declared[user], declared[user]
+    if f"{user}.uid" in pinned:
+        return pinned[f"{user}.uid"], pinned[f"{user}.gid"]
+    found = numbers_of(user, facts)
+    if moving:
+        found = {host: pair for host, pair in found.items() if not others & {*pair} and is_free(user, pair, facts)}
+    prevailing = most_common(found, controller)
+    if prevailing:
+        return prevailing
+    if user in DEFAULTS:
+        return DEFAULTS[user], DEFAULTS[user]
+    taken = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)}
+    free = next((number for number in CANDIDATES if number not in taken | others), CANDIDATES.stop)
+    return free, free
+
+
+def numbers_of(user: str, facts: Mapping[str, HostFacts]) -> dict[str, tuple[int, int]]:
+    """UID and primary GID of a user, by host, on the hosts where it exists."""
+    return {
+        host: (fact.accounts[user].uid, fact.accounts[user].gid)
+        for host, fact in facts.items()
+        if user in fact.accounts
+    }
+
+
+def is_free(user: str, pair: tuple[int, int], facts: Mapping[str, HostFacts]) -> bool:
+    """Whether on all hosts only this user has the UID, and only its group has the GID.
+
+    Args:
+        user: `slurm` or `munge`.
+        pair: UID and GID.
+        facts: facts of the hosts, by name.
+    """
+    uid, gid = pair
+    return all(fact.uids.get(uid, user) == user and fact.gids.get(gid, user) == user for fact in facts.values())
+
+
+def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[int, int] | None:
+    """The numbers that most hosts have, so that the fewest hosts change; of equal counts those of the controller.
+
+    On the controller the user owns the state of all jobs, and without slurmctld no jobs can be submitted.
+    """
+    counts = Counter(found.values())
+    leading = [pair for pair, count in counts.items() if count == max(counts.values())]
+    if len(leading) == 1:
+        return leading[0]
+    return found[controller] if found.get(controller) in leading else None
+
+
+def conflicts(
+    user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFacts], *, moving: bool = False
+) -> Iterable[str]:
+    """One line for each conflict of hosts with the chosen IDs of a user; hosts with the same conflict are folded.
+
+    Args:
+        user: `slurm` or `munge`.
+        chosen: numbers by key, such as `slurm.uid`.
+        facts: facts of the hosts, by name.
+        moving: whether the user's other numbers will be changed, so that only other users conflict.
+    """
+    uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
+    found: dict[str, list[str]] = {}
+    for host, fact in facts.items():
+        for what in () if moving else other_numbers(user, chosen, fact):
+            found.setdefault(what, []).append(host)
+        uid_owner, gid_owner = fact.uids.get(uid, user), fact.gids.get(gid, user)
+        if uid_owner != user:
+            found.setdefault(f"UID {uid}, wanted for {user}, belongs to {uid_owner} there", []).append(host)
+        if gid_owner != user:
+            found.setdefault(f"GID {gid}, wanted for {user}, belongs to {gid_owner} there", []).append(host)
+    return [f"{fold(hosts)}: {what}." for what, hosts in found.items()]
+
+
+def other_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[str]:
+    """Yield how a user and its group on one host differ from the chosen numbers, with both numbers.
+
+    Args:
+        user: `slurm` or `munge`.
+        chosen: numbers by key, such as `slurm.uid`.
+        fact: facts of the host.
+    """
+    kinds = {
+        "uid": f"user {user} has UID",
+        "gid": f"group {user} has GID",
+        "primary gid": f"user {user} has the primary GID",
+    }
+    for kind, old, new in differing_numbers(user, chosen, fact):
+        yield f"{kinds[kind]} {old} there, but the cluster uses {new}"
+
+
+def move(user: str, chosen: Mapping[str, int], fact: HostFacts) -> str:
+    """The change of a user's numbers on one host, such as `uid 1001 -> 64030, gid 1001 -> 64030`; empty for none.
+
+    Args:
+        user: `slurm` or `munge`.
+        chosen: numbers by key, such as `slurm.uid`.
+        fact: facts of the host.
+    """
+    return ", ".join(f"{kind} {old} -> {new}" for kind, old, new in differing_numbers(user, chosen, fact))
+
+
+def differing_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[tuple[str, int, int]]:
+    """Yield the numbers of a user and its group on one host that differ from the chosen ones.
+
+    Args:
+        user: `slurm` or `munge`.
+        chosen: numbers by key, such as `slurm.uid`.
+        fact: facts of the host.
+
+    Returns:
+        What it is (`uid`, `gid` of the group, `primary gid` of the user if it is another one), the number on the host,
+        and the chosen number.
+    """
+    uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
+    account, group = fact.accounts.get(user), fact.groups.get(user)
+    if account and account.uid != uid:
+        yield "uid", account.uid, uid
+    if group is not None and group != gid:
+        yield "gid", group, gid
+    if account and account.gid not in (gid, group):
+        yield "primary gid", account.gid, gid
+
+
+def refuse_partial_move(
+    hosts: Collection[str],
+    everybody: Collection[str],
+    before: Mapping[str, int],
+    chosen: Mapping[str, int],
+    facts: Mapping[str, HostFacts],
+) -> None:
+    """Refuse to change numbers on some hosts only, if other hosts need the change too.
+
+    Args:
+        hosts: the hosts of this run.
+        everybody: all hosts of the cluster.
+        before: the numbers of the lock before this run.
+        chosen: the numbers now.
+        facts: facts of the hosts that answered.
+
+    Raises:
+        IdConflict: the run has only some hosts, and the numbers on other hosts change too.
+    """
+    left = [host for host in everybody if host not in hosts]
+    changes = before and any(before.get(f"{user}.{kind}") != chosen[f"{user}.{kind}"] for user, kind in SYSTEM_NUMBERS)
+    moved = [host for host in left if host in facts and any(move(user, chosen, facts[host]) for user in SYSTEM_USERS)]
+    if left and (changes or moved):
+        raise IdConflict(
+            f"slurm and munge need the same UID and GID on all hosts, and {fold(moved or left)} would keep other "
+            f"numbers. Run {FAB} deploy --move-ids without --hosts. Nothing was changed."
+        )

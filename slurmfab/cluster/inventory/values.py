@@ -1,0 +1,200 @@
+"""The base class of all models of a cluster file, and the kinds of values that several of its keys take."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from slurmfab.base import hostlist
+from slurmfab.base.errors import HostlistError
+from slurmfab.base.program_name import FAB
+
+_DIRECTORY = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
+_AMOUNT = re.compile(r"\d{1,2}(\.\d+)?%|\d+[KMGT]")
+_DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
+_LICENSE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_MOST_LICENSES = 2**31 - 1
+_CLOCK = re.compile(r"((?P<day>Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(?P<time>([01]\d|2[0-3]):[0-5]\d)")
+_HOUR, _DAY = 3600, 24 * 3600
+_EVERY = {"hourly": _HOUR, "daily": _DAY, "weekly": 7 * _DAY}
+
+
+PATTERNS: dict[Callable[..., Any], str] = {}
+"""By validator, how a text is written that it takes; editors get these regular expressions with the JSON schema."""
+
+_Validator = TypeVar("_Validator", bound=Callable[..., Any])
+
+
+def written_as(pattern: re.Pattern[str]) -> Callable[[_Validator], _Validator]:
+    """Make a decorator for a validator, which tells editors how the texts look that it takes.
+
+    Args:
+        pattern: matches each such text as a whole, and perhaps some more.
+    """
+
+    def remember(validator: _Validator) -> _Validator:
+        PATTERNS[validator] = pattern.pattern
+        return validator
+
+    return remember
+
+
+class Model(BaseModel):
+    """The base class of all models: immutable, and a key that the model does not have is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_keys_without_value(cls, data: Any) -> Any:
+        """Treat a key without a value after its colon as if it were missing."""
+        if not isinstance(data, dict):
+            return data
+        known = {str(field.validation_alias or name) for name, field in cls.model_fields.items()}
+        return {key: value for key, value in data.items() if value is not None or key not in known}
+
+
+def host_names(value: Any) -> tuple[str, ...]:
+    """Expand a hostlist, or a list of hostlists; a validator for values of the cluster file.
+
+    Args:
+        value: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`.
+
+    Returns:
+        The names in the order of the file.
+
+    Raises:
+        ValueError: it is neither of the two.
+    """
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
+    try:
+        return hostlist.expand(",".join(parts)) if parts else ()
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+
+
+HostNames = Annotated[tuple[str, ...], BeforeValidator(host_names, json_schema_input_type=str | list[str])]
+"""The names of a hostlist, or of a list of hostlists."""
+
+
+def check_directory(example: str) -> Callable[[str], str]:
+    """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file.
+
+    Args:
+        example: such a directory, for the message about another value.
+
+    Returns:
+        A function that returns a valid path, and raises ValueError for another one.
+    """
+
+    @written_as(_DIRECTORY)
+    def checked(path: str) -> str:
+        if not _DIRECTORY.fullmatch(path):
+            raise ValueError(f'"{path}" is not an absolute path of letters, digits and _ . + -, such as {example}')
+        return path
+
+    return checked
+
+
+def check_amount(example: str) -> Callable[[str], str]:
+    """Make a validator for percentages and for amounts in K, M, G or T.
+
+    Args:
+        example: an amount, for the message about another value.
+
+    Returns:
+        A function that returns a valid amount, and raises ValueError for another text.
+    """
+
+    @written_as(_AMOUNT)
+    def checked(text: str) -> str:
+        if not _AMOUNT.fullmatch(text):
+            raise ValueError(f'"{text}" is neither a percentage such as 3% nor an amount such as {example}')
+        return text
+
+    return checked
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address or a DNS name.
+
+    >>> is_address("10.0.0.1"), is_address("db.example.org"), is_address("10.0.0.300")
+    (True, True, False)
+    """
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        # 10.0.0.300 and 10.0.1 have the characters of DNS names, but are not DNS names.
+        return bool(_DNS_NAME.fullmatch(text)) and not text.replace(".", "").isdigit()
+    return True
+
+
+@written_as(re.compile("|".join([*_EVERY, _CLOCK.pattern])))
+def check_schedule(when: str) -> str:
+    """Return a schedule: `hourly`, `daily`, `weekly`, a time of the day, or a day of the week with a time.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if when not in _EVERY and not _CLOCK.fullmatch(when):
+        raise ValueError(f'"{when}" is neither one of {", ".join(_EVERY)} nor a time such as "03:30" or "Sun 03:30"')
+    return when
+
+
+Schedule = Annotated[str, AfterValidator(check_schedule)]
+"""How often something is done: `hourly`, `daily`, `weekly`, `03:30` (every day) or `Sun 03:30` (every week)."""
+
+
+def systemd_calendar(when: str) -> str:
+    """A schedule as a calendar event of systemd (systemd.time(7)).
+
+    >>> systemd_calendar("Sun 03:30")
+    'Sun *-*-* 03:30:00'
+    """
+    clock = _CLOCK.fullmatch(when)
+    return f"{clock['day'] + ' ' if clock['day'] else ''}*-*-* {clock['time']}:00" if clock else when
+
+
+def period(when: str) -> int:
+    """Seconds from one time of a schedule to the next.
+
+    >>> period("03:30")
+    86400
+    """
+    clock = _CLOCK.fullmatch(when)
+    return (_EVERY["weekly"] if clock["day"] else _DAY) if clock else _EVERY[when]
+
+
+@written_as(_LICENSE)
+def _check_license_name(name: str) -> str:
+    """Check a licence's name; `@` is for licences that slurmdbd shares between clusters (slurm.conf(5), Licenses)."""
+    if not _LICENSE.fullmatch(name):
+        raise ValueError(f'"{name}" is not a valid licence name: use letters, digits, _, - and .')
+    return name
+
+
+Licenses = dict[Annotated[str, AfterValidator(_check_license_name)], Annotated[int, Field(ge=1, le=_MOST_LICENSES)]]
+"""By the name of some software, how many jobs may use it at a time; Slurm counts them for the whole cluster."""
+
+
+def _bundles(value: Any) -> tuple[str, ...]:
+    """The files of one name, or of a list of names."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"it must be the name of a file made by {FAB} bundle, or a list of such names")
+    seen = set[str]()
+    twice = next((name for name in names if name in seen or seen.add(name)), "")  # type: ignore[func-returns-value]
+    if twice:
+        raise ValueError(f'"{twice}" is listed twice')
+    return tuple(names)
+
+
+Bundles = Annotated[tuple[str, ...], BeforeValidator(_bundles, json_schema_input_type=str | list[str])]
+"""Files made by `fab bundle`, one for each release and architecture. Whether they exist is checked only when a host
+lacks packages: a copy of the cluster file without these large files can be used for everything else."""

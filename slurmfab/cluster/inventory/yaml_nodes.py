@@ -1,0 +1,268 @@
+"""Parse YAML text to nodes with their places in the text: PyYAML's parser with stricter rules.
+
+PyYAML reads YAML 1.1, where `no` is false, `010` is 8 and the last of two equal keys is used. So this module uses only
+its events and interprets them itself, with `reading`: scalars as in YAML 1.2's core schema, except that numbers remain
+text; one document; and limits on depth and size, so that no file takes long or exhausts stack or memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+)
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+
+from slurmfab.base import hostlist
+from slurmfab.base.errors import ClusterFileError
+
+if TYPE_CHECKING:
+    from yaml.events import Event
+
+BYTE_ORDER_MARK = "\ufeff"
+"""A character that some editors put before a text; places of nodes do not count it."""
+
+TAG = "tag:yaml.org,2002:"
+"""The prefix of the tags that YAML itself defines."""
+
+INSIDE_ITSELF = "inside itself"
+"""The tag for an alias inside its own anchor; no YAML text can contain it."""
+
+NULLS = ("", "~", "null", "Null", "NULL")
+TRUTHS = ("true", "True", "TRUE", "false", "False", "FALSE")
+_WITH_MEANING = frozenset((*NULLS, *TRUTHS))
+
+# libyaml's parser is written in C and many times faster. But it accepts some tabs that the Python parser refuses, and a
+# file must be valid or invalid on all machines alike. So the Python parser reads texts with tabs.
+_STRICT_ABOUT_TABS: Any = yaml.SafeLoader
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_WITH_TABS = 512 * 1024
+"""The Python parser reads so many characters in some seconds; libyaml reads 16 MiB in that time."""
+
+_DEEPEST = 64
+_MOST_ALIASED = 250_000
+_MOST_VALUES = 1_000_000
+_VALUE_LENGTH = 1000
+"""A text counts as one more value for each so many characters, and a hostlist as its hosts."""
+
+_LONG_NUMBER = re.compile(rf"[0-9]{{{_VALUE_LENGTH}}}")
+
+# Control characters; and characters that end a line for PyYAML, or are invisible in editors, but are text in YAML 1.2.
+_REFUSED = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff" + BYTE_ORDER_MARK + "]"
+)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A mapping or list whose end has not been read yet.
+
+    Args:
+        node: its node.
+        around: the values of the mapping or list around it.
+        anchor: its anchor; empty for none.
+        before: number of values before it.
+    """
+
+    node: CollectionNode
+    around: list[Node]
+    anchor: str
+    before: int
+
+
+def compose(text: str, where: str, advice: str = "") -> MappingNode:
+    """Parse the YAML of a file to nodes with their places in the text.
+
+    Args:
+        text: the file's text; places do not count a byte order mark.
+        where: the file's name, for complaints.
+        advice: what to do about an empty file, with a space in front.
+
+    Raises:
+        ClusterFileError: the text is not YAML, or not a mapping.
+    """
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    _check_characters(text, where)
+    if "\t" in text and len(text) > _MOST_WITH_TABS:
+        line = _line_after(text[: text.index("\t")])
+        raise ClusterFileError((f"{where}:{line}: a tab; a file of more than {_MOST_WITH_TABS >> 10} KiB has none.",))
+    try:
+        loader = _STRICT_ABOUT_TABS if "\t" in text else _LOADER
+        root = _Composer(where).root(yaml.parse(text, Loader=loader))
+    except MarkedYAMLError as error:
+        reason = f"this is not valid YAML: {_syntax_reason(error, text)}"
+        raise ClusterFileError((f"{where}:{_line(error, text)}: {reason}",)) from error
+    except YAMLError as error:
+        raise ClusterFileError((f"{where}:1: this is not valid YAML: {' '.join(str(error).split())}",)) from error
+    if root is None or root.tag == TAG + "null":
+        raise ClusterFileError((f"{where}:1: the file is empty.{advice}",))
+    if not isinstance(root, MappingNode):
+        line = root.start_mark.line + 1
+        raise ClusterFileError((f"{where}:{line}: the file must be a mapping, with lines such as `cluster: titanic`.",))
+    return root
+
+
+class _Composer:
+    """Makes nodes from events without recursion, so that a deep file needs no deep stack.
+
+    An alias becomes the node with the anchor. All values are counted, those of aliases and the hosts of hostlists too,
+    so that a short file cannot expand to a huge one.
+
+    Args:
+        where: the file's name, for complaints.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._values: list[Node] = []
+        self._open: list[_Open] = []
+        self._anchors: dict[str, Node] = {}
+        self._sizes: dict[str, int] = {}
+        self._count = 0
+        self._aliased = 0
+
+    def root(self, events: Iterable[Event]) -> Node | None:
+        """The root node of the document; `None` for an empty text."""
+        for event in events:
+            if isinstance(event, ScalarEvent):
+                if len(event.value) >= _VALUE_LENGTH and _LONG_NUMBER.search(event.value):
+                    raise self._refusal(event, f"a number of more than {_VALUE_LENGTH} digits.")
+                self._add(event, _scalar(event), _size(event.value))
+            elif isinstance(event, CollectionStartEvent):
+                self._begin(event)
+            elif isinstance(event, CollectionEndEvent):
+                self._end(event)
+            elif isinstance(event, AliasEvent):
+                self._add_aliased(event)
+            elif isinstance(event, DocumentStartEvent):
+                self._check_document(event)
+        return self._values[0] if self._values else None
+
+    def _add(self, event: Any, node: Node, size: int = 1) -> None:
+        """Add a node, which counts as so many values."""
+        self._values.append(node)
+        self._count += size
+        if self._count > _MOST_VALUES:
+            raise self._refusal(event, f"the file has more than {_MOST_VALUES} values and hosts up to here.")
+        if event.anchor:
+            self._anchors[event.anchor] = node
+            self._sizes[event.anchor] = size
+
+    def _begin(self, event: CollectionStartEvent) -> None:
+        """Begin a mapping or a list."""
+        if len(self._open) >= _DEEPEST:
+            raise self._refusal(event, f"it is nested more than {_DEEPEST} levels deep.")
+        node, before = _collection(event), self._count
+        self._add(event, node)
+        self._open.append(_Open(node, self._values, event.anchor or "", before))
+        self._values = []
+
+    def _end(self, event: CollectionEndEvent) -> None:
+        """End the mapping or list that began last."""
+        ended = self._open.pop()
+        keys_and_values = zip(self._values[::2], self._values[1::2], strict=True)
+        ended.node.value = list(keys_and_values) if isinstance(event, MappingEndEvent) else self._values
+        ended.node.end_mark = event.end_mark
+        self._values = ended.around
+        if ended.anchor:
+            self._sizes[ended.anchor] = self._count - ended.before
+
+    def _add_aliased(self, event: AliasEvent) -> None:
+        """Add the node that an alias refers to."""
+        name, mark = event.anchor, _mark(event)
+        if name not in self._anchors:
+            raise MarkedYAMLError(None, None, f"the alias *{name} has no anchor &{name} before it", mark)
+        node = self._anchors[name]
+        if any(node is one.node for one in self._open):
+            node = ScalarNode(INSIDE_ITSELF, name, mark, mark)
+        self._values.append(node)
+        self._count += self._sizes[name]
+        self._aliased += self._sizes[name]
+        if self._aliased > _MOST_ALIASED:
+            raise self._refusal(event, f"its aliases stand for more than {_MOST_ALIASED} values.")
+
+    def _check_document(self, event: DocumentStartEvent) -> None:
+        """Refuse a second document, and a document for another YAML version."""
+        if self._values:
+            raise MarkedYAMLError(None, None, "a second document begins here", _mark(event))
+        if event.version and tuple(event.version) != (1, 2):
+            version = ".".join(map(str, event.version))
+            raise self._refusal(event, f"the file is read as YAML 1.2. Delete the line %YAML {version}.")
+
+    def _refusal(self, event: Event, reason: str) -> ClusterFileError:
+        return ClusterFileError((f"{self._where}:{_mark(event).line + 1}: {reason}",))
+
+
+def _size(text: str) -> int:
+    """How many values a text counts as: one for each host of a hostlist, and more for a very long text."""
+    return hostlist.count_names(text) + len(text) // _VALUE_LENGTH
+
+
+def _mark(event: Event) -> Any:
+    """Where an event begins; Any, as PyYAML has two classes of marks, but nodes and errors declare only one."""
+    return event.start_mark
+
+
+def _scalar(event: Any) -> ScalarNode:
+    """A scalar node; without a tag it gets that of YAML 1.2's core schema, except that numbers are text."""
+    tag = event.tag if event.tag != "!" else TAG + "str"
+    if not tag:
+        is_text = event.style or event.value not in _WITH_MEANING
+        tag = TAG + ("str" if is_text else "null" if event.value in NULLS else "bool")
+    return ScalarNode(tag, event.value, event.start_mark, event.end_mark, event.style)
+
+
+def _collection(event: Any) -> CollectionNode:
+    """The node of a mapping or a list, without values."""
+    kind, name = (MappingNode, "map") if isinstance(event, MappingStartEvent) else (SequenceNode, "seq")
+    tag = event.tag if event.tag not in (None, "!") else TAG + name
+    return kind(tag, [], event.start_mark, None, event.flow_style)
+
+
+def _check_characters(text: str, where: str) -> None:
+    """Refuse characters that YAML does not allow, or that YAML 1.1 and 1.2 read differently."""
+    found = _REFUSED.search(text)
+    if found:
+        line = _line_after(text[: found.start()])
+        reason = f"this is not valid YAML: it holds the invisible character U+{ord(found[0]):04X}. Delete it."
+        raise ClusterFileError((f"{where}:{line}: {reason}",))
+
+
+def _line(error: MarkedYAMLError, text: str) -> int:
+    """The line of a mistake; if the file ends too early, the line where the unfinished part begins."""
+    for mark in (error.problem_mark, error.context_mark):
+        if mark and text[mark.index :].strip():
+            return mark.line + 1
+    return _line_after(text.rstrip())
+
+
+def _line_after(text: str) -> int:
+    """The number of the line, from 1, at the end of a text."""
+    return 1 + len(re.findall("\r\n|\r|\n", text))
+
+
+def _syntax_reason(error: MarkedYAMLError, text: str) -> str:
+    """The parser's message in one line, with a hint for the commonest mistakes."""
+    problem, context = error.problem or "", error.context or ""
+    reason = ", ".join(word for word in (context, problem) if word)
+    mark = error.problem_mark
+    character = text[mark.index : mark.index + 1] if mark else ""
+    if "flow" in context and character == "[":
+        return reason + '. Inside { } and [ ] a hostlist needs quotes: {Nodes: "cn[01-04]"}'
+    if character == "\t":
+        return reason + ". Indent with spaces, not with tabs"
+    if character and character in "@`%" and "cannot start any token" in problem:
+        return reason + f". A text that begins with {character} needs quotes"
+    return reason

@@ -1,0 +1,218 @@
+"""Parse the text of a slurm.conf, gres.conf or cgroup.conf as Slurm does, whoever wrote it.
+
+Case of keys is ignored, `#` begins a comment, a backslash at the end of a line continues it, the last of repeated keys
+counts, and a `DEFAULT` line is for all following lines of its kind (slurm.conf(5), parse_config.c).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from slurmfab.base.errors import HostlistError
+from slurmfab.base.hostlist import expand, zip_hostlists
+
+Settings = Mapping[str, str]
+"""Values by key in lower case."""
+
+ASSIGNMENT = re.compile(r"([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))")
+COMMENT = re.compile(r"(?<!\\)#.*")
+CONTINUED = re.compile(r"(?<!\\)\\\s*$")
+INCLUDE = re.compile(r"\s*include\s+(\S.*)", re.IGNORECASE)
+
+REPEATED = ("slurmctldhost", "include", "prolog", "epilog", "downnodes")
+"""Keys that may be repeated, where each value counts (slurm.conf(5))."""
+
+WHOLE_LINES = ("downnodes",)
+"""Keys of `REPEATED` whose line has further keys that belong to them."""
+
+FORMER_CONTROLLERS = (("controlmachine", "controladdr"), ("backupcontroller", "backupaddr"))
+"""Name and address of the primary controller and of the backup before SlurmctldHost, which Slurm still reads."""
+
+ONE_EACH = ("nodeaddr", "nodehostname", "bcastaddr", "port")
+"""Keys of a node line whose hostlist Slurm assigns to its nodes by position (slurm.conf(5), NodeAddr)."""
+
+SYNONYMS = {"features": "feature", "procs": "cpus", "sockets": "socketsperboard", "shared": "oversubscribe"}
+"""Keys of node and partition lines with two names (slurm.conf(5))."""
+
+
+@dataclass(frozen=True)
+class NodeLine:
+    """One line of a slurm.conf about compute nodes.
+
+    Args:
+        names: the nodes, in its order.
+        settings: settings of all its nodes.
+        own: by key and node, settings that differ between its nodes.
+    """
+
+    names: tuple[str, ...]
+    settings: Settings
+    own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def of(self, name: str, key: str) -> str:
+        """The value of a key for one of its nodes; empty if the line does not set it."""
+        return self.own[key].get(name, "") if key in self.own else self.settings.get(key, "")
+
+
+@dataclass(frozen=True)
+class ConfText:
+    """The contents of one file.
+
+    Args:
+        settings: values by key; the values of a key in `REPEATED` are joined by commas.
+        spelled: by key in lower case, its spelling in the file, for all keys.
+        node_lines: the node lines, in the file's order.
+        partitions: the settings of each partition, by its name.
+        lines: keys and values of each line, for files such as gres.conf that consist of lines.
+        node_set_lines: `nodes` and `feature` of each NodeSet; only partitions may name one (slurm.conf(5), NodeSet).
+    """
+
+    settings: Settings
+    spelled: Mapping[str, str]
+    node_lines: tuple[NodeLine, ...]
+    partitions: Mapping[str, Settings]
+    lines: tuple[Settings, ...] = field(default=(), repr=False)
+    node_set_lines: Mapping[str, Settings] = field(default_factory=dict)
+
+    @cached_property
+    def nodes(self) -> Mapping[str, NodeLine]:
+        """The line of each compute node."""
+        return {name: line for line in self.node_lines for name in line.names}
+
+    def partition_nodes(self, partition: Settings) -> tuple[str, ...]:
+        """The nodes of a partition, with node sets resolved; a text that is no hostlist counts as one name.
+
+        Args:
+            partition: the settings of its line.
+        """
+        value = partition.get("nodes", "")
+        if value.upper() == "ALL":
+            return tuple(self.nodes)
+        names = names_in(value)
+        return tuple(dict.fromkeys(one for name in names for one in self.node_sets.get(name, (name,))))
+
+    @cached_property
+    def node_sets(self) -> Mapping[str, tuple[str, ...]]:
+        """The nodes of each NodeSet: those that it lists, and those with one of its features."""
+        return {name: tuple(self.nodes_of_set(settings)) for name, settings in self.node_set_lines.items()}
+
+    def nodes_of_set(self, settings: Settings) -> Iterator[str]:
+        """Yield the nodes of a NodeSet line, some perhaps twice."""
+        yield from self.nodes if settings.get("nodes", "").upper() == "ALL" else names_in(settings.get("nodes", ""))
+        features = words(settings.get("feature", ""))
+        for line in self.node_lines:
+            if features & words(line.settings.get("feature", "")):
+                yield from line.names
+
+
+def parse(text: str) -> ConfText:
+    """Parse a file. Mistakes are not reported, as Slurm itself checks the file; they are read as far as possible."""
+    settings: dict[str, str] = {}
+    spelled: dict[str, str] = {}
+    node_lines: list[NodeLine] = []
+    partitions: dict[str, Settings] = {}
+    node_sets: dict[str, Settings] = {}
+    defaults: dict[str, Settings] = {"nodename": {}, "partitionname": {}}
+    lines = tuple(logical_lines(text))
+    for line in lines:
+        spelled.update({key.lower(): key for key, _ in line})
+        fields = {SYNONYMS.get(key.lower(), key.lower()): value for key, value in line}
+        kind = line[0][0].lower()
+        if kind == "nodeset":
+            node_sets[fields[kind]] = without(fields, kind)
+        elif kind not in defaults:
+            take(settings, line)
+        elif fields[kind].upper() == "DEFAULT":
+            defaults[kind] = without({**defaults[kind], **fields}, kind)
+        elif kind == "nodename":
+            node_lines.append(node_line(fields[kind], {**defaults[kind], **without(fields, kind)}))
+        else:
+            partitions[fields[kind]] = {**defaults[kind], **without(fields, kind)}
+    plain = tuple({key.lower(): value for key, value in line} for line in lines)
+    return ConfText(with_controllers(settings), spelled, tuple(node_lines), partitions, plain, node_sets)
+
+
+def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
+    """Yield the keys and values of each line that has any."""
+    for line in joined_lines(text):
+        bare = line.replace("\\#", "#")
+        included = INCLUDE.match(bare)
+        if included:
+            yield (("Include", included[1].strip()),)
+            continue
+        found = [(key, quoted or plain) for key, quoted, plain in ASSIGNMENT.findall(bare)]
+        if found:
+            yield found
+
+
+def joined_lines(text: str) -> Iterator[str]:
+    """Yield the lines without comments, each with those that continue it; a comment is never continued."""
+    beginning = ""
+    for line in text.splitlines():
+        bare = beginning + COMMENT.sub("", line)
+        continued = CONTINUED.search(bare)
+        beginning = bare[: continued.start()] if continued else ""
+        if not continued:
+            yield bare
+    if beginning:
+        yield beginning
+
+
+def take(settings: dict[str, str], line: Sequence[tuple[str, str]]) -> None:
+    """Add a line to settings; a key in `REPEATED` collects its values."""
+    first = line[0][0].lower()
+    if first in WHOLE_LINES:
+        line = ((first, line[0][1] + "".join(f" {key}={value}" for key, value in line[1:])),)
+    for key, value in line:
+        name = key.lower()
+        settings[name] = f"{settings[name]},{value}" if name in REPEATED and name in settings else value
+
+
+def with_controllers(settings: Settings) -> Settings:
+    """Settings with SlurmctldHost instead of the keys that it replaced."""
+    found = [
+        f"{settings[name]}({settings[address]})" if address in settings else settings[name]
+        for name, address in FORMER_CONTROLLERS
+        if name in settings
+    ]
+    if not found or "slurmctldhost" in settings:
+        return settings
+    former = {key for pair in FORMER_CONTROLLERS for key in pair}
+    return {**{key: value for key, value in settings.items() if key not in former}, "slurmctldhost": ",".join(found)}
+
+
+def names_in(hostlist: str) -> tuple[str, ...]:
+    """The names of a hostlist; none for an empty text, and a text that is no hostlist as one name."""
+    try:
+        return expand(hostlist) if hostlist else ()
+    except HostlistError:
+        return (hostlist,)
+
+
+def words(value: str) -> frozenset[str]:
+    """The words of a value, between its commas."""
+    return frozenset(filter(None, map(str.strip, value.split(","))))
+
+
+def without(settings: Settings, key: str) -> Settings:
+    """Settings without one key."""
+    return {name: value for name, value in settings.items() if name != key}
+
+
+def node_line(hostlist: str, settings: Settings) -> NodeLine:
+    """A line about the nodes of a hostlist; an invalid hostlist counts as one name."""
+    names = names_in(hostlist)
+    lists = {key: settings[key] for key in ONE_EACH if len(names) > 1 and key in settings}
+    own = {key: dealt for key, value in lists.items() if (dealt := dealt_out(hostlist, value))}
+    return NodeLine(names, {key: value for key, value in settings.items() if key not in own}, own)
+
+
+def dealt_out(hostlist: str, values: str) -> Mapping[str, str]:
+    """The values of a hostlist by node; empty if it is one value for all nodes, or has another length."""
+    try:
+        return zip_hostlists(hostlist, values)
+    except HostlistError:
+        return {}

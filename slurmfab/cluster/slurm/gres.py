@@ -1,0 +1,267 @@
+"""Generic resources: the Gres of nodes, and the lines of gres.conf for their devices.
+
+The lines list the device files that were found at first contact: so slurmd reports a GPU that disappears later, where
+AutoDetect would reduce the node's Gres. AutoDetect is only for nodes whose group in the cluster file sets it, as nodes
+without the plugin or the driver's library would have no GPUs with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from slurmfab.base.hostlist import expand_files, fold_in_order, natural
+from slurmfab.cluster.facts import Gpu
+from slurmfab.cluster.slurm.node import Node, one_of_each
+
+SHARED = ("shard", "mps")
+"""Shares of GPUs; Slurm needs GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
+
+PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
+"""Names for which Slurm has a plugin; others get Flags=CountOnly (gres.conf(5))."""
+
+SCRATCH = "scratch"
+"""The name for gigabytes of a node's own disk, which are only counted."""
+
+UNUSED = "none"
+"""The `Gres` of a node whose GPUs are not used."""
+
+KEYS_OF_GRES_CONF = ("AutoDetect", "File")
+"""Keys of gres.conf(5) that are allowed in a group of nodes in the cluster file, with those of a NodeName line."""
+
+_LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "cpus", "procs"}
+
+
+@dataclass(frozen=True)
+class Device:
+    """Generic resources of one name and type on one node: one line of gres.conf.
+
+    Args:
+        name: as in GresTypes, such as `gpu`.
+        type: such as `a100`; empty for none.
+        count: their number in Slurm's form (`4`, `20G`).
+        files: their device files; empty for resources that are only counted.
+        cores: the cores near them, as gres.conf(5) counts them; empty for all cores.
+        is_one: whether all files belong to one GPU, as with a MIG instance (MultipleFiles).
+    """
+
+    name: str
+    type: str
+    count: str
+    files: tuple[str, ...] = ()
+    cores: str = ""
+    is_one: bool = False
+
+
+def gres_lines(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The lines of gres.conf, each for all nodes with the same devices; empty if no node has devices."""
+    every = tuple(nodes)
+    described = {node.kind: _described(node) for node in one_of_each(every)}
+    alike: dict[tuple[Device, str], list[str]] = {}
+    for node in every:
+        for device in described[node.kind]:
+            alike.setdefault((device, autodetect(node.settings)), []).append(node.name)
+    return tuple(_gres_line(device, method, names) for (device, method), names in alike.items())
+
+
+def devices(node: Node) -> tuple[Device, ...]:
+    """The generic resources of a node.
+
+    If the user sets `Gres`, the discovered GPUs are assigned to its entries: first those of the wanted type, then the
+    others in order. Missing GPUs get no files. Shards and MPS have no files of their own: Slurm divides their count
+    evenly among the node's GPUs.
+    """
+    own = gres_value(node.settings)
+    if own is None:
+        return (*_grouped(node.gpus), *counted(node))
+    entries = tuple(filter(None, map(parsed, own.split(","))))
+    dealt = _dealt(entries, node.gpus)
+    found: list[Device] = []
+    for number, device in enumerate(entries):
+        if device.name == "gpu":
+            found += _grouped(dealt[number], device.type)
+        elif device.name not in SHARED or node.gpus:
+            found.append(device)
+    return (*found, *counted(node))
+
+
+def counted(node: Node) -> tuple[Device, ...]:
+    """What slurmfab itself adds to the Gres of a node: the gigabytes that jobs share, if they have directories."""
+    return (Device(SCRATCH, "", str(node.scratch)),) if node.scratch else ()
+
+
+def gres_value(settings: Mapping[str, str]) -> str | None:
+    """The user's own `Gres` of a node, empty for `none`; `None` to use the discovered GPUs."""
+    value = next((str(value) for key, value in settings.items() if key.lower() == "gres"), None)
+    return "" if value and value.lower() == UNUSED else value
+
+
+def typed_shares(value: str) -> str:
+    """A `Gres` whose shares of GPUs (shards, MPS) have the types of these GPUs, if all GPUs have one.
+
+    slurmd reports shares by type. A slurmctld of Slurm 24.11 that takes over, and finds them configured without one,
+    refuses the node.
+
+    >>> typed_shares("gpu:pascal:2,shard:8"), typed_shares("gpu:2,shard:8")
+    ('gpu:pascal:2,shard:pascal:8', 'gpu:2,shard:8')
+    """
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    found = [one for one in map(parsed, entries) if one]
+    gpus = {one.type: int(re.sub(r"\D", "", one.count)) for one in found if one.name == "gpu"}
+    if not gpus or "" in gpus:
+        return value
+    return ",".join(chain.from_iterable(_shares(entry, gpus) for entry in entries))
+
+
+def _shares(entry: str, gpus: Mapping[str, int]) -> tuple[str, ...]:
+    """An entry of Gres, divided among the types of GPUs if it is a share of them without a type.
+
+    Args:
+        entry: such as `shard:8`.
+        gpus: number of GPUs by type.
+    """
+    name, _, count = entry.partition(":")
+    if name not in SHARED or not count.isdigit() or int(count) % sum(gpus.values()):
+        return (entry,)
+    each = int(count) // sum(gpus.values())
+    return tuple(f"{name}:{kind}:{each * number}" for kind, number in gpus.items())
+
+
+def autodetect(settings: Mapping[str, str]) -> str:
+    """The AutoDetect of a node in lower case, such as `nvml` or `off`; empty if it is not set."""
+    return next((str(value).lower() for key, value in settings.items() if key.lower() == "autodetect"), "")
+
+
+def named_files(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The device files that the cluster file lists as GPUs of a node (`File`), in addition to discovered ones."""
+    return next((expand_files(str(value)) for key, value in settings.items() if key.lower() == "file"), ())
+
+
+def finds_itself(settings: Mapping[str, str]) -> bool:
+    """Whether slurmd finds a node's GPUs itself (AutoDetect)."""
+    return autodetect(settings) not in ("", "off")
+
+
+def gres_names(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The names for GresTypes, sorted."""
+    names = {device.name for node in nodes for device in devices(node)}
+    for node in nodes:
+        own = gres_value(node.settings) or ""
+        names |= {entry.split(":")[0].strip() for entry in own.split(",") if entry.strip()}
+    return tuple(sorted(names))
+
+
+def tracked_gres(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The nodes' generic resources for AccountingStorageTRES, each name and each type, sorted."""
+    found = {(device.name, device.type) for node in nodes for device in devices(node)}
+    names = {f"gres/{name}" for name, _ in found} | {f"gres/{name}:{kind}" for name, kind in found if kind}
+    return tuple(sorted(names))
+
+
+def discovered(node: Node) -> tuple[Device, ...]:
+    """The node's discovered GPUs by type, in the order of their first file."""
+    by_type: dict[str, list[str]] = {}
+    for gpu in node.gpus:
+        by_type.setdefault(gpu.type, []).append(gpu.file)
+    return tuple(Device("gpu", type_, str(len(files)), tuple(files)) for type_, files in by_type.items())
+
+
+def written(device: Device) -> str:
+    """A device as an entry of Gres in a node line."""
+    return ":".join(filter(None, (device.name, device.type, device.count)))
+
+
+def parsed(entry: str) -> Device | None:
+    """Parse an entry of Gres: `name[:type][:no_consume][:count]` (slurm.conf(5)); `None` if it has no name."""
+    name, *rest = entry.strip().split(":")
+    count = rest.pop() if rest and re.fullmatch(r"\d+[KMGTP]?", rest[-1], re.IGNORECASE) else "1"
+    kinds = [word for word in rest if word and word != "no_consume"]
+    return Device(name, kinds[0] if kinds else "", count) if name else None
+
+
+def is_of_type(found: str, wanted: str) -> bool:
+    """Whether a GPU's model matches a type in the cluster file: all words of the type are in the model.
+
+    >>> is_of_type("a100-sxm4-80gb", "a100_80gb"), is_of_type("rtx_2080_ti", "2080ti"), is_of_type("a100", "h100")
+    (True, True, False)
+    """
+    model = re.sub("[^a-z0-9]", "", found.lower())
+    words = re.findall("[a-z0-9]+", wanted.lower())
+    return bool(words) and all(word in model for word in words)
+
+
+def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tuple[Gpu, ...]]:
+    """The GPUs of each entry of a Gres value, by its index."""
+    left = list(gpus)
+    mine: dict[int, list[Gpu]] = {number: [] for number, device in enumerate(entries) if device.name == "gpu"}
+    for any_type in (False, True):
+        for number, taken in mine.items():
+            wanted = entries[number]
+            missing = int(re.sub(r"\D", "", wanted.count)) - len(taken)
+            fitting = [gpu for gpu in left if any_type or is_of_type(gpu.type, wanted.type)]
+            # A type without a MIG profile gets whole GPUs first.
+            whole_first = "g." not in wanted.type
+            fitting = sorted(fitting, key=lambda gpu: whole_first and bool(gpu.with_files))
+            mine[number] = [*taken, *fitting[:missing]]
+            left = [gpu for gpu in left if gpu not in mine[number]]
+    return {number: tuple(gpu for gpu in gpus if gpu in taken) for number, taken in mine.items()}
+
+
+def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
+    """GPUs as lines of gres.conf: one for each type and set of near cores, and one for each MIG instance.
+
+    Args:
+        gpus: in the order of their files.
+        kind: the type of all lines; `None` to use each GPU's own type.
+    """
+    alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for gpu in gpus:
+        alone = (gpu.file, *gpu.with_files) if gpu.with_files else ()
+        alike.setdefault((gpu.type if kind is None else kind, gpu.cores, alone), []).append(gpu.file)
+    return [
+        Device("gpu", type_, str(len(files)), alone or tuple(files), cores, is_one=bool(alone))
+        for (type_, cores, alone), files in alike.items()
+    ]
+
+
+def _described(node: Node) -> tuple[Device, ...]:
+    """The devices of a node for gres.conf; GPUs with AutoDetect are one device `gpu` without a count.
+
+    If the user sets the CPU layout, the discovered core numbers do not apply.
+    """
+    found = devices(node)
+    if finds_itself(node.settings) and any(device.name == "gpu" for device in found):
+        return (Device("gpu", "", ""), *(device for device in found if device.name != "gpu"))
+    if {key.lower() for key in node.settings} & _LAYOUT:
+        return tuple(_merged(replace(device, cores="") for device in found))
+    return found
+
+
+def _merged(found: Iterable[Device]) -> list[Device]:
+    """The same devices, GPUs in one line again that only their cores have kept apart."""
+    lines: list[Device] = []
+    for device in found:
+        last = lines[-1] if lines else None
+        if last and device.files and not (device.is_one or last.is_one) and last.type == device.type:
+            files = (*last.files, *device.files)
+            lines[-1] = replace(last, count=str(len(files)), files=files)
+        else:
+            lines.append(device)
+    return lines
+
+
+def _gres_line(device: Device, method: str, names: Iterable[str]) -> str:
+    """One line of gres.conf."""
+    parts = [f"NodeName={fold_in_order(sorted(names, key=natural))}"]
+    if method and device.name == "gpu":
+        parts.append(f"AutoDetect={method}")
+    if device.count:
+        parts += [f"Name={device.name}", *([f"Type={device.type}"] if device.type else [])]
+        key = "MultipleFiles" if device.is_one else "File"
+        files = ",".join(device.files) if device.is_one else fold_in_order(device.files)
+        parts.append(f"{key}={files}" if device.files else f"Count={device.count}")
+        if device.name not in PLUGINS:
+            parts.append("Flags=CountOnly")
+    return " ".join([*parts, *([f"Cores={device.cores}"] if device.cores else [])])

@@ -1,0 +1,297 @@
+"""What Slurm makes of values in its files: defaults that nobody wrote, and one value in several spellings.
+
+Only defaults that are the same in Slurm 22.05 to 26.05 are here (slurm.conf(5); read_config.h).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+
+SameHost = Callable[[str, str], bool]
+"""Whether two names or addresses are those of one host."""
+
+SETTINGS: Mapping[str, str] = {
+    "accountingstoragehost": "localhost",
+    "accountingstorageport": "6819",
+    "accountingstoragetype": "accounting_storage/none",
+    "authtype": "auth/munge",
+    "batchstarttimeout": "10",
+    "completewait": "0",
+    "credtype": "cred/munge",
+    "cryptotype": "crypto/munge",
+    "defmempercpu": "0",
+    "defmempernode": "0",
+    "disablerootjobs": "no",
+    "eiotimeout": "60",
+    "enforcepartlimits": "no",
+    "epilogmsgtime": "2000",
+    "fairsharedampeningfactor": "1",
+    "firstjobid": "1",
+    "getenvtimeout": "2",
+    "groupupdateforce": "1",
+    "groupupdatetime": "600",
+    "healthcheckinterval": "0",
+    "healthchecknodestate": "any",
+    "inactivelimit": "0",
+    "jobacctgatherfrequency": "30",
+    "jobacctgathertype": "jobacct_gather/none",
+    "jobcomptype": "jobcomp/none",
+    "jobcontainertype": "job_container/none",
+    "jobfileappend": "0",
+    "jobrequeue": "1",
+    "killonbadexit": "0",
+    "killwait": "30",
+    "launchtype": "launch/slurm",
+    "logtimeformat": "iso8601_ms",
+    "maxarraysize": "1001",
+    "maxjobcount": "10000",
+    "maxmempercpu": "0",
+    "maxmempernode": "0",
+    "maxstepcount": "40000",
+    "maxtaskspernode": "512",
+    "messagetimeout": "10",
+    "minjobage": "300",
+    "mpidefault": "none",
+    "overtimelimit": "0",
+    "preemptmode": "off",
+    "preempttype": "preempt/none",
+    "prioritycalcperiod": "5",
+    "prioritydecayhalflife": "7-0",
+    "priorityfavorsmall": "no",
+    "prioritymaxage": "7-0",
+    "priorityusageresetperiod": "none",
+    "priorityweightage": "0",
+    "priorityweightassoc": "0",
+    "priorityweightfairshare": "0",
+    "priorityweightjobsize": "0",
+    "priorityweightpartition": "0",
+    "priorityweightqos": "0",
+    "proctracktype": "proctrack/cgroup",
+    "propagateprioprocess": "0",
+    "propagateresourcelimits": "all",
+    "resumerate": "300",
+    "resumetimeout": "60",
+    "resvoverrun": "0",
+    "returntoservice": "0",
+    "routeplugin": "route/default",
+    "schedulertimeslice": "30",
+    "schedulertype": "sched/backfill",
+    "slurmctlddebug": "info",
+    "slurmctldport": "6817",
+    "slurmctldtimeout": "120",
+    "slurmddebug": "info",
+    "slurmdport": "6818",
+    "slurmdspooldir": "/var/spool/slurmd",
+    "slurmdtimeout": "300",
+    "slurmduser": "root",
+    "slurmschedloglevel": "0",
+    "slurmuser": "root",
+    "suspendrate": "60",
+    "suspendtime": "unlimited",
+    "suspendtimeout": "30",
+    "switchtype": "switch/none",
+    "tcptimeout": "2",
+    "tlstype": "tls/none",
+    "topologyplugin": "topology/none",
+    "trackwckey": "no",
+    "usepam": "no",
+    "vsizefactor": "0",
+    "waittime": "0",
+}
+"""Defaults of settings, by key in lower case."""
+
+CGROUP: Mapping[str, str] = {
+    "allowedramspace": "100",
+    "allowedswapspace": "0",
+    "cgroupmountpoint": "/sys/fs/cgroup",
+    "cgroupplugin": "autodetect",
+    "constraincores": "no",
+    "constraindevices": "no",
+    "constrainramspace": "no",
+    "constrainswapspace": "no",
+    "ignoresystemd": "no",
+    "ignoresystemdonfailure": "no",
+    "maxrampercent": "100",
+    "maxswappercent": "100",
+    "minramspace": "30",
+}
+"""Defaults of cgroup.conf (cgroup.conf(5); read_config of cgroup.c), by key in lower case."""
+
+DEFAULTS: Mapping[str, Mapping[str, str]] = {"slurm.conf": SETTINGS, "cgroup.conf": CGROUP}
+"""The defaults of settings by file."""
+
+NODE: Mapping[str, str] = {
+    "realmemory": "1",
+    "state": "unknown",
+    "tmpdisk": "0",
+    "weight": "1",
+}
+"""Defaults of node lines, besides those of the layout."""
+
+PARTITION: Mapping[str, str] = {
+    "allowaccounts": "all",
+    "allowallocnodes": "all",
+    "allowgroups": "all",
+    "allowqos": "all",
+    "default": "no",
+    "disablerootjobs": "no",
+    "exclusiveuser": "no",
+    "gracetime": "0",
+    "hidden": "no",
+    "lln": "no",
+    "maxcpuspernode": "unlimited",
+    "maxnodes": "unlimited",
+    "maxtime": "unlimited",
+    "minnodes": "0",
+    "oversubscribe": "no",
+    "priorityjobfactor": "1",
+    "prioritytier": "1",
+    "reqresv": "no",
+    "rootonly": "no",
+    "state": "up",
+}
+"""Defaults of partition lines."""
+
+ONE, TWO = ("yes", "true", "up", "1"), ("no", "false", "down", "0")
+TRUTHS = frozenset(
+    (
+        *("default", "disablerootjobs", "exclusiveuser", "hidden", "lln", "reqresv", "rootonly"),
+        *("priorityfavorsmall", "trackwckey", "usepam"),
+        *("cgroupautomount", "constraincores", "constraindevices", "constrainramspace", "constrainswapspace"),
+        *("enablecontrollers", "ignoresystemd", "ignoresystemdonfailure"),
+        *("autobasepath", "shared"),
+    )
+)
+"""Keys that are true or false, in the spellings of `ONE` and `TWO` (parse_config.c)."""
+
+TIMES = frozenset(("maxtime", "defaulttime", "prioritycalcperiod", "prioritydecayhalflife", "prioritymaxage"))
+"""Keys with a time in one of the formats of slurm.conf(5), MaxTime."""
+
+WORDS = frozenset(
+    (
+        *("clustername", "enforcepartlimits", "healthchecknodestate", "logtimeformat", "oversubscribe", "preemptmode"),
+        *("priorityusageresetperiod", "propagateresourcelimits", "state"),
+        *("accountingstorageenforce", "debugflags", "priorityflags", "prologflags", "selecttypeparameters"),
+    )
+)
+"""Keys whose values Slurm compares without case."""
+
+OPTIONS = frozenset(
+    (
+        *("accountingstorageenforce", "accountingstorageflags", "accountingstoreflags", "accountingstoragetres"),
+        *("communicationparameters", "debugflags", "grestypes", "healthchecknodestate", "launchparameters"),
+        *("preemptmode", "priorityflags", "prologflags", "propagateresourcelimits", "propagateresourcelimitsexcept"),
+        *("schedulerparameters", "selecttypeparameters", "slurmctldparameters", "slurmdparameters"),
+        *("allowaccounts", "allowallocnodes", "allowgroups", "allowqos", "denyaccounts", "denyqos", "feature"),
+    )
+)
+"""Keys with a list whose order says nothing."""
+
+LEVELS = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5")
+LOG_LEVELS = frozenset(("slurmctlddebug", "slurmddebug"))
+"""Keys with a level of the log, as a word or by its number in `LEVELS` (log.c)."""
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+"""The suffixes of counts of generic resources."""
+
+ENDLESS = ("unlimited", "infinite", "-1")
+
+
+def meaning(key: str, value: str, defaults: Mapping[str, str]) -> str:
+    """A value in one spelling for all that mean the same; the default for none.
+
+    >>> meaning("maxtime", "24:00:00", PARTITION) == meaning("maxtime", "1-00:00:00", PARTITION)
+    True
+
+    Args:
+        key: in lower case.
+        value: as in the file; empty if the file does not set it.
+        defaults: of this kind of line.
+    """
+    text = value or defaults.get(key, "")
+    low = text.lower()
+    if key in TRUTHS and low in (*ONE, *TWO):
+        return "yes" if low in ONE else "no"
+    if low in ENDLESS:
+        return ENDLESS[0]
+    if key in TIMES:
+        return seconds(low)
+    if key in LOG_LEVELS:
+        return LEVELS[int(low)] if low.isdigit() and int(low) < len(LEVELS) else low
+    if key == "gres":
+        return ",".join(sorted(map(gres_entry, filter(None, low.split(",")))))
+    text = low if key in WORDS or low == defaults.get(key) else text
+    return ",".join(sorted(one.strip() for one in text.split(","))) if key in OPTIONS else text
+
+
+def gres_entry(entry: str) -> str:
+    """An entry of a node's Gres with its count as a number: `name[:type][:no_consume]:count` (slurm.conf(5))."""
+    name, _, last = entry.strip().rpartition(":")
+    count = re.fullmatch(r"(\d+)([KMGTP]?)", last.upper())
+    return f"{name}:{int(count[1]) * UNITS[count[2]]}" if name and count else f"{entry.strip()}:1"
+
+
+def seconds(text: str) -> str:
+    """A time in seconds, from any form that Slurm takes; other texts as they are."""
+    found = seconds_of(text)
+    return text if found is None else str(found)
+
+
+def node_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
+    """The values of a node line, with the defaults and with the layout that Slurm completes (read_config.c).
+
+    Args:
+        line: values by key in lower case, with `socketsperboard` for `Sockets` and `cpus` for `Procs`.
+    """
+    found = {key: meaning(key, value, NODE) for key, value in {**NODE, **line}.items()}
+    with suppress(ValueError, ZeroDivisionError):
+        boards, cores, threads = (int(line.get(key) or 1) for key in ("boards", "corespersocket", "threadspercore"))
+        each = boards * cores * threads
+        sockets = int(line.get("socketsperboard") or 0) or max(int(line.get("cpus") or 0) // each, 1)
+        layout = {"boards": boards, "corespersocket": cores, "threadspercore": threads, "socketsperboard": sockets}
+        layout["cpus"] = int(line.get("cpus") or 0) or each * sockets
+        found.update({key: str(value) for key, value in layout.items()})
+    return found
+
+
+def partition_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
+    """The values of a partition line, with the defaults."""
+    return {key: meaning(key, value, PARTITION) for key, value in {**PARTITION, **line}.items()}
+
+
+def is_same_setting(
+    key: str, actual: str, wanted: str, is_same_host: SameHost, defaults: Mapping[str, str] = SETTINGS
+) -> bool:
+    """Whether two values of a setting mean the same.
+
+    Args:
+        key: in lower case.
+        actual: one value; empty if the file does not set it.
+        wanted: the other one.
+        is_same_host: knows which names and addresses are one host's.
+        defaults: of the file.
+    """
+    one, other = (meaning(key, value, defaults) for value in (actual, wanted))
+    if key == "accountingstoragehost":
+        return is_same_host(one, other)
+    if key == "slurmctldhost" and one.count(",") == other.count(","):
+        return all(
+            is_same_controller(*pair, is_same_host) for pair in zip(one.split(","), other.split(","), strict=True)
+        )
+    return one == other
+
+
+def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
+    """Whether two controllers as in SlurmctldHost, such as `c1` and `c1(10.0.0.1)`, are one.
+
+    slurmctld knows its host by the short name as well as by the long one. An IPv6 address is another thing than an IPv4
+    address of the same host: steps that run may know IPv4 alone.
+    """
+    (name, _, address), (other_name, _, other_address) = (text.rstrip(")").partition("(") for text in (one, other))
+    is_same_family = (":" in address) == (":" in other_address)
+    is_same_name = name == other_name or name.partition(".")[0] == other_name.partition(".")[0]
+    return is_same_name and is_same_family and is_same_host(address or name, other_address or other_name)

@@ -1,0 +1,50 @@
+"""A compute node, as Slurm's files describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from slurmfab.cluster.facts import Gpu, Hardware
+
+Kind = tuple[Hardware, tuple[Gpu, ...], tuple[tuple[str, str], ...], int, bool]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A compute node as slurm.conf describes it.
+
+    Args:
+        name: NodeName.
+        address: its address for the daemons (NodeAddr), preferably an IP address: a name that does not resolve delays
+            every start of slurmctld.
+        hostname: its own hostname; NodeHostname is written if it differs from the name.
+        hardware: its hardware as in `slurmd -C`, with all of its memory.
+        gpus: its GPUs, in the order of the numbers of their device files.
+        settings: the user's own keys of the node line, in any case; they have priority over discovered values.
+        plain_shares: whether shares of its GPUs (MPS, shards) get no type, because slurm.conf has them so already.
+        scratch: gigabytes of its disk that jobs reserve by the Gres `scratch`; 0 for no such Gres.
+    """
+
+    name: str
+    address: str
+    hostname: str
+    hardware: Hardware
+    gpus: tuple[Gpu, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    scratch: int = 0
+    plain_shares: bool = False
+
+    @cached_property
+    def kind(self) -> Kind:
+        """Everything except names and address: most lines are the same for all nodes of a kind."""
+        return self.hardware, self.gpus, tuple(self.settings.items()), self.scratch, self.plain_shares
+
+
+def one_of_each(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The first node of each kind, in their order; large clusters have few kinds."""
+    found: dict[Kind, Node] = {}
+    for node in nodes:
+        found.setdefault(node.kind, node)
+    return tuple(found.values())

@@ -1,0 +1,376 @@
+"""What a host's Slurm is packaged as: the one place that knows names, directories and units of each kind of packages.
+
+A platform is data. Everything that depends on who made the packages is a field of `Platform` here, and whatever needs
+it takes it from the platform of the cluster (`wanted`) or of a host (`installed`). For packages of another kind or
+another distribution one adds a `Platform` to `PLATFORMS`; docs/adding-things.md says what else that takes.
+
+Sources: the control files, file lists, units and maintainer scripts of Debian 12, 13 and sid and of Ubuntu 24.04 to
+26.04; debian/ and etc/*.service.in in Slurm's own source, 23.11 to 26.05, from which SchedMD's packages are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.slurm.versions import SlurmVersion
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.facts import HostFacts
+
+BY_SYSTEMD = SlurmVersion(23, 11)
+"""The first Slurm whose units run slurmctld and slurmdbd as the slurm user, and use --systemd (RELEASE_NOTES)."""
+
+
+@dataclass(frozen=True)
+class SystemAccount:
+    """A user and group of a service.
+
+    Args:
+        name: of both.
+        number: the UID and GID that the distribution reserves for it; 0 for none.
+        home: its home directory, as the packages make it.
+        shell: its shell, as slurmfab makes it.
+        made_by: the package that makes it; empty if none does.
+    """
+
+    name: str
+    number: int
+    home: str
+    shell: str
+    made_by: str = ""
+
+
+@dataclass(frozen=True)
+class Database:
+    """The database server of a distribution.
+
+    Args:
+        packages: of the server and of its client.
+        unit: of the server.
+        settings: directory of the server's settings files; the last one in order of names counts.
+    """
+
+    packages: tuple[str, ...]
+    unit: str
+    settings: str
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One kind of Slurm's packages on one family of distributions.
+
+    Args:
+        name: such as `debian-smd`; unique.
+        word: the word for it in the cluster file, `slurm: {packages: WORD}`.
+        title: for messages, such as `the distribution's packages`.
+        manager: the package manager, such as `apt`.
+        like: `ID` and `ID_LIKE` of os-release(5): any of them.
+        core: the package that all of Slurm's others need, by which the kind is known.
+        common: packages that each host of a cluster needs.
+        by_role: the package of each role's daemon, by role; empty for a role without one.
+        slurm_packages: every package of Slurm's own of this kind, for pins and holds; those of libraries, which have a
+            number in their names, as patterns (fnmatch, apt_preferences(5)).
+        pam: the package of pam_slurm_adopt.
+        gpu_plugins: the package with the plugin of a value of AutoDetect, where one of its own has it, and the part of
+            the archive that has it, if not the main one.
+        plugin_directory: directory of Slurm's plugins in the directories of `libraries`.
+        libraries: pattern of the directories of libraries.
+        programs: directory of the daemons.
+        commands: directory of Slurm's commands.
+        defaults: directory of the units' environment files, named as the daemons.
+        makes_state: whether the packages make the directories of logs and state with slurm's ownership.
+        rotates_logs: whether they rotate the logs in Slurm's directory of logs.
+        oldest: the first Slurm with such packages.
+        slurm: the account of Slurm's daemons; `munge` is that of MUNGE.
+        database: the database server.
+        bus: the package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope.
+    """
+
+    name: str
+    word: str
+    title: str
+    manager: str
+    like: tuple[str, ...]
+    core: str
+    common: tuple[str, ...]
+    by_role: Mapping[str, tuple[str, ...]]
+    slurm_packages: tuple[str, ...]
+    pam: str
+    gpu_plugins: Mapping[str, str]
+    plugin_directory: str
+    libraries: str
+    programs: str
+    commands: str
+    defaults: str
+    makes_state: bool
+    rotates_logs: bool
+    oldest: SlurmVersion
+    slurm: SystemAccount
+    munge: SystemAccount
+    database: Database
+    bus: str
+
+    def packages(self, role: str) -> tuple[str, ...]:
+        """The packages that a host needs for a role, sorted; the same names in every supported release.
+
+        Args:
+            role: `controller`, `database`, `compute` or `login`.
+
+        Raises:
+            InputError: there is no such role.
+        """
+        if role not in self.by_role:
+            raise InputError(f"“{role}” is not a role with packages (known: {', '.join(self.by_role)}).")
+        return tuple(sorted((*self.common, *self.by_role[role])))
+
+    def packages_of(self, roles: Iterable[str]) -> frozenset[str]:
+        """The packages that a host with these roles needs, the database server's not among them."""
+        return frozenset(name for role in roles for name in self.packages(role))
+
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """The packages that tell that a host has this kind of Slurm's: the core, the clients' and the daemons'.
+
+        Libraries do not: MPI libraries need some of the distribution's, whatever Slurm a host has.
+        """
+        return (self.core, self.client, *self.daemon_packages.values())
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The packages of which hosts are asked for the version: those of all roles, and what Slurm needs."""
+        return (*self.packages("controller"), *self.telling, *self.database.packages, self.bus)
+
+    @property
+    def daemon_packages(self) -> Mapping[str, str]:
+        """The package of each daemon."""
+        daemons = {"slurmctld": "controller", "slurmd": "compute", "slurmdbd": "database"}
+        return {daemon: self.by_role[role][0] for daemon, role in daemons.items()}
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """The packages of daemons that serve the whole cluster, which are never removed along with others."""
+        return tuple(name for name in self.slurm_packages if name.endswith(("slurmctld", "slurmdbd", "slurmrestd")))
+
+    @property
+    def client(self) -> str:
+        """The package of Slurm's commands."""
+        return next(name for name in self.common if name in self.slurm_packages)
+
+    def key(self, series: str) -> str:
+        """How a cluster file asks for it.
+
+        Args:
+            series: of the Slurm that it means; only the distribution's packages need none.
+        """
+        version = "" if self.word == DEBIAN.word else f', version: "{series}.*"'
+        return f"slurm: {{packages: {self.word}{version}}}"
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units of Slurm's daemons that slurmfab sets up."""
+        return ("slurmctld", "slurmd", "slurmdbd")
+
+    def program(self, daemon: str) -> str:
+        """The path of a daemon's program."""
+        return f"{self.programs}/{daemon}"
+
+    @property
+    def telling_programs(self) -> tuple[str, ...]:
+        """The paths of the programs that tell the version of Slurm."""
+        return (*(self.program(unit) for unit in self.units), f"{self.commands}/scontrol")
+
+    def environment_file(self, daemon: str) -> str:
+        """The environment file of a daemon's unit."""
+        return f"{self.defaults}/{daemon}"
+
+    @property
+    def database_settings(self) -> str:
+        """The file with slurmfab's settings of the database server."""
+        return f"{self.database.settings}/60-slurmfab.cnf"
+
+    def pid_files(self, version: SlurmVersion) -> Mapping[str, str]:
+        """The pid file of each daemon, by daemon.
+
+        slurmctld and slurmdbd run as the slurm user and own only their RuntimeDirectory: by the packages' units from
+        23.11 on, and by slurmfab's drop-ins before. The unit of slurmd names `PIDFile=/run/slurmd.pid` up to 23.02.
+        """
+        return {
+            "slurmctld": "/run/slurmctld/slurmctld.pid",
+            "slurmd": "/run/slurmd.pid" if version < BY_SYSTEMD else "/run/slurm/slurmd.pid",
+            "slurmdbd": "/run/slurmdbd/slurmdbd.pid",
+        }
+
+    def slurmd_mode(self, version: SlurmVersion) -> str:
+        """The options of slurmd in its unit: `-D -s` (Type=simple) up to 23.02, `--systemd` (Type=notify) later."""
+        return "-D -s" if version < BY_SYSTEMD else "--systemd"
+
+
+_MARIADB = Database(("mariadb-client", "mariadb-server"), "mariadb", "/etc/mysql/mariadb.conf.d")
+_MUNGE = SystemAccount("munge", 0, "/nonexistent", "/usr/sbin/nologin", made_by="munge")
+
+DEBIAN = Platform(
+    name="debian",
+    word="debian",
+    title="the distribution's packages",
+    manager="apt",
+    like=("debian", "ubuntu"),
+    core="slurm-wlm-basic-plugins",
+    # munge is named because Slurm 26.05 only recommends it; openssh-client because the slurm user uses SSH everywhere.
+    # libpmix is not: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`, which is
+    # only in libpmix-dev, whose dependencies include a compiler.
+    common=("munge", "openssh-client", "slurm-client"),
+    by_role={"controller": ("slurmctld",), "database": ("slurmdbd",), "compute": ("slurmd",), "login": ()},
+    slurm_packages=(
+        "slurmctld",
+        "slurmd",
+        "slurmdbd",
+        "slurmrestd",
+        "sackd",
+        "slurm-client",
+        "slurm-wlm",
+        "slurm-wlm-basic-plugins",
+        "slurm-wlm-elasticsearch-plugin",
+        "slurm-wlm-hdf5-plugin",
+        "slurm-wlm-influxdb-plugin",
+        "slurm-wlm-ipmi-plugins",
+        "slurm-wlm-jwt-plugin",
+        "slurm-wlm-kafka-plugin",
+        "slurm-wlm-mysql-plugin",
+        "slurm-wlm-nvml-plugin",
+        "slurm-wlm-plugins",
+        "slurm-wlm-rrd-plugin",
+        "slurm-wlm-rsmi-plugin",
+        "slurm-wlm-torque",
+        "slurm-client-emulator",
+        "slurm-wlm-emulator",
+        "slurm-wlm-basic-plugins-dev",
+        "libpam-slurm",
+        "libpam-slurm-adopt",
+        "libpmi0*",
+        "libpmi2-0*",
+        "libslurm-dev",
+        "libslurm[0-9]*",
+        "libslurm-perl",
+        "libslurmdb-perl",
+        "sview",
+    ),
+    pam="libpam-slurm-adopt",
+    # Debian 12 has no nvml plugin that fits its slurmd.
+    gpu_plugins={"nvml": "slurm-wlm-nvml-plugin (contrib)", "rsmi": "slurm-wlm-rsmi-plugin"},
+    plugin_directory="slurm-wlm",
+    libraries="/usr/lib/*",
+    programs="/usr/sbin",
+    commands="/usr/bin",
+    defaults="/etc/default",
+    makes_state=True,
+    rotates_logs=True,
+    oldest=SlurmVersion(22, 5),
+    slurm=SystemAccount("slurm", 64030, "/nonexistent", "/usr/sbin/nologin", made_by="slurm-wlm-basic-plugins"),
+    munge=_MUNGE,
+    database=_MARIADB,
+    bus="dbus",
+)
+"""What Debian and Ubuntu package themselves, and backports of it."""
+
+DEBIAN_SMD = Platform(
+    name="debian-smd",
+    word="smd",
+    title="SchedMD's packages",
+    manager="apt",
+    like=("debian", "ubuntu"),
+    core="slurm-smd",
+    common=("munge", "openssh-client", "slurm-smd-client"),
+    by_role={
+        "controller": ("slurm-smd-slurmctld",),
+        "database": ("slurm-smd-slurmdbd",),
+        "compute": ("slurm-smd-slurmd",),
+        "login": (),
+    },
+    slurm_packages=(
+        "slurm-smd",
+        "slurm-smd-client",
+        "slurm-smd-dev",
+        "slurm-smd-doc",
+        "slurm-smd-libnss-slurm",
+        "slurm-smd-libpam-slurm-adopt",
+        "slurm-smd-libpmi0",
+        "slurm-smd-libpmi2-0",
+        "slurm-smd-libslurm-perl",
+        "slurm-smd-openlava",
+        "slurm-smd-sackd",
+        "slurm-smd-slurmctld",
+        "slurm-smd-slurmd",
+        "slurm-smd-slurmdbd",
+        "slurm-smd-slurmrestd",
+        "slurm-smd-sview",
+        "slurm-smd-torque",
+    ),
+    pam="slurm-smd-libpam-slurm-adopt",
+    gpu_plugins={},  # slurm-smd itself has each plugin whose library was there when it was built
+    plugin_directory="slurm",
+    libraries="/usr/lib/*",
+    programs="/usr/sbin",
+    commands="/usr/bin",
+    defaults="/etc/default",
+    # They have /etc/slurm, /var/log/slurm and /var/lib/slurm/slurmctld of root's, and neither user nor logrotate.
+    makes_state=False,
+    rotates_logs=False,
+    oldest=SlurmVersion(23, 11),
+    slurm=SystemAccount("slurm", 64030, "/nonexistent", "/usr/sbin/nologin"),
+    munge=_MUNGE,
+    database=_MARIADB,
+    bus="dbus",
+)
+"""What SchedMD's own debian/ makes, on Debian and Ubuntu; sites build them, or take others' builds."""
+
+PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SMD)}
+"""Every kind of packages that slurmfab knows, by name."""
+
+
+class OfPackages(Protocol):
+    """The key `slurm` of a cluster file, which names a kind of packages by its word."""
+
+    @property
+    def packages(self) -> str:
+        """The word."""
+        raise NotImplementedError
+
+
+class HasPackages(Protocol):
+    """A cluster file, which has the key `slurm`."""
+
+    @property
+    def slurm(self) -> OfPackages:
+        """The key."""
+        raise NotImplementedError
+
+
+def wanted(cluster: HasPackages) -> Platform:
+    """The platform of a cluster: that of `slurm: {packages: …}` in its file, by default the distribution's."""
+    return next(one for one in PLATFORMS.values() if one.word == cluster.slurm.packages)
+
+
+def all_installed(facts: HostFacts) -> tuple[Platform, ...]:
+    """Every platform of which a host has packages: none on a new host, and more than one on a host that is mixed up."""
+    return tuple(one for one in PLATFORMS.values() if facts.packages.keys() & {*one.telling})
+
+
+def installed(facts: HostFacts) -> Platform | None:
+    """The platform of a host's packages; `None` if it has none of Slurm's, or some of more than one kind."""
+    found = all_installed(facts)
+    return found[0] if len(found) == 1 else None
+
+
+def is_unfinished(facts: HostFacts) -> bool:
+    """Whether the installation of Slurm's packages was interrupted on a host."""
+    return any(name in one.telling for name in facts.unfinished_packages for one in PLATFORMS.values())
+
+
+def has(facts: HostFacts, daemon: str) -> bool:
+    """Whether a host has the program of a daemon, of whatever package or of none."""
+    return daemon in facts.slurm_versions or any(
+        one.daemon_packages[daemon] in facts.packages for one in PLATFORMS.values()
+    )

@@ -1,0 +1,365 @@
+"""Render Slurm's files from templates; the same input gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.paths import SLURM_SPOOL
+from slurmfab.cluster.facts import Cgroup
+from slurmfab.cluster.slurm.formatting import assignment
+from slurmfab.cluster.slurm.gres import gres_lines, gres_names, tracked_gres
+from slurmfab.cluster.slurm.job_submit_script import SCRIPT, explains_refusals, lua_text
+from slurmfab.cluster.slurm.node import Node, one_of_each
+from slurmfab.cluster.slurm.node_lines import node_lines, node_settings
+from slurmfab.cluster.slurm.node_programs import NodePrograms
+from slurmfab.cluster.slurm.platform import DEBIAN, Platform
+from slurmfab.cluster.slurm.power_saving import PowerSaving
+from slurmfab.cluster.slurm.preemption import Preemption, partition_settings, preemption
+from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
+from slurmfab.on_hosts.agent.client.commands import PARTITION
+
+_TEMPLATES = Path(__file__).parents[1] / "templates"
+
+OWN_PARTITION = {
+    "PartitionName": PARTITION,
+    "Nodes": "ALL",
+    "Hidden": "YES",
+    # root and the slurm user may use every partition; nobody else is in root's group (slurm.conf(5), AllowGroups).
+    "AllowGroups": "root",
+    # Behind every other partition, so that a test job that waits holds up nobody, and preempts nobody.
+    "PriorityTier": "0",
+    "PriorityJobFactor": "0",
+    # Nobody preempts a job of seconds.
+    "PreemptMode": "OFF",
+}
+"""The partition of slurmfab's own jobs, but for its time limit; it has no QOS, so no limit of users holds there."""
+
+SHORTEST_LIMIT = 60
+"""Minutes that each job of slurmfab may take in its partition at least; the longest of quickcheck's takes as long."""
+
+_AS_THEY_ARE = (
+    "cluster_name",
+    "state_directory",
+    "spool_directory",
+    "cgroup",
+    "accounting_host",
+    "accounting_port",
+    "enforces_limits",
+    "private_tmp",
+    "has_switches",
+    "programs",
+    "power",
+    "mail_program",
+    "mail_domain",
+    "mpi",
+    "explains_refusals",
+)
+"""Values of `SlurmConf` that the templates use as they are."""
+
+_ALWAYS = ("slurm.conf", "cgroup.conf")
+"""The files that every cluster has."""
+
+
+class PrivateDirectories(Protocol):
+    """Directories that are private to each job (job_container.conf(5))."""
+
+    @property
+    def base(self) -> str:
+        """Directory on the compute nodes' own disks that contains them (BasePath)."""
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The private directories (Dirs)."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether jobs see file systems that are mounted while they run (Shared)."""
+
+
+@dataclass(frozen=True)
+class SlurmConf:
+    """The contents of Slurm's files.
+
+    Args:
+        cluster_name: ClusterName.
+        controllers: hostname (`hostname -s`, by which slurmctld recognizes its host) and address of each controller;
+            the primary first.
+        version: slurmctld's, such as `24.11.5`.
+        nodes: the compute nodes, in the order of the cluster file.
+        partitions: name, node list and other keys of each partition, in the order of the cluster file.
+        slurm_conf: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
+        cgroup_conf: the same for cgroup.conf.
+        cgroup: control groups that all compute nodes have, as they share one slurm.conf.
+        memory_margin: memory of a node that is not in RealMemory; see `node_lines.real_memory`.
+        state_directory: StateSaveLocation, shared by all controllers.
+        spool_directory: SlurmdSpoolDir.
+        qos: keys and values of each QOS, in the order of the cluster file.
+        mail_programs: program that sends mail on each controller; empty for none.
+        mail_domain: domain of users who name no address; empty for the mail system's.
+        mpi: MpiDefault, how srun starts programs that do not say it themselves.
+        accounting_host: address of slurmdbd's host; empty for a cluster without accounting.
+        accounting_port: slurmdbd's port; 0 for Slurm's default.
+        enforces_limits: whether slurm.conf makes jobs need accounts and obey limits.
+        private_tmp: directories that are private to each job; `None` for none.
+        has_switches: whether topology.conf has switches.
+        configless: whether slurmctld serves these files to compute nodes.
+        licenses: number of licences by name of the software.
+        programs: programs of slurmfab that nodes run.
+        power: nodes that are switched off while they are idle; `None` for none.
+        own_partition: whether there is a hidden partition for slurmfab's own jobs.
+        longest_check: minutes of slurmfab's longest job, which its own partition allows.
+        ipv6: whether Slurm uses IPv6 addresses too.
+        x11: whether jobs can open windows on users' screens.
+        private_data: what users see only their own of (PrivateData).
+        local_groups: whether nodes look up the groups of a job's user, instead of slurmctld.
+        openmetrics: whether slurmctld tells figures itself, where its version can.
+        platform: the kind of Slurm's packages.
+        oldest: the oldest Slurm that reads the files, on nodes and in commands; empty for the version.
+    """
+
+    cluster_name: str
+    controllers: tuple[tuple[str, str], ...]
+    version: str
+    nodes: tuple[Node, ...]
+    partitions: tuple[tuple[str, str, Mapping[str, str]], ...]
+    slurm_conf: Mapping[str, str | None] = field(default_factory=dict)
+    cgroup_conf: Mapping[str, str | None] = field(default_factory=dict)
+    cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
+    memory_margin: str = "3%"
+    state_directory: str = "/var/lib/slurm/slurmctld"
+    spool_directory: str = SLURM_SPOOL
+    qos: tuple[Mapping[str, str], ...] = ()
+    mail_programs: tuple[str, ...] = ()
+    mail_domain: str = ""
+    mpi: str = "none"
+    accounting_host: str = ""
+    accounting_port: int = 0
+    enforces_limits: bool = False
+    private_tmp: PrivateDirectories | None = None
+    has_switches: bool = False
+    configless: bool = False
+    licenses: Mapping[str, int] = field(default_factory=dict)
+    programs: NodePrograms = field(default_factory=NodePrograms)
+    power: PowerSaving | None = None
+    own_partition: bool = True
+    longest_check: int = SHORTEST_LIMIT
+    ipv6: bool = False
+    x11: bool = False
+    private_data: tuple[str, ...] = ()
+    local_groups: bool = False
+    openmetrics: bool = False
+    platform: Platform = DEBIAN
+    oldest: str = ""
+
+    @property
+    def mail_program(self) -> str:
+        """MailProg, one for all controllers; empty if they have different mail programs."""
+        return self.mail_programs[0] if len(set(self.mail_programs)) == 1 else ""
+
+    @property
+    def explains_refusals(self) -> bool:
+        """Whether slurmctld runs slurmfab's job submit script, with messages for users without an account."""
+        return explains_refusals(self.slurm_conf, enforces=self.enforces_limits)
+
+
+def render(conf: SlurmConf) -> dict[str, str]:
+    """Render Slurm's files.
+
+    Returns:
+        Texts by name: `slurm.conf` and `cgroup.conf`; `gres.conf` and `job_container.conf` only if they are needed.
+
+    Raises:
+        SlurmfabError: the version is too old, or version, memory margin or a value is invalid.
+    """
+    context = _context(conf)
+    return {name: fill(name, context) for name in _needed(context)}
+
+
+def _context(conf: SlurmConf) -> dict[str, object]:
+    """The values for the templates, by the names that these use."""
+    version = SlurmVersion.parse(conf.version)
+    # An unknown key is fatal in daemons and commands, so all have to know it; newer ones know the older ones' keys.
+    oldest = SlurmVersion.parse(conf.oldest or conf.version)
+    slurm, cgroups = Settings(conf.slurm_conf), Settings(conf.cgroup_conf)
+    kinds = one_of_each(conf.nodes)
+    yielding = preemption([settings for _, _, settings in conf.partitions], conf.qos, conf.slurm_conf)
+    return {
+        **{name: getattr(conf, name) for name in _AS_THEY_ARE},
+        "controllers": [_host_and_address(*controller) for controller in conf.controllers],
+        "version": (oldest.major, oldest.minor),
+        "pid_files": {**conf.platform.pid_files(version), "slurmd": conf.platform.pid_files(oldest)["slurmd"]},
+        "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
+        "memory_per_cpu": _memory_per_cpu(kinds, conf.memory_margin),
+        "gres_types": ",".join(gres_names(kinds)),
+        "licenses": ",".join(f"{name}:{count}" for name, count in conf.licenses.items()),
+        "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
+        "node_lines": node_lines(conf.nodes, conf.memory_margin),
+        "partition_lines": _partition_lines(conf, yielding),
+        "own_partition": _own_partition(conf.longest_check) if conf.own_partition else "",
+        "preemption": yielding,
+        "gres_lines": gres_lines(conf.nodes),
+        "x11": ",X11" if conf.x11 else "",
+        "private_data": ",".join(conf.private_data),
+        "openmetrics": conf.openmetrics and tells_figures(oldest),
+        "slurm": slurm.line,
+        "serving": slurm.line_with if conf.configless else None,
+        "ipv6": slurm.line_with if conf.ipv6 else None,
+        "local_groups": slurm.line_with if conf.local_groups else None,
+        "slurm_rest": slurm.rest,
+        "cgroups": cgroups.line,
+        "cgroups_rest": cgroups.rest,
+    }
+
+
+def _needed(context: Mapping[str, object]) -> tuple[str, ...]:
+    """The names of the files to render; some are optional."""
+    optional = {"gres.conf": "gres_lines", "job_container.conf": "private_tmp"}
+    return (*_ALWAYS, *(name for name, key in optional.items() if context[key]))
+
+
+def fill(name: str, context: Mapping[str, object]) -> str:
+    """The text of one template's file.
+
+    Args:
+        name: the file's, which is the template's as well.
+        context: what the template names.
+    """
+    return _environment().get_template(f"{name}.j2").render(context)
+
+
+class Settings:
+    """The user's keys for one file; the template calls its methods for one key after another.
+
+    Args:
+        own: values by key in any case; `None` leaves a line out.
+    """
+
+    def __init__(self, own: Mapping[str, str | None]) -> None:
+        self._own = {key.lower(): (key, value) for key, value in own.items()}
+        self._written: set[str] = set()
+
+    def line(self, key: str, value: object) -> str:
+        """The line of a key, with the user's value if there is one, else with slurmfab's."""
+        self._written.add(key.lower())
+        _, wanted = self._own.get(key.lower(), (key, str(value)))
+        if wanted is None:
+            return f"# {key} is left to Slurm, as the cluster file wants it."
+        return lines_of(key, wanted)
+
+    def line_with(self, key: str, option: str, default: str = "") -> str:
+        """The line of a key whose value is a list, with an option of slurmfab before the user's, or the default's."""
+        _, own = self._own.get(key.lower(), (key, default))
+        others = [word for word in (own or "").split(",") if word.strip() and word.strip().lower() != option.lower()]
+        self._written.add(key.lower())
+        return assignment(key, ",".join((option, *others)))
+
+    def rest(self) -> Iterator[str]:
+        """Yield the lines of the user's other keys, sorted by name."""
+        for name, (key, value) in sorted(self._own.items()):
+            if name not in self._written and value is not None:
+                yield lines_of(key, value)
+
+
+def lines_of(key: str, value: str) -> str:
+    """The line of a key; several programs have one each, because Slurm knows no other form (slurm.conf(5))."""
+    several = value.split(",") if key.lower() in ("prolog", "epilog") else (value,)
+    return "\n".join(assignment(key, one) for one in several)
+
+
+def job_submit_script(cluster_name: str, site: str = "") -> str:
+    """The text of slurmfab's job submit script.
+
+    Args:
+        cluster_name: ClusterName.
+        site: the text of the site's own script, which judges the jobs that slurmfab's accepts; empty for none.
+    """
+    return fill(SCRIPT, {"cluster_name": cluster_name, "site": lua_text(site) if site else ""})
+
+
+def fill_text(text: str, context: Mapping[str, object]) -> str:
+    """The text that a template of the site's own gives.
+
+    Args:
+        text: the template.
+        context: the values of its variables.
+
+    Raises:
+        InputError: it is no template, or names something that does not exist; with the line, if that is known.
+    """
+    try:
+        return _compiled(text).render(context)
+    except TemplateSyntaxError as error:
+        raise InputError(f"line {error.lineno}: {error.message}") from None
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(str(error) or type(error).__name__) from None
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> Template:
+    """A template of the site's own, compiled once for all hosts."""
+    return _environment().from_string(text)
+
+
+def load_templates() -> None:
+    """Compile the templates of the files that every cluster has, ahead of their use."""
+    for name in _ALWAYS:
+        _environment().get_template(f"{name}.j2")
+
+
+@cache
+def _environment() -> Environment:
+    """The Jinja2 environment: undefined names are errors, and block tags leave no blank lines."""
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - the files are no HTML
+    )
+
+
+def _host_and_address(hostname: str, address: str) -> str:
+    """A controller as value of SlurmctldHost: `HOSTNAME(ADDRESS)`."""
+    return hostname if address in ("", hostname) else f"{hostname}({address})"
+
+
+def _partition_lines(conf: SlurmConf, yielding: Preemption | None) -> list[str]:
+    """The PartitionName lines, with the settings that preemption needs."""
+    return [
+        _partition_line(name, nodes, partition_settings(settings, yielding))
+        for name, nodes, settings in conf.partitions
+    ]
+
+
+def _own_partition(longest_check: int) -> str:
+    """The PartitionName line of slurmfab's own jobs.
+
+    Args:
+        longest_check: minutes that a job there may take.
+    """
+    values = {**OWN_PARTITION, "MaxTime": str(max(SHORTEST_LIMIT, longest_check))}
+    return " ".join(assignment(key, value) for key, value in values.items())
+
+
+def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
+    """A PartitionName line; without the key Nodes for a partition without nodes."""
+    values = {"PartitionName": name, **({"Nodes": nodes} if nodes else {}), **settings}
+    return " ".join(assignment(key, value) for key, value in values.items())
+
+
+def _memory_per_cpu(nodes: Iterable[Node], memory_margin: str) -> int:
+    """The least memory per CPU of all nodes in MiB, for DefMemPerCPU."""
+    shares = set()
+    for node in nodes:
+        settings = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
+        cpus = settings.get("cpus") or settings.get("procs") or str(node.hardware.CPUs)
+        shares.add((settings["realmemory"], cpus))
+    numbers = [(int(memory), int(cpus)) for memory, cpus in shares if memory.isdigit() and cpus.isdigit() and int(cpus)]
+    return max(1, min((memory // cpus for memory, cpus in numbers), default=1))

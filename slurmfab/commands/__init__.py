@@ -1,0 +1,1 @@
+"""What each task does, a folder each, named as the task."""

@@ -1,0 +1,178 @@
+"""The history of acceptance jobs: JSON lines on the controller, of the newest results only.
+
+It is in a directory that only root can change. slurmfab reads and writes it over SSH; no program stays on the host.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from slurmfab.base.paths import ACCEPTANCE_HISTORY
+from slurmfab.commands.accept.results import LONGEST_WORDS, Result
+from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.on_hosts.agent.core import json_objects
+
+FILE = f"{ACCEPTANCE_HISTORY}/history.jsonl"
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Bytes at the end of the history that are read, and kept once the file has twice as many."""
+
+MOST_EARLIER = 20
+"""How many earlier runs at a place a figure is compared with."""
+
+READ = f"tail -c {MOST_BYTES} {FILE} 2>/dev/null || true"
+"""Prints the history; the first line may be cut."""
+
+ADD = (
+    f"umask 022 && mkdir -p {ACCEPTANCE_HISTORY} && cd {ACCEPTANCE_HISTORY} && exec 9>lock && flock 9 && "
+    '{ test -z "$(tail -c 1 history.jsonl 2>/dev/null)" || echo; cat; } >>history.jsonl && '
+    f'if [ "$(wc -c <history.jsonl)" -gt {2 * MOST_BYTES} ]; then '
+    f"tail -c {MOST_BYTES} history.jsonl | sed 1d >history.new && mv history.new history.jsonl; fi"
+)
+"""Appends its input to the history; several administrators may do that at the same time. A full disk may have cut the
+last line."""
+
+SECONDS = 60.0
+"""Time limit of both commands."""
+
+TEXTS = ("run", "time", "job", "figure", "place", "nodes", "unit", "verdict", "words", "user")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure of a run.
+
+    Args:
+        run: tells the runs of `fab accept` from each other.
+        time: of the result, as `2026-11-23T08:15:00Z`.
+        job: name of the job.
+        figure: name of the figure; may be empty.
+        place: where it was meant to run, see `PlannedRun.place`.
+        nodes: where it ran; may be empty.
+        unit: of the figure.
+        verdict: of the result.
+        words: its reason.
+        user: who ran it.
+        value: the figure; `None` if there is none.
+        target: what was expected; `None` for nothing.
+        seconds: how long the job took.
+    """
+
+    run: str
+    time: str
+    job: str
+    figure: str
+    place: str
+    nodes: str
+    unit: str
+    verdict: str
+    words: str
+    user: str
+    value: float | None
+    target: float | None
+    seconds: float
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells it from figures that it cannot be compared with."""
+        return self.job, self.figure, self.place, self.unit
+
+
+def parse(line: bytes) -> Entry | None:
+    """The entry in a line; `None` if the line is damaged."""
+    found = json_objects.parse(line) or {}
+    are_texts = all(isinstance(found.get(name), str) for name in TEXTS)
+    are_figures = all(found.get(name) is None or is_number(found[name]) for name in ("value", "target"))
+    if not are_texts or not are_figures or not is_number(found.get("seconds")):
+        return None
+    known: dict[str, Any] = {name: found.get(name) for name in Entry.__dataclass_fields__}
+    return Entry(**known)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that can be computed with."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def read(controller: CheckedHost) -> tuple[Entry, ...]:
+    """The history, oldest entry first; damaged lines are skipped.
+
+    Args:
+        controller: the host that has it.
+
+    Raises:
+        HostError: the host does not answer.
+    """
+    lines = str(controller.run(READ, seconds=SECONDS).stdout).splitlines()
+    return tuple(entry for entry in (parse(line.encode()) for line in lines) if entry is not None)
+
+
+def add(controller: CheckedHost, entries: Iterable[Entry]) -> str:
+    """Append entries to the history.
+
+    Args:
+        controller: the host that has it.
+        entries: the entries.
+
+    Returns:
+        Why they are not kept; empty if they are.
+
+    Raises:
+        HostError: the host does not answer.
+    """
+    lines = [json.dumps(entry.__dict__, sort_keys=True) + "\n" for entry in entries]
+    done = controller.run(ADD, stdin="".join(lines), seconds=SECONDS)
+    return "" if done.rc == 0 else last_words(done)
+
+
+def entry_of(result: Result, run: str, time: str) -> Entry:
+    """The entry of a result.
+
+    Args:
+        result: the result.
+        run: of `fab accept`.
+        time: the time now.
+    """
+    figure = result.figure
+    return Entry(
+        run=run,
+        time=time,
+        job=result.run.job.name,
+        figure=figure.name if figure else "",
+        place=result.run.place,
+        nodes=result.nodes,
+        unit=figure.unit if figure else "",
+        verdict=result.verdict,
+        words=result.words[:LONGEST_WORDS],
+        user=result.run.job.user,
+        value=result.value,
+        target=figure.target if figure else None,
+        seconds=round(result.seconds, 3),
+    )
+
+
+def with_earlier(result: Result, entries: Sequence[Entry]) -> Result:
+    """A result with the median of earlier runs at its place.
+
+    Args:
+        result: the result.
+        entries: the history, without it.
+    """
+    middle, count = middle_of(entries, entry_of(result, "", "").key)
+    return replace(result, earlier=middle, earlier_runs=count)
+
+
+def middle_of(entries: Sequence[Entry], key: tuple[str, str, str, str]) -> tuple[float | None, int]:
+    """The median of the newest figures with a key, and how many these are; `None` if there are none.
+
+    Args:
+        entries: the history, oldest first.
+        key: of `Entry`.
+    """
+    values = [entry.value for entry in entries if entry.key == key and entry.value is not None][-MOST_EARLIER:]
+    return (median(values), len(values)) if values else (None, 0)

@@ -1,0 +1,112 @@
+"""From a job that has ended to its results."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from slurmfab.base import atomic_file
+from slurmfab.commands.accept.matching import NoFigure, figure_in
+from slurmfab.commands.accept.queue import Attempt, Queue, reason_of
+from slurmfab.commands.accept.results import FAILED, NO_FIGURE, NOT_STARTED, PASSED, TIMED_OUT, Result
+from slurmfab.commands.accept.wanted import WantedFigure, WantedJob
+
+NOT_FOUND = 127
+"""Exit code of a shell for a program that is not installed."""
+
+NOT_ITS_FAULT = {
+    "CANCELLED": "somebody cancelled the job",
+    "PREEMPTED": "another job preempted it",
+    "BOOT_FAIL": "its node did not boot",
+    "REVOKED": "Slurm revoked the job",
+}
+"""Why a job has no figures for which it is not to blame, by its state."""
+
+ENDS = {
+    "NODE_FAIL": "its node failed",
+    "OUT_OF_MEMORY": "it ran out of memory",
+    "GONE": "Slurm has forgotten the job before its end was seen",
+}
+"""Why a job failed, by its state."""
+
+
+def results_of(queue: Queue, attempt: Attempt, logs: str = "") -> list[Result]:
+    """The results of a job that has ended, or has not started in time.
+
+    Args:
+        queue: Slurm's queue.
+        attempt: the job.
+        logs: directory on this machine for its output; empty for none.
+    """
+    output, trouble = queue.output_of(attempt) if attempt.started is not None else ("", "")
+    if logs and attempt.started is not None:
+        where = attempt.nodes.replace("/", "_") or "nowhere"
+        path = Path(logs) / f"{attempt.run.job.name}-{where[:100]}-{attempt.job_id}.out"
+        atomic_file.write(path, output)
+    verdict, words = ended_badly(attempt, output)
+    if not verdict and trouble:
+        verdict, words = NO_FIGURE, f"its output {attempt.output} cannot be read: {trouble}"
+    if verdict:
+        return [result(attempt, verdict, words=words)]
+    return [judged(attempt, figure, output) for figure in attempt.run.job.figures]
+
+
+def result(
+    attempt: Attempt, verdict: str, figure: WantedFigure | None = None, value: float | None = None, words: str = ""
+) -> Result:
+    """A result of a job; see `Result` for the arguments."""
+    seconds = time.monotonic() - attempt.sent
+    return Result(attempt.run, verdict, figure, value, words, attempt.nodes, attempt.job_id, seconds)
+
+
+def ended_badly(attempt: Attempt, output: str) -> tuple[str, str]:
+    """The verdict about a job that did not run to its end, and the reason; both empty for one that did.
+
+    Args:
+        attempt: the job.
+        output: of the job.
+    """
+    if attempt.state in NOT_ITS_FAULT:
+        return NOT_STARTED, NOT_ITS_FAULT[attempt.state]
+    if not attempt.has_ended:
+        return NOT_STARTED, reason_of(attempt)
+    if attempt.state in ("TIMEOUT", "DEADLINE"):
+        return TIMED_OUT, f"it did not end within {attempt.run.job.minutes} min; {last_line(output)}"
+    if attempt.state in ENDS:
+        return FAILED, ENDS[attempt.state]
+    is_done = (attempt.state, attempt.code) == ("COMPLETED", "0:0")
+    return ("", "") if is_done else (FAILED, failure(attempt, output))
+
+
+def failure(attempt: Attempt, output: str) -> str:
+    """Why a job failed: its exit code, its last words, and the packages of a shipped job without its program."""
+    code = attempt.code.partition(":")[0]
+    words = f"it ended with exit code {attempt.code.removesuffix(':0')}: {last_line(output)}"
+    return words + (missing(attempt.run.job) if code == str(NOT_FOUND) else "")
+
+
+def missing(job: WantedJob) -> str:
+    """Which packages bring the program of a shipped job; empty for other jobs."""
+    names = ", ".join(job.shipped.packages)
+    return f" Repair: packages: {{compute: [{names}]}} in the cluster file" if names else ""
+
+
+def last_line(output: str) -> str:
+    """The last line of an output that is not empty."""
+    lines = [line.strip() for line in output[-4096:].splitlines() if line.strip()]
+    return f"“{lines[-1][:200]}”" if lines else "it printed nothing"
+
+
+def judged(attempt: Attempt, figure: WantedFigure, output: str) -> Result:
+    """The result of a figure of a job that ran to its end.
+
+    Args:
+        attempt: the job.
+        figure: what is looked for.
+        output: of the job.
+    """
+    try:
+        value = figure_in(output, figure.pattern)
+    except NoFigure as error:
+        return result(attempt, NO_FIGURE, figure, words=f"{error}; {last_line(output)}")
+    return result(attempt, PASSED if figure.is_met(value) else FAILED, figure, value)

@@ -1,0 +1,145 @@
+"""The history of acceptance jobs as a table: the last runs of each job at each place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, TypedDict
+
+from slurmfab.base.errors import HostError, HostlistError
+from slurmfab.base.hostlist import expand
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import columns, table, write
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.accept import history
+from slurmfab.commands.accept.history import Entry, middle_of
+from slurmfab.commands.accept.results import BAD, VERSION, number, shortened, signed
+from slurmfab.commands.checks import runner
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.core.engine import session
+
+LAST = 5
+"""How many runs of a figure at a place are shown."""
+
+HEADER = ("WHEN", "JOB", "NODES", "FIGURE", "TARGET", "CHANGE", "VERDICT")
+
+
+class ChangeJson(TypedDict):
+    """What is told of an entry beside what the history has.
+
+    Args:
+        change: percent by which it is above or below the median of the runs before it; null without these.
+    """
+
+    change: float | None
+
+
+class AcceptanceHistoryJson(TypedDict):
+    """The last runs of each acceptance job at each place: `fab accept --history`.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        entries: the figures, oldest first.
+    """
+
+    version: int
+    cluster: str
+    entries: list[Annotated[dict[str, Any], Entry, ChangeJson]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An entry of the history with its change.
+
+    Args:
+        entry: the entry.
+        change: percent by which it is above or below the median of the runs before it; `None` without these.
+    """
+
+    entry: Entry
+    change: float | None
+
+    def cells(self) -> tuple[str, ...]:
+        """The cells of its row."""
+        one = self.entry
+        value = f"{number(one.value)} {one.unit}".strip() if one.value is not None else "-"
+        name = f"{one.job}:{one.figure}" if one.figure else one.job
+        verdict = one.verdict.upper() if one.verdict in BAD else one.verdict
+        when = one.time[:16].replace("T", " ")
+        return when, name, shortened(one.nodes or one.place), value, number(one.target), signed(self.change), verdict
+
+
+def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
+    """Print the last runs of each job at each place.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        only: names of jobs, separated by commas; empty for all, also those that have left the cluster file.
+        hosts: hostlist of nodes; empty for all.
+        output: options of the output.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        InputError: the cluster file or the hostlist is wrong.
+        HostError: the controller cannot be reached.
+    """
+    known = loading.load_named(cluster)
+    names = {word.strip() for word in only.split(",") if word.strip()}
+    nodes = set(expand(hosts)) if hosts else set()
+    ask = output.asker()
+    opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
+    controller = known.cluster.controller
+    with opener(known, (controller,)) as shells:
+        shell = shells[controller]
+        if isinstance(shell, HostError):
+            raise shell
+        entries = history.read(CheckedHost(controller, shell))
+    chosen = [one for one in entries if (not names or one.job in names) and (not nodes or nodes & places(one))]
+    shown = last_runs(chosen)
+    stream = output.stream
+    lines = table((HEADER, *(one.cells() for one in shown)), columns(stream)) if shown else ()
+    write("\n".join(lines) if shown else f"No acceptance job has run yet: {FAB} accept.", stream)
+    output.write_json(as_json(known.cluster.name, shown))
+    return 0
+
+
+def places(entry: Entry) -> set[str]:
+    """The nodes of an entry; those on which it should have run, if it did not."""
+    try:
+        return set(expand(entry.nodes or entry.place))
+    except HostlistError:
+        return {entry.place}
+
+
+def last_runs(entries: Sequence[Entry]) -> tuple[Shown, ...]:
+    """The newest entries of each figure at each place, oldest first, with their changes.
+
+    Args:
+        entries: the history, oldest first.
+    """
+    found: dict[tuple[str, str, str, str], list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.key, []).append(entry)
+    return tuple(
+        Shown(entry, change(entry, those[:place]))
+        for _, those in sorted(found.items())
+        for place, entry in list(enumerate(those))[-LAST:]
+    )
+
+
+def change(entry: Entry, before: Sequence[Entry]) -> float | None:
+    """Percent by which an entry is above or below the median of the runs before it; `None` without these."""
+    middle, _ = middle_of(before, entry.key)
+    return None if entry.value is None or not middle else (entry.value - middle) / middle * 100
+
+
+def as_json(cluster: str, shown: Iterable[Shown]) -> AcceptanceHistoryJson:
+    """The entries as JSON values."""
+    return {
+        "version": VERSION,
+        "cluster": cluster,
+        "entries": [asdict(one.entry) | {"change": one.change} for one in shown],
+    }

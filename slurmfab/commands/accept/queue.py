@@ -1,0 +1,354 @@
+"""Acceptance jobs in Slurm's queue: how they are submitted, followed, read and cancelled."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from testinfra.backend.base import CommandResult
+
+from slurmfab.base.errors import HostError, InputError, SlurmfabError
+from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.accept.matching import MOST_OUTPUT
+from slurmfab.commands.accept.wanted import PlannedRun, WantedJob
+from slurmfab.commands.checks import node_state, waiting
+from slurmfab.commands.checks.controllers import ENDED, asked
+from slurmfab.commands.checks.hosts import CheckedHost, Shells, last_words, line_of
+from slurmfab.commands.checks.places import Place, place_for, places_of
+from slurmfab.commands.checks.shell import NoAnswer, SshShell
+from slurmfab.commands.quickcheck.bench import Person, number, person
+from slurmfab.commands.quickcheck.gpus import asked as asked_gpus
+from slurmfab.commands.quickcheck.gpus import gpus_in
+from slurmfab.core.impact.drift_kinds import acceptance as node_acceptance
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.nodes.states import records
+
+SUBMIT_SECONDS = 30
+"""Time limit of sbatch."""
+
+READ_SECONDS = 20
+"""Time limit for reading a job's output on its host."""
+
+POLL_SECONDS = (0.2, 5.0)
+"""How often the queue is read: at first, and later on."""
+
+GRACE_SECONDS = 180.0
+"""Time that a job gets after its time limit: Slurm ends it within a minute, and then KillWait passes."""
+
+LIFELINE_SECONDS = 30 * 24 * 3600.0
+"""How long the command may wait that cancels the jobs of a run whose connection is lost."""
+
+Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
+"""Opens shells on the named hosts of a cluster; see `slurmfab.commands.checks.hosts.open_shells`."""
+
+
+class NotSubmitted(SlurmfabError):
+    """A run could not be submitted; the text says why."""
+
+
+@dataclass
+class Attempt:
+    """A submitted job.
+
+    Args:
+        run: what it runs.
+        job_id: Slurm's number of it.
+        output: path of its output on its first node.
+        sent: when it was submitted, by the monotonic clock.
+        started: when it was first seen running; `None` if it has not been.
+        state: as squeue prints it.
+        reason: why it waits.
+        nodes: where it runs or ran, as a hostlist.
+        code: its exit code and signal, as `1:0`.
+    """
+
+    run: PlannedRun
+    job_id: str
+    output: str
+    sent: float
+    started: float | None = None
+    state: str = "PENDING"
+    reason: str = ""
+    nodes: str = ""
+    code: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, or is not known to Slurm any more."""
+        return self.state in {*ENDED, "COMPLETED"} or self.state in ("DEADLINE", "REVOKED")
+
+
+class Queue:
+    """Slurm's queue, on the host from which jobs are submitted.
+
+    Args:
+        known: the cluster file and its lock.
+        sender: the host.
+        opener: opens shells on other hosts.
+    """
+
+    def __init__(self, known: Inventory, sender: CheckedHost, opener: Opener) -> None:
+        self.known = known
+        self.sender = sender
+        self.opener = opener
+        self.job_name = f"slurmfab-accept-{secrets.token_hex(4)}"
+        self.people: dict[str, Person] = {}
+        self.records: Mapping[str, Mapping[str, str]] = {}
+
+    def learn_nodes(self) -> None:
+        """Read Slurm's records of all nodes."""
+        shown = self.sender.ask(line_of(commands.show_nodes()))
+        self.records = {record["NodeName"]: record for record in records(shown)}
+
+    def learn_people(self, jobs: Sequence[WantedJob]) -> None:
+        """Look up the users who run jobs.
+
+        Raises:
+            InputError: one of them does not exist.
+        """
+        for job in jobs:
+            if job.user not in self.people:
+                try:
+                    self.people[job.user] = person(self.sender, job.user)
+                except InputError:
+                    raise InputError(f"acceptance.{job.name}: {self.sender.name} has no user {job.user}.") from None
+
+    def submit(self, run: PlannedRun) -> Attempt:
+        """Submit a run as its user.
+
+        Raises:
+            NotSubmitted: its nodes take no jobs, or Slurm rejects it.
+        """
+        who = self.people[run.job.user]
+        output = f"{who.home}/{self.job_name}-{run.job.name}-{run.number}.out"
+        options = self.options(run, who, output)
+        variables = [f"{name}={value}" for name, value in sorted(run.job.said.variables.items())]
+        line = self.as_person(who, "timeout", str(SUBMIT_SECONDS), "env", *variables, "sbatch", *options)
+        done = self.sender.run(line, stdin=run.job.script, seconds=SUBMIT_SECONDS + 10)
+        complaint = last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
+        job_id = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
+        if done.rc or not commands.is_job_id(job_id):
+            repair = waiting.repair_of(run.job.said.partition or commands.PARTITION, complaint)
+            more = "" if repair == waiting.LOGS else f". Repair: {repair}"
+            raise NotSubmitted(f"Slurm rejects jobs of {who.name}: {complaint}{more}")
+        return Attempt(run, job_id, output, time.monotonic())
+
+    def options(self, run: PlannedRun, who: Person, output: str) -> tuple[str, ...]:
+        """The options of sbatch.
+
+        Args:
+            run: the run.
+            who: its user.
+            output: path of its output.
+
+        Raises:
+            NotSubmitted: its nodes take no jobs, or no partition has them.
+        """
+        job = run.job
+        nodes = run.nodes or job.nodes
+        self.need_ready(run)
+        place = self.place(job, nodes)
+        where = [f"--nodelist={fold(run.nodes)}"] if run.nodes else self.left_out(job, place.partition)
+        tasks = min(map(self.cores, nodes)) if job.tasks == "cores" else job.tasks
+        return (
+            "--parsable",
+            f"--job-name={self.job_name}",
+            f"--chdir={who.home}",
+            f"--output={output}",
+            "--open-mode=truncate",
+            "--no-requeue",
+            f"--time={job.minutes}",
+            f"--nodes={run.count}",
+            f"--ntasks-per-node={tasks}",
+            *place.options,
+            *where,
+            *self.gpu_options(job, nodes),
+            *(("--exclusive", "--mem=0") if job.said.whole_nodes else ()),
+        )
+
+    def gpu_options(self, job: WantedJob, nodes: Sequence[str]) -> tuple[str, ...]:
+        """The options for the GPUs of each node.
+
+        Raises:
+            NotSubmitted: some node has none.
+        """
+        if not job.gpus:
+            return ()
+        if isinstance(job.gpus, int):
+            return (f"--gres=gpu:{job.gpus}",)
+        there = {node: gpus_in(self.records.get(node, {})) for node in nodes}
+        without = [node for node, gpus in there.items() if not gpus.total]
+        if without:
+            raise NotSubmitted(f"Slurm has no GPUs on {fold(without)}")
+        if len({asked_gpus(gpus) for gpus in there.values()}) == 1:
+            return (f"--gres={asked_gpus(next(iter(there.values())))}",)
+        return (f"--gres=gpu:{min(gpus.total for gpus in there.values())}",)
+
+    def need_ready(self, run: PlannedRun) -> None:
+        """Refuse a run on nodes that are out of service; the job wakes those that only sleep.
+
+        Raises:
+            NotSubmitted: some of its nodes take no jobs.
+        """
+        away = [node for node in run.nodes if not takes_jobs(self.records.get(node, {}))]
+        if away:
+            first, record = away[0], self.records.get(away[0], {})
+            expected = node_acceptance(self.known.cluster.roles(first), first)
+            why = node_state.complaint(first, record, expected) if record else "the node is not in Slurm"
+            more = f" (and {len(away) - 1} more)" if len(away) > 1 else ""
+            raise NotSubmitted(f"{first} takes no jobs; {why}{more}")
+
+    def place(self, job: WantedJob, nodes: Sequence[str]) -> Place:
+        """The partition and account of a job on some nodes.
+
+        Raises:
+            NotSubmitted: no partition has them all.
+        """
+        cluster, wanted = self.known.cluster, job.said.partition
+        if wanted is not None:
+            partition = next(one for one in cluster.partitions if one.name == wanted)
+            return next(iter(places_of(cluster, job.user, partition)), Place(wanted))
+        found = place_for(cluster, job.user, tuple(nodes))
+        if found is None:
+            raise NotSubmitted(
+                f"no partition has all of {fold(nodes)}; choose nodes of one partition, by the key nodes or --hosts"
+            )
+        return found
+
+    def left_out(self, job: WantedJob, partition: str) -> list[str]:
+        """The option for the nodes of a partition that a job may not use; empty if it may use them all."""
+        cluster = self.known.cluster
+        members = next((one.nodes for one in cluster.partitions if one.name == partition), "ALL")
+        others = set(cluster.compute_nodes if members == "ALL" else members) - set(job.nodes)
+        return [f"--exclude={fold(sorted(others))}"] if others else []
+
+    def cores(self, node: str) -> int:
+        """The number of a node's cores by Slurm, at least 1."""
+        record = self.records.get(node, {})
+        return max(1, number(record, "CPUTot") // max(1, number(record, "ThreadsPerCore")))
+
+    def look(self, attempts: Sequence[Attempt]) -> None:
+        """Read the states of jobs; they stay as they were if slurmctld does not answer."""
+        if not attempts:
+            return
+        done = asked(self.sender, commands.job_states(one.job_id for one in attempts))
+        found = commands.states(str(done.stdout))
+        if done.rc and not found and "Invalid job id" not in done.stderr:
+            return
+        now = time.monotonic()
+        for one in attempts:
+            one.state, one.reason, nodes, one.code = found.get(one.job_id, ("GONE", "", "", ""))
+            one.nodes = nodes or one.nodes
+            if one.state not in waiting_states() and one.started is None:
+                one.started = now
+
+    def cancel(self, attempt: Attempt) -> None:
+        """Cancel a job."""
+        self.sender.run(line_of(commands.cancel([attempt.job_id])))
+
+    def cancel_all(self) -> None:
+        """Cancel all jobs of this run."""
+        self.sender.run(line_of(commands.cancel_named(self.job_name)))
+
+    @contextlib.contextmanager
+    def lifeline(self) -> Iterator[None]:
+        """Cancel all jobs at the end, also if this program is killed or the connection is lost.
+
+        A command on the host waits for the end of its input, which is that of the connection.
+        """
+        shell = self.sender.backend.shell
+        line = f"cat >/dev/null; exec {line_of(commands.cancel_named(self.job_name))}"
+
+        def wait() -> None:
+            with contextlib.suppress(SlurmfabError):
+                shell.follow(line, lambda _: None, LIFELINE_SECONDS)
+
+        if isinstance(shell, SshShell):
+            threading.Thread(target=wait, name="lifeline", daemon=True).start()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(SlurmfabError):
+                self.cancel_all()
+
+    def output_of(self, attempt: Attempt) -> tuple[str, str]:
+        """Read the end of a job's output, and remove the file.
+
+        It is on the submitting host if homes are shared, else on the job's first node.
+
+        Returns:
+            The output, and the reason why it cannot be read; the reason is empty if the file was read.
+        """
+        who = self.people[attempt.run.job.user]
+        path = shlex.quote(attempt.output)
+        # It is the user's file, who may have put a FIFO or an endless one in its place.
+        end = f"test -f {path} && timeout {READ_SECONDS} tail -c {MOST_OUTPUT} -- {path} && rm -f -- {path}"
+        line = self.as_person(who, "sh", "-c", end)
+        node = next(iter(expand(attempt.nodes)), "") if attempt.nodes else ""
+        try:
+            output, trouble = answer(self.sender.run(line))
+        except NoAnswer as error:
+            output, trouble = "", error.reason
+        if not trouble or node in ("", self.sender.name) or node not in self.known.cluster.hosts:
+            return output, trouble
+        return self.output_on(node, who, line)
+
+    def output_on(self, node: str, who: Person, line: str) -> tuple[str, str]:
+        """The output of a job that has it on its node's own disk.
+
+        Args:
+            node: the node.
+            who: the job's user.
+            line: the command line that reads it.
+
+        Returns:
+            As for `output_of`.
+        """
+        try:
+            with self.opener(self.known, (node,)) as shells:
+                shell = shells[node]
+                if isinstance(shell, HostError):
+                    return "", shell.reason
+                host = CheckedHost(node, shell)
+                if host.run("id %s", who.name).rc:
+                    return "", f"there is no user {who.name} on {node}; if slurmfab creates users: {FAB} deploy"
+                return answer(host.run(line))
+        except HostError as error:
+            return "", error.reason
+
+    def as_person(self, who: Person, *command: str) -> str:
+        """The command line, for a root shell, that runs a command as a user."""
+        return f"cd /tmp && {shlex.join([*who.command, *command])}"
+
+
+def answer(done: CommandResult) -> tuple[str, str]:
+    """The output that a command has read, and why it could not; see `Queue.output_of`."""
+    if done.rc == 0:
+        return str(done.stdout), ""
+    return "", last_words(done) if done.stderr.strip() else "it is not there, or no file"
+
+
+def takes_jobs(record: Mapping[str, str]) -> bool:
+    """Whether a node is in service, or will be once a job has woken it."""
+    flags = node_state.flags(record.get("State", ""))
+    is_away = flags & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
+    return node_state.is_ready(record) or bool(flags & node_state.ASLEEP and not is_away)
+
+
+def waiting_states() -> frozenset[str]:
+    """States of a job that has not started."""
+    return frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+
+
+def reason_of(attempt: Attempt) -> str:
+    """Why a job waits, in Slurm's words."""
+    reason = waiting.real_reason(attempt.reason)
+    return f"Slurm's reason: {reason}" if reason else "Slurm has given no reason"

@@ -1,0 +1,140 @@
+"""Whether a backup comes from somebody who is trusted; if nothing shows that, what it could do is shown, and asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from slurmfab.base import signatures
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.terminal import can_ask, in_one_line, write
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.root_keys import root_keys
+from slurmfab.commands.backup.archive import KIND, PART_TITLES, Backup
+from slurmfab.on_hosts.agent.backup import archive as parts
+from slurmfab.on_hosts.agent.backup.archive import unpacked_most
+from slurmfab.on_hosts.agent.backup.restored_state import members
+
+YES = "yes"
+OTHER_WAYS = (
+    "If you have the public key of its maker: --signed-by FILE. If you are sure that nobody has changed the archive: "
+    "--trust-archive."
+)
+MOST_FILES = 50
+"""How many files of /etc/slurm are named; all of them mean the same."""
+
+TITLE_OF_OTHERS = {
+    parts.KEY: "whoever has it can act as any user of Slurm",
+    parts.STATE: "the jobs in it run as the users that it names",
+    parts.DATABASE: "it says who administers Slurm's accounting",
+}
+"""What the parts of a backup mean that hold no list of files."""
+
+
+def trusted_keys(path: Path, signed_by: str = "") -> tuple[str, ...]:
+    """The public keys whose backups are restored without a question: the user's own, the lock's, and given ones.
+
+    Args:
+        path: of the cluster file; the lock is the one beside it, never the one in an archive.
+        signed_by: a file with public keys; empty for none.
+    """
+    given = signatures.keys_in(Path(signed_by)) if signed_by else ()
+    return (*signatures.own_keys(), *locks.load(loading.lock_path(path)).signers, *given)
+
+
+def require_before_decryption(backups: Sequence[Backup], path: Path, signed_by: str, *, trust: bool) -> None:
+    """Refuse encrypted backups that no trusted key has signed, unless somebody can be asked or trusts them anyway.
+
+    The signature is that of the encrypted parts. So an archive that anybody has made with the public keys is not even
+    decrypted; what it brings is not known before, and is shown by `require`.
+
+    Args:
+        backups: the backups.
+        path: of the cluster file.
+        signed_by: a file with public keys that are trusted; empty for none.
+        trust: whether the user trusts the backups by an option.
+
+    Raises:
+        InputError: one is not trusted, and nobody can be asked.
+    """
+    if trust or can_ask() or not any(one.encrypted_to for one in backups):
+        return
+    keys = trusted_keys(path, signed_by)
+    for one in backups:
+        reason = signatures.distrust(one.seal, KIND.name, keys)
+        if one.encrypted_to and reason:
+            raise InputError(f"{one.path}: {reason}. It was not decrypted, and nothing was changed. {OTHER_WAYS}")
+
+
+def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trust: bool) -> None:
+    """Go on with backups that a trusted key has signed, or that the user trusts after seeing what they can do.
+
+    Args:
+        backups: the backups.
+        known: the cluster that they are restored to; its cluster file may be the one of the first backup.
+        signed_by: a file with public keys that are trusted; empty for none.
+        trust: whether the user trusts the backups by an option.
+
+    Raises:
+        InputError: one is not trusted, and nobody can be asked.
+        SlurmfabError: the user does not trust it.
+    """
+    keys = trusted_keys(known.path, signed_by)
+    reasons = [(one, signatures.distrust(one.seal, KIND.name, keys)) for one in backups]
+    doubts = [(one, reason) for one, reason in reasons if reason]
+    if not doubts:
+        return
+    text = "\n".join(line for one, reason in doubts for line in warning(one, reason, known))
+    if trust:
+        write(f"{text}\nTrusted by --trust-archive.", sys.stderr)
+        return
+    if not can_ask():
+        raise InputError(f"{text}\nNothing was changed. {OTHER_WAYS}")
+    write(text, sys.stderr)
+    if input("Restore it all the same? Type yes: ").strip().lower() != YES:
+        raise SlurmfabError("Nothing was changed.")
+
+
+def warning(backup: Backup, reason: str, known: Inventory) -> Iterator[str]:
+    """Yield the lines about a backup that is not trusted.
+
+    Args:
+        backup: the backup.
+        reason: why it is not trusted.
+        known: the cluster that it is restored to.
+    """
+    yield f"{backup.path}: {reason}. Whoever could write this file can have changed it, and become root with it."
+    yield "It brings, among other things:"
+    if parts.CLUSTER_FILE in backup.parts and not known.path.exists():
+        lines = root_keys(known.cluster)
+        yield from (f"  cluster file: {line}" for line in lines or ("no key that can make somebody root",))
+    if parts.LOCK in backup.parts and not loading.lock_path(known.path).exists():
+        yield "  lock: the SSH host keys by which slurmfab knows the hosts, and the digests of bundles"
+    for name in (parts.FILES, parts.DATABASE_FILES):
+        if name in backup.parts:
+            yield f"  {PART_TITLES[name]}, which daemons read and run: {', '.join(files_in(backup, name))}"
+    yield from (f"  {PART_TITLES[name]}: {text}" for name, text in TITLE_OF_OTHERS.items() if name in backup.parts)
+
+
+def files_in(backup: Backup, name: str) -> tuple[str, ...]:
+    """The names of the files in a compressed part, the first 50, and how many others there are."""
+    part = backup.parts[name]
+    with part.path.open("rb") as file:
+        file.seek(part.offset)
+        names = [in_one_line(path) for _, path in members(file, unpacked_most(part.size))]
+    more = (f"and {len(names) - MOST_FILES} more",) if len(names) > MOST_FILES else ()
+    return (*names[:MOST_FILES], *more)
+
+
+def standing(backup: Backup, path: Path) -> str:
+    """A line that says whether a backup is signed by a trusted key.
+
+    Args:
+        backup: the backup.
+        path: of the cluster file.
+    """
+    reason = signatures.distrust(backup.seal, KIND.name, trusted_keys(path))
+    return f"  not trusted: {reason}" if reason else "  signed by a trusted key"

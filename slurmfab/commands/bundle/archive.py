@@ -1,0 +1,172 @@
+"""A verified bundle on the deployer: its path, its manifest, its package index and its packages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from slurmfab.base import archive
+from slurmfab.base.answers import Phrase
+from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
+from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.base.signatures import Seal
+from slurmfab.on_hosts.agent.packages.bundle_place import INDEX, checked
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.loading import Inventory
+
+
+MAX_PACKAGE_SIZE = 2 << 30
+"""Bytes of the largest package; a whole bundle usually has some 100 MiB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleManifest(Manifest):
+    """The manifest of a bundle; see `Bundle`."""
+
+    suite: Phrase
+    architecture: Phrase
+    slurm: Phrase
+    host: Phrase
+    names: tuple[Phrase, ...]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A verified bundle.
+
+    Args:
+        path: the file.
+        digest: SHA-256 of its manifest, which tells this bundle from others.
+        suite: release of the distribution that it is for, by `VERSION_CODENAME` of os-release(5).
+        architecture: Debian's name for it, such as `amd64`.
+        slurm: the version of Slurm's packages in it.
+        made: when it was made, in ISO 8601.
+        by: who made it, as `USER@HOST`.
+        host: the host whose package sources were used.
+        names: the packages that were asked for; the bundle has their dependencies too.
+        parts: the index and the packages' files, by name.
+        seal: its manifest with its signature.
+    """
+
+    path: Path
+    digest: str
+    suite: str
+    architecture: str
+    slurm: str
+    made: str
+    by: str
+    host: str
+    names: frozenset[str]
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    seal: Seal = field(default_factory=Seal, repr=False)
+
+    @property
+    def index(self) -> str:
+        """The text of its Packages file."""
+        return self.parts[INDEX].read().decode()
+
+
+def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
+    """The usual path of a cluster's bundle: `cluster.bundle-trixie-amd64.tar` beside `cluster.yaml`.
+
+    Args:
+        cluster_file: path of the cluster file.
+        suite: release of the distribution, such as `trixie`.
+        architecture: Debian's name for it, such as `amd64`.
+    """
+    return cluster_file.with_name(f"{cluster_file.stem}.bundle-{suite}-{architecture}.tar")
+
+
+def paths_by_name(known: Inventory) -> dict[str, Path]:
+    """The paths of the bundles that a cluster file names, by these names; relative ones begin at its directory."""
+    return {name: known.path.parent / Path(name).expanduser() for name in known.cluster.bundle}
+
+
+def of_cluster(known: Inventory) -> tuple[Path, ...]:
+    """The paths of the bundles that a cluster file names."""
+    return tuple(paths_by_name(known).values())
+
+
+def verified(path: Path) -> Bundle:
+    """Read a bundle and compare every byte of it with its manifest; the same file is read once in a run.
+
+    Raises:
+        InputError: there is no such file, it is damaged, or it was made by a newer slurmfab.
+    """
+    try:
+        status = path.stat()
+        return _verified(path, status.st_mtime_ns, status.st_size)
+    except FileNotFoundError:
+        raise InputError(
+            f"There is no bundle {path}. Make it on a host that reaches its mirror: {FAB} bundle."
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+@functools.lru_cache(maxsize=16)
+def _verified(path: Path, _time: int, _size: int) -> Bundle:
+    """The bundle in a file; it is read again when the file's time or size has changed."""
+    return archive.verified(path, KIND, bundle_from)
+
+
+def is_part(name: str) -> bool:
+    """Whether a bundle may hold a part of this name: the index or a package.
+
+    Raises:
+        ResourceFailed: the name is neither.
+    """
+    return name == INDEX or bool(checked(name))
+
+
+def most_bytes(name: str) -> int:
+    """The size of the largest part of a name."""
+    return MAX_WHOLE_SIZE if name == INDEX else MAX_PACKAGE_SIZE
+
+
+KIND = Kind("bundle", BundleManifest, f"make it again: {FAB} bundle", is_part, most_bytes)
+
+
+def bundle_from(contents: Contents[BundleManifest], _file: BinaryIO) -> Bundle:
+    """A bundle from the contents of its archive.
+
+    Raises:
+        InputError: the index is missing, or is not text.
+    """
+    if INDEX not in contents.parts:
+        raise KIND.damaged(contents.path, f"its content does not match the manifest: {INDEX}")
+    try:
+        contents.parts[INDEX].read().decode()
+    except UnicodeDecodeError as error:
+        raise BrokenFile(INDEX, "it is not UTF-8 text", error.object.count(b"\n", 0, error.start) + 1) from error
+    manifest = contents.manifest
+    return Bundle(
+        contents.path,
+        contents.digest,
+        suite=manifest.suite,
+        architecture=manifest.architecture,
+        slurm=manifest.slurm,
+        made=contents.made,
+        by=manifest.by,
+        host=manifest.host,
+        names=frozenset(manifest.names),
+        parts=contents.parts,
+        seal=contents.seal,
+    )
+
+
+def description(bundle: Bundle) -> str:
+    """A few lines about a bundle: which system it is for, when and by whom it was made, and for which packages."""
+    count = len(bundle.parts) - 1
+    return "\n".join((
+        f"{bundle.path}: {bundle.suite} on {bundle.architecture}, Slurm {bundle.slurm}, {count} packages, "
+        f"{format_size(bundle.path.stat().st_size)}",
+        f"  made {bundle.made}, by {bundle.by}, with the package sources of {bundle.host}",
+        f"  for: {', '.join(sorted(bundle.names))}",
+        f"  SHA-256 of its manifest: {bundle.digest}",
+    ))  # fmt: skip

@@ -1,0 +1,408 @@
+"""`fab bundle`: collects packages on a host and writes them into a bundle; a failure leaves no file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from slurmfab.base import archive as archives
+from slurmfab.base import signatures
+from slurmfab.base.archive import format_size
+from slurmfab.base.errors import AgentFailed, HostFailed, InputError, SlurmfabError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import deb_files, loading, repository_key, slurm_debs
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.mounts import CLIENTS, named_mounts
+from slurmfab.cluster.slurm.platform import DEBIAN, wanted
+from slurmfab.cluster.slurm.software import (
+    AGE,
+    ALL_OF_MPI,
+    APPTAINER,
+    CERTIFICATES,
+    MAILER,
+    NFS_SERVER,
+    NODE_EXPORTER,
+    OCI,
+    OPENSSL,
+    PODMAN,
+    PROMETHEUS,
+    QUOTA,
+    REGISTRY_SERVER,
+    RPCBIND,
+    SQUASHFUSE,
+    WITHOUT_APPTAINER,
+    docker_packages,
+)
+from slurmfab.commands.bundle import archive, pinned
+from slurmfab.core.engine import session
+from slurmfab.core.engine.requests import apply_request, gather, outcomes_of
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.phases import slurm_source
+from slurmfab.core.plan.preflight.hosts import wrong_system
+from slurmfab.hosts.session import Line, answer_value, piece_of
+from slurmfab.on_hosts.agent.backup import archive as backup_archive
+from slurmfab.on_hosts.agent.backup.archive import Archive
+from slurmfab.on_hosts.agent.core.resource import FAILED, ResourceFailed
+from slurmfab.on_hosts.agent.packages.bundle_place import INDEX, checked
+from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
+
+ALWAYS = ("sudo", DEBIAN.bus)
+"""Packages that a host may need besides those of its roles: sudo, where users become root, and D-Bus."""
+
+INCOMPLETE = f"{backup_archive.UNFINISHED}bundle."
+"""The beginning of the names of incomplete bundles."""
+
+PIECE_BYTES = 1 << 20
+"""Bytes of a file beside the cluster file that are read at once."""
+
+READABLE_BY_ALL = 0o644
+
+
+def make(cluster: str, source: str, to: str, output: Output) -> int:
+    """Collect the packages that the roles of a cluster need, with their dependencies, in one file.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        source: the host that downloads the packages from its mirror; empty for the primary controller.
+        to: path of the bundle, or a directory; empty for the directory of the cluster file.
+        output: where to print.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: there is no such host, or the name in `to` does not end in .tar.
+        SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
+    """
+    known = loading.load_named(cluster)
+    host = source or known.cluster.controller
+    if is_file_path(to) and Path(to).suffix != ".tar":
+        raise InputError(f"--to {to}: the name of a bundle must end in .tar, so that it does not replace another file.")
+    run = session.start(known, host, output, RunOptions("bundle"))
+    try:
+        path = collect(run, host, to)
+        made = archive.verified(path)
+        signers = signatures.own_keys() if made.seal.signature else ()
+        pinned.pin(known, {pinned.name_in(known, path): made.digest}, signers)
+    except SlurmfabError:
+        session.print_failures(run)
+        raise
+    except OSError as error:
+        where, reason = error.filename or to or known.path.parent, error.strerror or error
+        raise SlurmfabError(f"The bundle cannot be written to {where}: {reason}. Name another place: --to.") from error
+    finally:
+        run.progress.end()
+        run.transport.close()
+    print(summary(known, made))  # noqa: T201 - the output of the command
+    return 0
+
+
+def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
+    """The packages that hosts of a cluster can need, sorted; those of compute nodes even before it has any.
+
+    Args:
+        cluster: the cluster file.
+        codename: of the hosts' release, by which the names of some packages differ; by default the newest.
+    """
+    roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
+    platform = wanted(cluster)
+    names = {*ALWAYS, *platform.packages_of(roles)}
+    if cluster.database and not cluster.database.external:
+        names |= {*platform.database.packages}
+    names |= {CLIENTS[mount.type] for _, mount in named_mounts(cluster) if mount.type in CLIENTS}
+    names |= {NFS_SERVER} if cluster.exports else set()
+    names |= {RPCBIND} if cluster.exports or any(mount.is_nfs for _, mount in named_mounts(cluster)) else set()
+    names |= {QUOTA} if cluster.quota else set()
+    names |= of_containers(cluster, codename)
+    names |= {REGISTRY_SERVER, OPENSSL} if cluster.registry else set()
+    names |= {NODE_EXPORTER} if cluster.monitoring else set()
+    names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()
+    names |= {MAILER, CERTIFICATES} if cluster.mail else set()
+    names |= {AGE} if cluster.backup and cluster.backup.encrypt_to else set()
+    names |= {cluster.modules.system} if cluster.modules else set()
+    names |= set(ALL_OF_MPI) if cluster.mpi else set()
+    names |= set(PODMAN) if cluster.has_podman else set()
+    names |= set(OCI) if cluster.uses_oci else set()
+    return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
+
+
+def of_containers(cluster: Cluster, codename: str) -> set[str]:
+    """The packages of ways of running containers that not all releases have, or have by other names.
+
+    Args:
+        cluster: the cluster file.
+        codename: of the hosts' release.
+    """
+    ways = cluster.containers.use if cluster.containers else ()
+    names = set(docker_packages(codename)) if "docker" in ways else set()
+    if "apptainer" in ways:
+        names |= {SQUASHFUSE} if codename in WITHOUT_APPTAINER else {APPTAINER, SQUASHFUSE}
+    return names
+
+
+def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "") -> tuple[str, ...]:
+    """The packages that come from package sources, as apt-get wants them: `NAME`, or `NAME=VERSION` with a version.
+
+    Args:
+        cluster: the cluster file.
+        files: packages beside the cluster file; what they need comes from package sources, unless one of them is it.
+        codename: of the hosts' release.
+    """
+    texts = {one.name: one.text for one in cluster.packages.everything}
+    own = {*(one.name for one in cluster.packages.everything if one.file), *(one.name for one in files)}
+    needed = {names[0] for one in files for names in one.depends if own.isdisjoint(names)}
+    return tuple(texts.get(name, name) for name in sorted({*names_for(cluster, codename), *needed} - own))
+
+
+def collect(run: Run, host: str, to: str) -> Path:
+    """Let a host download the packages, and write them into a bundle.
+
+    Args:
+        run: the run.
+        host: the host.
+        to: path of the bundle, or a directory; empty for the directory of the cluster file.
+
+    Returns:
+        The path of the bundle.
+
+    Raises:
+        SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
+    """
+    facts = gather(run, (host,), may_prepare=False)
+    if host not in facts:
+        raise SlurmfabError(f"The bundle needs this host. To use another one: {FAB} bundle --from HOST.")
+    reason = wrong_system(facts[host], run.inventory.cluster)
+    if reason:
+        raise SlurmfabError(f"{host}: {reason}")
+    beside = (*deb_files.read(run.inventory).values(), *slurm_debs.read(run.inventory))
+    files = tuple(one for one in beside if one.is_for(facts[host].architecture))
+    place = Path(to)
+    is_file = is_file_path(to)
+    directory = place.parent if is_file else (place if to else run.inventory.path.parent)
+    usual = archive.path_of(run.inventory.path, facts[host].codename, facts[host].architecture)
+    path = place if is_file else directory / usual.name
+    directory.mkdir(parents=True, exist_ok=True)
+    backup_archive.sweep(str(directory), INCOMPLETE)
+    archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
+    try:
+        with slurms_source(run, facts[host]):
+            index = fetch(run, facts[host], archive_file, files)
+        archive_file.name = f"{INCOMPLETE}{os.getpid()}"
+        sign = signatures.signer(archive.KIND.name, run.progress.line)
+        finished = Path(archive_file.finish(manifest(run, facts[host], index, files), sign))
+    finally:
+        archive_file.abandon()
+    finished.chmod(READABLE_BY_ALL)
+    return finished.replace(path)
+
+
+@contextmanager
+def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
+    """A context in which a host has the source of Slurm's packages; it is taken back unless it was there before.
+
+    Args:
+        run: the run.
+        source: facts of the host.
+
+    Raises:
+        HostError: the host cannot have it.
+    """
+    asked = slurm_source.of_cluster(run.inventory.cluster, repository_key.read(run.inventory))
+    if asked is None:
+        yield
+        return
+    # apt takes packages from a directory (file:) without a copy of them, which the bundle needs.
+    put_there(run, source.name, replace(asked, uris=tuple(re.sub("^file:", "copy:", one) for one in asked.uris)))
+    try:
+        yield
+    finally:
+        put_there(run, source.name, asked if OF in source.owned else SlurmSource())
+
+
+def put_there(run: Run, host: str, source: SlurmSource) -> None:
+    """Let a host have a source of Slurm's packages, or none.
+
+    Raises:
+        HostError: it cannot.
+    """
+    lines = run.transport.call(host, apply_request(run, (source,), dry_run=False))
+    (outcome,) = outcomes_of(host, lines, (source,))
+    if outcome.status == FAILED:
+        raise HostFailed(host, outcome.message)
+
+
+def is_file_path(to: str) -> bool:
+    """Whether the value of `--to` is the path of the bundle, and not a directory for it."""
+    return bool(to) and not Path(to).is_dir() and not to.endswith(os.sep)
+
+
+def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
+    """Fetch the packages from a host and add them to an archive with those in files, and the index after them.
+
+    Args:
+        run: the run.
+        source: facts of the host.
+        archive_file: the archive.
+        files: packages beside the cluster file for the host's architecture.
+
+    Returns:
+        The text of the index.
+
+    Raises:
+        HostError: the host does not send all of them.
+    """
+    host, current, received = source.name, list[str](), 0
+
+    def on_line(line: Line) -> None:
+        nonlocal received
+        if "file" in line:
+            end_file(archive_file, current)
+            current.append(package_file_name(host, answer_value(host, (line,), "file")))
+            archive_file.begin()
+        elif "piece" in line:
+            require_name(host, current)
+            data = piece_of(host, line)
+            archive_file.write(data)
+            received += len(data)
+            run.progress.doing = f"collecting packages ({format_size(received)})"
+            run.progress.show_status()
+
+    run.progress.begin("collecting packages", (host,))
+    asked = request(run.inventory.cluster, files, source.codename)
+    lines = run.transport.call(host, asked, on_line)
+    index = str(answer_value(host, lines, "collected")["index"])
+    end_file(archive_file, current)
+    index += add_files(archive_file, files)
+    archive_file.add(INDEX, index.encode())
+    run.progress.host_done(host)
+    return index
+
+
+def request(cluster: Cluster, files: tuple[DebFile, ...], codename: str) -> dict[str, Any]:
+    """What a host is asked to collect.
+
+    Args:
+        cluster: the cluster file.
+        files: packages beside it.
+        codename: of the host's release.
+    """
+    slurm, in_files = cluster.slurm, {one.name for one in files}
+    own = () if slurm.is_default else sorted(set(wanted(cluster).slurm_packages) - in_files)
+    names = texts_for(cluster, files, codename)
+    return {"op": "collect", "names": names, "slurm": own, "version": slurm.version or ""}
+
+
+def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
+    """Add packages beside the cluster file to an archive, and return what the index gains."""
+    entries = []
+    for one in files:
+        archive_file.begin()
+        for _, data in one.pieces(PIECE_BYTES):
+            archive_file.write(data)
+        archive_file.end(one.file_name)
+        entries.append(f"\n{one.index_entry()}\n")
+    return "".join(entries)
+
+
+def require_name(host: str, current: list[str]) -> None:
+    """Refuse data that a host sends before the name of a file.
+
+    Raises:
+        AgentFailed: no file is being written.
+    """
+    if not current:
+        raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
+
+
+def end_file(archive_file: Archive, current: list[str]) -> None:
+    """End the file of the archive that is being written, if there is one, and forget its name."""
+    if current:
+        archive_file.end(current.pop())
+
+
+def package_file_name(host: str, text: str) -> str:
+    """The file name of a package that a host sends.
+
+    Raises:
+        AgentFailed: it is not a file name of a package.
+    """
+    try:
+        return checked(text)
+    except ResourceFailed as error:
+        raise AgentFailed(host, f"{error}. This is a bug; please report it.") from error
+
+
+def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] = ()) -> dict[str, Any]:
+    """The values of the manifest besides its list of parts.
+
+    Args:
+        run: the run.
+        source: facts of the host that downloaded the packages.
+        index: the text of the index.
+        files: packages beside the cluster file that are in it.
+
+    Raises:
+        AgentFailed: the packages do not include Slurm.
+    """
+    client = wanted(run.inventory.cluster).client
+    slurm = re.search(rf"^Package: {re.escape(client)}\n(?:.+\n)*?Version: (\S+)", index, re.MULTILINE)
+    if slurm is None:
+        raise AgentFailed(source.name, f"the packages that it downloaded do not include {client}.")
+    return {
+        "kind": archive.KIND.name,
+        "suite": source.codename,
+        "architecture": source.architecture,
+        "slurm": slurm[1],
+        **archives.origin(run.started),
+        "host": source.name,
+        "names": sorted({*names_for(run.inventory.cluster, source.codename), *(one.name for one in files)}),
+    }
+
+
+def summary(known: Inventory, bundle: archive.Bundle) -> str:
+    """The text that the command ends with; it says how to use the bundle if the cluster file does not name it yet."""
+    lines = [archive.description(bundle), f"{loading.lock_path(known.path)} has its SHA-256: commit both files."]
+    name = pinned.name_in(known, bundle.path)
+    if name not in known.cluster.bundle:
+        key = f"[{', '.join((*known.cluster.bundle, name))}]" if known.cluster.bundle else name
+        lines.append(f"To install packages from it, write into {known.path}:\nbundle: {key}")
+    return "\n".join(lines)
+
+
+def list_bundles(cluster: str) -> int:
+    """Print descriptions of the bundles that the cluster file names, and of those beside it; each is verified.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+
+    Returns:
+        The exit code: 1 if one of them is missing, damaged or another one than the lock has the digest of.
+    """
+    known = loading.load_named(cluster)
+    beside = sorted(known.path.parent.glob(f"{known.path.stem}.bundle-*.tar"))
+    names = {path: name for name, path in archive.paths_by_name(known).items()}
+    paths = tuple(dict.fromkeys((*names, *beside)))
+
+    def describe(path: Path) -> str:
+        bundle = archive.verified(path)
+        text = archive.description(bundle)
+        if path not in names:
+            return f"{text}\n  not used: the key bundle in {known.path} does not name it"
+        before = known.lock.bundles.get(names[path], bundle.digest)
+        if before != bundle.digest:
+            raise InputError(pinned.other_bundle(known, bundle, before))
+        pinned.refuse_unknown(known, names[path], bundle)
+        return text
+
+    if not paths:
+        print(f"There is no bundle for {known.path}. Make one: {FAB} bundle.")  # noqa: T201 - the output of the command
+    return archives.print_descriptions(paths, describe)

@@ -1,0 +1,45 @@
+"""The source of packages that every task gives to the engine: bundles and files that the cluster file names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.loading import Inventory
+    from slurmfab.core.engine.package_source import ResourcesByHost
+    from slurmfab.core.engine.run import Run
+    from slurmfab.core.plan.plan_input import PlanInput
+
+
+@dataclass(frozen=True)
+class BundleSource:
+    """Packages from the bundles in the cluster file; without bundles hosts use their own repositories, and files.
+
+    The modules that read and send bundles are loaded only for clusters that have one.
+    """
+
+    def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
+        """The hosts that lack packages which no bundle or file has, with the reason; see `PackageSource.refusals`."""
+        if plan_input.cluster.bundle:
+            from slurmfab.commands.bundle import selection
+
+            return selection.refusals(inventory, plan_input, hosts)
+        if plan_input.deb_files or plan_input.slurm_debs:
+            from slurmfab.commands.bundle import sending_files
+
+            return sending_files.refusals(plan_input, hosts)
+        return {}
+
+    def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
+        """Send packages to the hosts that lack them; see `PackageSource.deliver`."""
+        if plan_input.cluster.bundle:
+            from slurmfab.commands.bundle import pushing
+
+            return pushing.deliver(run, plan_input, resources)
+        if plan_input.deb_files or plan_input.slurm_debs:
+            from slurmfab.commands.bundle import sending_files
+
+            return sending_files.deliver(run, plan_input, resources)
+        return resources

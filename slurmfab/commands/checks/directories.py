@@ -1,0 +1,154 @@
+"""The directories of Slurm's daemons on a host: whose they are, and whether a link of another user leads to them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from slurmfab.base.paths import FORMER_SPOOL, SLURM_HOME, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.core.plan.directories import logs_owner
+from slurmfab.on_hosts.agent.identities.ways import parents
+from slurmfab.on_hosts.agent.munge import directories as munge_directories
+
+ABSENT = " - No such file or directory"
+"""What namei(1) shows behind a name that does not exist."""
+
+ACCESS_LIST = "+"
+"""The end of the mode of a directory with an access control list (acl(5)), which may let further users pass."""
+
+OUR_SPOOLS = (SLURM_SPOOL, FORMER_SPOOL)
+"""slurmd's directory where slurmfab has it, and where it is in clusters that had it there before."""
+
+LINK = "leads through a symbolic link"
+
+MUNGE_DIRECTORIES = tuple(directory for directory in munge_directories.MODES if directory != munge_directories.SOCKETS)
+"""Directories of munged that are there whether it runs or not."""
+
+_WRITABLE = (5, 8)
+"""Indices in a mode such as `drwxr-xr-x` that tell whether the group and others may write."""
+
+
+def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, str]:
+    """The directories of a host's daemons, each with the user that it belongs to; those of the site have any owner.
+
+    Args:
+        cluster: the cluster file.
+        host: the host.
+        spool: slurmd's directory there, if it is a compute node.
+    """
+    roles = cluster.roles(host)
+    return {
+        SLURM_LOGS: logs_owner(cluster, host),
+        **({SLURM_HOME: "slurm"} if cluster.slurm_ssh.logins != "none" else {}),
+        **dict.fromkeys(MUNGE_DIRECTORIES, "munge"),
+        **({cluster.state_directory: "slurm"} if "controller" in roles else {}),
+        **({spool: "root"} if "compute" in roles and spool in OUR_SPOOLS else {}),
+    }
+
+
+def wrong_directories(host: CheckedHost, wanted: Mapping[str, str]) -> list[str]:
+    """What is wrong with directories of a host, one sentence for each.
+
+    Args:
+        host: the host.
+        wanted: owner by path.
+    """
+    ways = ways_to(host, wanted)
+    return [wrong for path, owner in wanted.items() if (wrong := wrong_way(path, ways.get(path, []), owner))]
+
+
+def ways_to(host: CheckedHost, paths: Iterable[str]) -> dict[str, list[str]]:
+    """The names on the way to each path, as namei(1) shows them: `MODE OWNER GROUP NAME`; empty without namei."""
+    shown = str(host.run(f"LC_ALL=C namei -l -- {' '.join(map(shlex.quote, paths))}").stdout)
+    found = (block.partition("\n") for block in shown.removeprefix("f: ").split("\nf: "))
+    return {path: text.splitlines() for path, _, text in found}
+
+
+def replaceable(host: CheckedHost, paths: Mapping[str, str]) -> list[str]:
+    """Which files and directories of a daemon that is root another user can replace, one sentence for each.
+
+    Args:
+        host: the host.
+        paths: what the daemon has there, such as `SlurmdLogFile`, by path.
+    """
+    ways = ways_to(host, paths)
+    return [f"{what} {path} {who}" for path, what in paths.items() if (who := changer(ways.get(path, []), path))]
+
+
+def changer(lines: list[str], path: str) -> str:
+    """Who can change a name on the way to a path, as the end of a sentence; empty if only root can.
+
+    Args:
+        lines: the names on the way to it, from `ways_to`; behind a link, those on the way to its target.
+        path: the path.
+    """
+    for line in lines:
+        mode, user, _, name = (*line.split(maxsplit=3), "", "", "", "")[:4]
+        if mode.startswith(("d", "l")) and user not in ("root", "") and not line.endswith(ABSENT):
+            return (
+                f"{LINK} of {user}, {name}" if mode.startswith("l") else f"is in {place(name, path)}, which is {user}'s"
+            )
+        if mode.startswith("d") and any(mode[index] == "w" for index in _WRITABLE):
+            return f"is in {place(name, path)}, in which others than root may write ({mode})"
+    return ""
+
+
+def place(name: str, path: str) -> str:
+    """The path of a name on the way to a path; the name alone if a link leads elsewhere."""
+    whole, found, _ = f"{path}/".partition(f"/{name}/")
+    return f"{whole}/{name}" if found else name
+
+
+def wrong_way(path: str, lines: list[str], owner: str) -> str:
+    """What is wrong with the way to a directory; empty if nothing is, or if namei(1) is not there.
+
+    Args:
+        path: of the directory.
+        lines: the names on the way as namei(1) shows them with `-l`, `MODE OWNER GROUP NAME`, with the names on the way
+            of each link below it.
+        owner: the user that it has to belong to.
+    """
+    others = ""
+    last = ""
+    for line in lines:
+        mode, _, rest = line.partition(" ")
+        fields = rest.split()
+        if line.endswith(ABSENT):
+            return f"there is no {path}"
+        if not mode or len(fields) < 3:
+            return ""
+        last, name = fields[0], " ".join(fields[2:])
+        if mode.startswith("l") and (others or last != "root"):
+            changed = others if last == "root" else last
+            return f"{path} {LINK} of {last}, {name}, which {changed} can change"
+        if last != "root":
+            others = others or last
+        elif any(mode[index] == "w" for index in _WRITABLE) and not mode.endswith(("t", "T")):
+            others = others or "others than root"
+    if lines and last != owner:
+        return f"{path} belongs to {last}, not to {owner}"
+    return wrong_mode(path, [tuple(line.split()[:3]) for line in lines], owner)
+
+
+def wrong_mode(path: str, way: list[tuple[str, ...]], owner: str) -> str:
+    """Whom a directory, or one above it, keeps out or lets write; empty if that is as it should be.
+
+    Args:
+        path: of the directory.
+        way: mode, owner and group of each name on the way, from the top.
+        owner: the user that the directory belongs to.
+    """
+    above = [*parents(path), path]
+    is_linked = len(way) != len(above)
+    for name, (mode, user, group) in zip(above[:-1], way, strict=False) if not is_linked else ():
+        place = 3 if user == owner else 6 if group == owner else 9
+        if owner != "root" and mode[place] not in "xst" and not mode.endswith(ACCESS_LIST):
+            return f"{owner} cannot pass {name} ({mode} of {user}:{group})"
+    mode = way[-1][0] if way else ""
+    if any(mode[index : index + 1] == "w" for index in _WRITABLE):
+        return f"others than {owner} may write to {path} ({mode})"
+    if path in OUR_SPOOLS and mode and mode[9] not in "xt":
+        return f"jobs cannot read their scripts in {path} ({mode})"
+    return ""

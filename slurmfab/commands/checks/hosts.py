@@ -1,0 +1,206 @@
+"""The host objects of the checks: testinfra hosts that run their commands in slurmfab's shells."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from testinfra.backend.base import BaseBackend, CommandResult
+from testinfra.host import Host
+
+from slurmfab.base.errors import HostError, SlurmfabError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks.memory import RememberingShell
+from slurmfab.commands.checks.shell import SECONDS, Shell, SshShell, shortened
+from slurmfab.hosts import route
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.host_keys import PinnedKey
+from slurmfab.hosts.sudo_password import SudoPassword
+from slurmfab.hosts.transport import SshTransport
+
+Shells = Mapping[str, "Shell | HostError"]
+"""Shells by host name; for a host without a shell, the error."""
+
+LOGINS = 6
+"""How many hosts log in to one host by SSH at the same time. From ten unauthenticated connections on, including those
+of other users, sshd drops some at random (sshd_config(5), MaxStartups)."""
+
+
+class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type information
+    """The testinfra backend that runs commands in a `Shell`.
+
+    Args:
+        name: the host's name in the cluster file.
+        shell: the host's shell.
+    """
+
+    NAME = "slurmfab"
+
+    def __init__(self, name: str, shell: Shell) -> None:
+        super().__init__(name)
+        self.shell = shell
+
+    def run(self, command: str, *args: str, **kwargs: Any) -> CommandResult:
+        """Run a command and return its result, whatever its exit code.
+
+        Args:
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            kwargs: `stdin`, text for its standard input, and `seconds`, its time limit; others are ignored.
+        """
+        text = self.quote(command, *args)
+        answer = self.shell.run(text, str(kwargs.get("stdin", "")), float(kwargs.get("seconds", SECONDS)))
+        return self.result(answer.code, text.encode(), answer.output, answer.error)
+
+    def decode(self, data: bytes) -> str:
+        """Output as text; bytes that are not UTF-8 are replaced."""
+        return data.decode(errors="replace")
+
+    def encode(self, data: str) -> bytes:
+        """Text as bytes."""
+        return data.encode()
+
+
+class CheckedHost(Host):  # type: ignore[misc] # as above
+    """A testinfra host with its name in the cluster file, and with readable messages for failed commands.
+
+    The semaphore `logins` is held while another host logs in to this one by SSH.
+
+    Args:
+        name: the host's name in the cluster file.
+        shell: the host's shell.
+    """
+
+    def __init__(self, name: str, shell: Shell) -> None:
+        super().__init__(ShellBackend(name, shell))
+        self.backend.set_host(self)
+        self.name = name
+        self.logins = threading.BoundedSemaphore(LOGINS)
+        self.memory = RememberingShell(shell)
+
+    @property
+    def as_found(self) -> CheckedHost:
+        """The same host with cached results: each command runs once, however many checks use it.
+
+        Not for state that a check waits for, or that jobs may have changed.
+        """
+        return CheckedHost(self.name, self.memory)
+
+    def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
+        """The output of a command that must succeed, without white space around it.
+
+        Args:
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            stdin: text for its standard input.
+            seconds: time limit.
+
+        Raises:
+            AssertionError: it fails; the message has its last line.
+        """
+        done = self.run_expect([0], command, *args, stdin=stdin, seconds=seconds)
+        return str(done.stdout).strip()
+
+    def run_expect(self, expected: list[int], command: str, *args: str, **kwargs: Any) -> CommandResult:
+        """The result of a command that must end with one of these exit codes; testinfra's modules call it too.
+
+        Args:
+            expected: the allowed exit codes.
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            kwargs: as for `ShellBackend.run`.
+
+        Raises:
+            AssertionError: it ends with another exit code; the message has its last line.
+        """
+        done = self.run(command, *args, **kwargs)
+        text = self.backend.quote(command, *args)
+        assert done.rc in expected, f"`{shortened(text)}` fails on {self.name}: {last_words(done)}."
+        return done
+
+    def check_output(self, command: str, *args: str, **kwargs: Any) -> str:
+        """The output of a command that must succeed, without line ends at its end; for testinfra's modules.
+
+        Args:
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            kwargs: as for `ShellBackend.run`.
+
+        Raises:
+            AssertionError: it fails; the message has its last line.
+        """
+        return str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
+
+
+def line_of(command: Sequence[str]) -> str:
+    """A command of Slurm's as a line for `sh -c`."""
+    return shlex.join(command)
+
+
+def last_words(done: CommandResult) -> str:
+    """The last line of a command's error output, else of its output, else its exit code; without a final full stop."""
+    lines: list[str] = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1].strip().rstrip(".") if lines else f"exit code {done.rc}"
+
+
+@contextmanager
+def open_shells(
+    inventory: Inventory,
+    hosts: Iterable[str],
+    policies: Mapping[str, PinnedKey],
+    ask_password: Callable[[], str] | None = None,
+    password: str = "",
+) -> Iterator[Shells]:
+    """Open shells on these hosts at the same time; closed at the end of the `with` block.
+
+    Args:
+        inventory: the cluster.
+        hosts: names of hosts.
+        policies: the pinned host key of each host, by name.
+        ask_password: prompts for the sudo password, again if it is wrong; `None` if prompting is impossible.
+        password: the sudo password if it is known already; empty if not.
+
+    Returns:
+        For each host its shell, or the `HostError` that prevented it.
+
+    Raises:
+        SlurmfabError: an error that concerns the whole cluster, not one host.
+    """
+    transport = SshTransport(route.to_hosts(inventory.cluster), policies)
+    sudo = SudoPassword(ask_password, password)
+    try:
+        opened: dict[str, Shell | HostError] = {}
+        for host, outcome in on_each(hosts, lambda host: shell_on(host, transport, sudo)):
+            if isinstance(outcome, SlurmfabError) and not isinstance(outcome, HostError):
+                raise outcome
+            opened[host] = outcome
+        yield opened
+    finally:
+        transport.close()
+
+
+def shell_on(host: str, transport: SshTransport, sudo: SudoPassword) -> Shell:
+    """Open a shell on a host, with sudo if the cluster file says so.
+
+    Args:
+        host: the host's name.
+        transport: the SSH connections.
+        sudo: the sudo password of all hosts.
+
+    Raises:
+        HostError: the host is unreachable, or sudo refuses.
+    """
+    connection = transport.connection(host)
+    if not transport.routes[host].become:
+        return SshShell(host, connection)
+    shell = SshShell(host, connection, become=True)
+
+    def attempt(password: str) -> tuple[Shell, bool]:
+        shell.password = password
+        shell.run("true")
+        return shell, shell.used_password
+
+    return sudo.log_in(attempt)

@@ -1,0 +1,44 @@
+"""A cache of commands' results: a command that several checks use runs once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+from slurmfab.commands.checks.shell import SECONDS, CommandResult, Shell
+
+
+class RememberingShell:
+    """A shell that runs each command once and returns the same result, or raises the same error, to all callers.
+
+    Only for commands that change nothing, and whose results may be as old as the run.
+
+    Args:
+        shell: runs the commands.
+    """
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.answers: dict[tuple[str, str], Future[CommandResult]] = {}
+        self.looking_up = threading.Lock()
+
+    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
+        """The result of the command's first run, for which concurrent callers wait.
+
+        Args:
+            command: for `sh -c`.
+            stdin: text for its standard input; results are cached per command and input.
+            seconds: time limit of the first run.
+
+        Raises:
+            Exception: whatever the first run raised.
+        """
+        with self.looking_up:
+            is_new = (command, stdin) not in self.answers
+            answer = self.answers.setdefault((command, stdin), Future())
+        if is_new:
+            try:
+                answer.set_result(self.shell.run(command, stdin, seconds))
+            except BaseException as error:  # the other callers wait for it and must get the error
+                answer.set_exception(error)
+        return answer.result()

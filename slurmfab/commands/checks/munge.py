@@ -1,0 +1,45 @@
+"""Comparison of munge keys, and test of a munge credential between two hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.base.paths import MUNGE_KEY
+from slurmfab.commands.checks.daemons import daemons
+from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.wanted import deploy
+
+STATUS = "STATUS:"
+
+
+def has_same_key(one: CheckedHost, other: CheckedHost) -> bool:
+    """Whether two hosts have the same munge key on disk; only SHA-256 sums leave the hosts, and they are not shown."""
+    fingerprints = {host.as_found.ask("sha256sum %s", MUNGE_KEY) for host in (one, other)}
+    return len(fingerprints) == 1
+
+
+def need_munged(host: CheckedHost) -> None:
+    """Skip the check if a signal has stopped munged, for which Slurm would wait; another check reports it."""
+    if daemons(host).is_frozen("munge"):
+        pytest.skip(f"munged does not answer on {host.name}.")
+
+
+def status_of_credential(maker: CheckedHost, reader: CheckedHost) -> str:
+    """Decode a new credential of one host on another, and return the status of unmunge, such as `Success (0)`.
+
+    The credential is never written to a disk.
+
+    Args:
+        maker: the host that makes the credential.
+        reader: the host that decodes it.
+
+    Raises:
+        AssertionError: munge cannot make a credential.
+    """
+    made = maker.run("munge --no-input")
+    assert made.rc == 0, (
+        f"munge cannot make a credential on {maker.name} ({last_words(made)}). Repair: {deploy(maker.name)}"
+    )
+    read = reader.run("unmunge", stdin=made.stdout)
+    status = next((line.partition(":")[2].strip() for line in read.stdout.splitlines() if line.startswith(STATUS)), "")
+    return status or last_words(read)

@@ -1,0 +1,129 @@
+"""States and reasons of nodes in Slurm, with a repair for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from slurmfab.base.program_name import FAB
+from slurmfab.commands.checks.wanted import deploy
+from slurmfab.on_hosts.agent.client.commands import update_nodes
+from slurmfab.on_hosts.agent.nodes.states import HEALTH, OURS
+
+READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}
+"""States of a node in service."""
+
+HARMLESS = {"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "PLANNED", "RESERVED", "COMPLETING"}
+"""Flags with which a node still takes jobs (scontrol(1), NODES - SHOW COMMAND: State)."""
+
+ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}
+"""Flags of a node that Slurm has switched off, or is switching off or on."""
+
+LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
+"""Reasons that slurmctld sets if a node registers with less hardware than slurm.conf says."""
+
+_SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWERING_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_ISSUED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
+"""Flags by the character after a state that stands for them (sinfo(1), NODE STATE CODES)."""
+
+
+def flags(state: str) -> set[str]:
+    """The flags of a node state: `IDLE*+DRAIN` is IDLE, NOT_RESPONDING and DRAIN."""
+    found = set()
+    for word in state.split("+"):
+        base = word.rstrip("".join(_SUFFIXES))
+        found |= {base, *(_SUFFIXES[sign] for sign in word[len(base) :])}
+    return found
+
+
+def is_ready(node: Mapping[str, str]) -> bool:
+    """Whether a node is in service: it takes jobs now, or when its present jobs have ended."""
+    states = flags(node.get("State", "UNKNOWN"))
+    return bool(states & READY) and states <= READY | HARMLESS
+
+
+def has_less(node: Mapping[str, str]) -> bool:
+    """Whether Slurm took a node out of service because it registered with less hardware than slurm.conf says."""
+    return bool(LESS.search(node.get("Reason", "")))
+
+
+def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
+    """Why a node takes no jobs, with the repair; empty if it takes jobs.
+
+    Args:
+        name: the node's name.
+        node: Slurm's record of the node.
+        acceptance: the command that accepts hardware other than the lock's.
+    """
+    if is_ready(node):
+        return ""
+    state, reason = node.get("State", "UNKNOWN"), node.get("Reason", "")
+    author = f" [{node['ReasonBy']}@{node['ReasonSince']}]" if node.get("ReasonSince") else ""
+    text = f"its state in Slurm is {state}"
+    text += f", with the reason “{reason}{author}”." if reason else ", without a reason."
+    return f"{text} {advice(name, flags(state), reason, acceptance)}"
+
+
+def advice(name: str, states: set[str], reason: str, acceptance: str) -> str:
+    """The meaning of a state and reason, and the repair.
+
+    Args:
+        name: the node's name.
+        states: the flags of its state.
+        reason: Slurm's reason; empty for none.
+        acceptance: the command that accepts hardware other than the lock's.
+    """
+    resume = " ".join(update_nodes([name], "State=RESUME"))
+    otherwise = f"Repair: {resume}; if the state comes back, see /var/log/slurm/slurmctld.log on the controller"
+    return next((text for holds, text in _rules(name, states, reason, acceptance, resume) if holds), otherwise)
+
+
+def _rules(name: str, states: set[str], reason: str, acceptance: str, resume: str) -> tuple[tuple[bool, str], ...]:
+    """Pairs of condition and advice; the first true one counts. Arguments as for `advice`; `resume` is a command."""
+    return (
+        (
+            bool(LESS.search(reason)),
+            "The node has less than slurm.conf says: memory, CPUs or devices are missing. "
+            f"Repair: fix the hardware, then {resume}; or, if the change is intended: {acceptance}",
+        ),
+        (
+            bool(states & {"INVAL", "INVALID_REG"}),
+            f"The hardware that the node reports does not match slurm.conf. Repair: {deploy(name)}",
+        ),
+        (
+            "NOT_RESPONDING" in states or reason.startswith("Not responding"),
+            "slurmctld gets no answer from its slurmd: slurmd is down, or a firewall blocks it. "
+            f"Repair: {deploy(name)}; if slurmd runs there, see the checks of the group `network`, and slurmd.log",
+        ),
+        ("UNKNOWN" in states, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
+        (
+            reason.startswith(HEALTH) and bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
+            "Its own health check has drained it. Repair: fix the problem; the node returns to service by "
+            f"itself some minutes later, or with {FAB} resume {name}; without `health` in the file: {FAB} deploy",
+        ),
+        (
+            "unexpectedly rebooted" in reason,
+            f"The node rebooted unexpectedly while it was in service. Repair: {resume}",
+        ),
+        (
+            reason.startswith(OURS) and bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
+            f"slurmfab has drained it, for somebody or for a run. Repair: when the cause is fixed, {FAB} resume {name}",
+        ),
+        (
+            bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
+            f"An admin or Slurm itself has drained it. Repair: when the cause is fixed, {resume}",
+        ),
+        (
+            bool(states & {"REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}),
+            "It is rebooting, powering up or down, or in maintenance. Repair: wait until it is back",
+        ),
+    )

@@ -1,0 +1,471 @@
+"""The pytest plugin of the checks: passes hosts to the checks, runs each on all hosts at once, collects the results.
+
+A check with one of these arguments, a `CheckedHost`, runs once for each such host that the user selected:
+
+    host                any host
+    other               any host except the primary controller
+    node                a compute node
+    gpu_node            a compute node with GPUs
+    gpus_node           a compute node with two GPUs or more
+    sharing_node        a compute node whose GPUs are shared (shards)
+    mps_node            a compute node with mps, if the cluster file has `mps_daemon`
+    closed_node         a compute node that users may log in to only with a job there
+    limited_host        a login host, if the cluster file has `login_limits`
+    believing_host      a host that users of other hosts may enter without keys of their own
+    greeting_host       a login host, if the cluster file has `motd`
+    x11_host            a host on which people or jobs work, if the cluster file has `x11`
+    x11_controller      the primary controller, if the cluster file has `x11`
+    pipe_node           a compute node, from Slurm 26.05 on, whose slurmd may pass on that SIGPIPE is ignored
+    private_node        a compute node, if jobs have a private /tmp
+    watched             a compute node, if the cluster file has `health`
+    backup              a backup controller
+    database            the host of slurmdbd
+    saver               a host with scheduled backups
+    gpu_checker         the primary controller, if the cluster file has `gpu_checks`
+    sleeper             a compute node that may sleep
+    switcher            a controller, if the cluster file has `power`
+    enforcer            the primary controller, if jobs need an account
+    recorder            the primary controller, if there are accounts and jobs need none
+    mailer              the primary controller, if it sends mail about jobs
+    module_host         a host on which people or jobs work, if the cluster file has `modules`
+    docker_host         such a host, if the cluster file has `containers` with docker
+    image_host          such a host, if the cluster file has `registry`
+    monitored           any host, if the cluster file has `monitoring`
+    collector           a host where figures are collected, if it has that
+    prometheus_host     the host with Prometheus, if it names one
+    mpi_host            such a host, if the cluster file has `mpi`
+    open_mpi_host       such a host, if the cluster file has `mpi.packages`
+    pyxis_host          such a host, if the cluster file has containers by enroot
+    apptainer_host      such a host, if the cluster file has containers by Apptainer
+    podman_host         such a host, if the cluster file has containers by Podman
+    pruning_host        such a host, if images are removed there
+    container_node      a compute node, if the cluster file has a way of containers that the checks know
+    container_gpu_node  such a node with GPUs
+    with_people         any host, if the cluster file has users
+    with_local_people   any host, if slurmfab creates the users of the cluster file
+
+Without such an argument it runs once, if the user selected the primary controller, or, for `nodes`, two compute nodes.
+Further arguments:
+
+    account             the name of a system user, `slurm` and `munge`: the check runs once for each
+    controller          the primary controller (`CheckedHost`), even if the user did not select it
+    slurm               Slurm's commands and test jobs (`slurmfab.commands.checks.slurm.Slurm`)
+    others              all hosts that are reachable (`CheckedHost`), by name
+    nodes               the selected compute nodes by name, each with the `foundation` check that failed there, or empty
+    cluster, lock       the cluster file and its lock
+
+A check runs on all its hosts at the same time, in threads, so it must not change anything except local variables.
+
+A check with the mark `foundation` tests a service that every job needs: no job is sent to a host where it failed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from slurmfab.base.errors import HostError, Unreachable
+from slurmfab.base.hostlist import fold
+from slurmfab.base.terminal import harmless
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.mounts import mounts_of
+from slurmfab.cluster.inventory.quota import places
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.container_ways import CALLS
+from slurmfab.commands.checks.drifted import kind_of
+from slurmfab.commands.checks.foundation import is_foundation
+from slurmfab.commands.checks.hosts import CheckedHost, Shells
+from slurmfab.commands.checks.release import OtherRelease, Remark
+from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
+from slurmfab.commands.checks.slurm import Slurm
+from slurmfab.commands.checks.wanted import gpus_of, has_gres, sends_mail, with_logs
+from slurmfab.core.plan.phases.restarts import PASSES_SIGPIPE_ON
+from slurmfab.hosts.fan_out import FAN_OUT
+
+ALWAYS = ("test_host_is_reachable", "test_controller_answers")
+"""Checks that run even if `--only` does not name them: an unreachable host or slurmctld must be reported."""
+
+ACCOUNTS = ("slurm", "munge")
+"""Values of the argument `account`."""
+
+JOBS = ("jobs", "accounting", "limits", "gpus", "mail")
+"""The groups of checks that run jobs."""
+
+OF_SLURM = ("daemons", "network", "configuration", "nodes", "health", "cgroups", *JOBS)
+"""The groups of checks that fail on a host with another release of Slurm, whatever else is wrong there."""
+
+
+class Checks:
+    """The pytest plugin; afterwards, `results` has the results.
+
+    Args:
+        inventory: the cluster file and its lock.
+        hosts: names of the selected hosts.
+        shells: the shells of these hosts and of the primary controller, or the errors that prevented them.
+        only: words that select checks: names of groups, or parts of checks' names; empty for all.
+        heard: called with the results of each check when it ends.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        hosts: Sequence[str],
+        shells: Shells,
+        only: Sequence[str] = (),
+        heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+    ) -> None:
+        cluster, lock = inventory.cluster, inventory.lock
+        self.hosts = tuple(hosts)
+        self.only = tuple(only)
+        self.heard = heard
+        self.results: dict[str, Result] = {}
+        self.errors: dict[str, BaseException] = {}
+        self.run_already: set[str] = set()
+        self.unsound: dict[str, str] = {}
+        self.other_release: set[str] = set()
+        self.together: dict[str, list[pytest.Function]] = {}
+        self.lost = {host: shell for host, shell in shells.items() if isinstance(shell, HostError)}
+        self.known = {
+            host: CheckedHost(host, shell) for host, shell in shells.items() if not isinstance(shell, HostError)
+        }
+        self.controller = cluster.controller
+        self.places = places_of(inventory, self.hosts)
+        controller = self.known.get(cluster.controller)
+        self.slurm = Slurm(controller, cluster) if controller else None
+        self.shared: dict[str, Any] = {
+            "controller": controller,
+            "slurm": self.slurm,
+            "nodes": {},
+            "others": {},
+            "cluster": cluster,
+            "lock": lock,
+            "inventory": inventory,
+        }
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make one test per host of a check, in the order of the cluster's hosts."""
+        for name, hosts in {**self.places, "account": ACCOUNTS}.items():
+            if name in metafunc.fixturenames:
+                metafunc.parametrize(name, hosts, ids=hosts)
+        for name in self.shared:
+            if name in metafunc.fixturenames:
+                metafunc.parametrize(name, [None], ids=[pytest.HIDDEN_PARAM])
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        """Remove tests that are not selected, and group the tests of each check."""
+        items[:] = [item for item in items if self.is_wanted(item)]
+        for item in items:
+            self.together.setdefault(check_of(item), []).append(item)
+        if self.unknown_words():
+            items.clear()
+
+    def is_wanted(self, item: pytest.Function) -> bool:
+        """Whether the user selected a test's host and its check."""
+        arguments = arguments_of(item)
+        place = next((name for name in self.places if name in arguments), None)
+        if place:
+            is_about_us = params_of(item).get(place) in self.places[place]
+        else:
+            is_about_us = len(self.places["node"]) > 1 if "nodes" in arguments else self.controller in self.hosts
+        group, name = group_of(item), item.originalname.removeprefix("test_")
+        is_chosen = not self.only or any(word == group or word in name for word in self.only)
+        is_asked = is_chosen or item.originalname in ALWAYS
+        return is_about_us and is_asked
+
+    def unknown_words(self) -> tuple[str, ...]:
+        """The words of `only` that match no check."""
+        chosen = [(group_of(items[0]), items[0].originalname) for items in self.together.values()]
+        return tuple(word for word in self.only if not any(word == group or word in name for group, name in chosen))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Function, nextitem: pytest.Item | None) -> bool | None:
+        """Run a check on all its hosts at its first test; a test that does not apply is in no report."""
+        if check_of(item) not in self.run_already:
+            self.run_already.add(check_of(item))
+            self.run(self.together[check_of(item)])
+        if item.nodeid in self.results:
+            return None
+        runtestprotocol(item, log=False, nextitem=nextitem)
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Return the result of a test, which has run already."""
+        if pyfuncitem.nodeid in self.errors:
+            raise self.errors[pyfuncitem.nodeid]
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        """Put the check's message and duration into pytest's report, instead of a traceback, for JUnit."""
+        report: Any = yield
+        result = self.results.get(item.nodeid)
+        if call.when == "call" and result:
+            report.duration = result.seconds
+            if report.failed:
+                repair = f" Repair: {result.repair}" if result.repair else ""
+                report.longrepr = harmless(f"{result.host}: {result.cause}{repair}")
+        return report  # type: ignore[no-any-return]
+
+    def run(self, items: Sequence[pytest.Function]) -> None:
+        """Run one check on all its hosts at the same time."""
+        pool = ThreadPoolExecutor(max_workers=min(FAN_OUT, len(items)), thread_name_prefix="check")
+        try:
+            results = tuple(pool.map(self.run_one, items))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        found = {item.nodeid: result for item, result in zip(items, results, strict=True) if result}
+        self.results.update(found)
+        if found:
+            self.heard(tuple(found.values()))
+
+    def run_one(self, item: pytest.Function) -> Result | None:
+        """Run a check on one host; `None` if it does not apply there."""
+        begin = time.monotonic()
+        error: BaseException | None = None
+        try:
+            item.obj(**self.arguments(item))
+        except DoesNotApply:
+            return None
+        except Remark as remark:
+            return replace(self.result(item, None, time.monotonic() - begin), cause=str(remark))
+        except (Exception, pytest.skip.Exception) as caught:  # a bug in a check is reported as its result
+            error = self.errors[item.nodeid] = caught
+        return self.result(item, error, time.monotonic() - begin)
+
+    def arguments(self, item: pytest.Function) -> dict[str, Any]:
+        """The arguments of a check, by name.
+
+        Raises:
+            pytest.skip.Exception: a host or service that it needs does not work.
+            HostError: the host is unreachable, and this is the check that reports it.
+        """
+        arguments, params = arguments_of(item), params_of(item)
+        hosts = {name: params[name] for name in arguments if name in self.places}
+        needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
+        concerned = {*hosts.values(), *(self.places["node"] if "nodes" in arguments else ())}
+        if group_of(item) in OF_SLURM and (strangers := self.other_release & concerned):
+            pytest.skip(f"{fold(strangers)} has a Slurm that does not work with the controller's.")
+        for host in needed:
+            self.need(item, host)
+        if "slurm" in arguments and self.slurm and not self.slurm.answers:
+            pytest.skip(f"slurmctld does not answer on {self.controller}.")
+        others = {name: self.shared.get(name, params.get(name)) for name in arguments if name not in hosts}
+        if "nodes" in others:
+            others["nodes"] = {node: self.unsound.get(node, "") for node in self.places["node"]}
+        if "others" in others:
+            others["others"] = {name: host for name, host in self.known.items() if name not in self.lost}
+        return {**{name: self.known[host] for name, host in hosts.items()}, **others}
+
+    def need(self, item: pytest.Function, host: str) -> None:
+        """Skip a check that needs an unreachable host, or would run jobs on a host that failed a `foundation` check.
+
+        An unreachable host fails only one check, `test_host_is_reachable`.
+
+        Raises:
+            pytest.skip.Exception: the check must be skipped.
+            HostError: the host is unreachable, and this is the check that reports it.
+        """
+        if host in self.lost:
+            if self.is_asleep(host):
+                pytest.skip(f"{host} is asleep: Slurm has switched it off, and wakes it for the next job.")
+            if item.originalname == ALWAYS[0]:
+                raise self.lost[host]
+            pytest.skip(f"{host} is unreachable.")
+        if host in self.unsound and group_of(item) in JOBS and "slurm" in arguments_of(item):
+            pytest.skip(f"this has failed on {host}: {self.unsound[host]}.")
+
+    def is_asleep(self, host: str) -> bool:
+        """Whether a silent host is a node that the cluster file lets sleep, and that Slurm has switched off."""
+        power = self.shared["cluster"].power
+        if power is None or host not in power.nodes or not self.slurm or not self.slurm.answers:
+            return False
+        flags = node_state.flags(self.slurm.nodes_as_found.get(host, {}).get("State", ""))
+        return bool(flags & node_state.ASLEEP) and "DOWN" not in flags
+
+    def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
+        """The result of a check on one host.
+
+        Args:
+            item: the test.
+            error: what the check raised; `None` if it passed.
+            seconds: duration.
+        """
+        params = params_of(item)
+        host = next((params[name] for name in self.places if name in params), self.controller)
+        check = check_of(item).partition(".")[2]
+        found = Result(group_of(item), check, title_of(item), host, PASSED, seconds=seconds)
+        if error is None:
+            return found
+        if isinstance(error, pytest.skip.Exception):
+            return replace(found, outcome=NOT_RUN, cause=str(error.msg))
+        if isinstance(error, Unreachable):
+            self.lost.setdefault(error.host, error)
+        if isinstance(error, OtherRelease):
+            self.other_release.add(host)
+        if is_foundation(item.obj):
+            self.unsound.setdefault(host, title_of(item))
+        known = self.shared["cluster"], self.shared["lock"]
+        cause, repair = (with_logs(text, *known, host) for text in explained(error, host))
+        is_unreachable, drift = isinstance(error, Unreachable), kind_of(error)
+        return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
+
+
+def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts on which a check runs, by the name of its argument; `hosts` are those that the user selected."""
+    cluster, lock = inventory.cluster, inventory.lock
+    nodes = tuple(host for host in hosts if "compute" in cluster.roles(host))
+    logins = tuple(host for host in hosts if "login" in cluster.roles(host))
+    primary = tuple(host for host in hosts if host == cluster.controller)
+    return {
+        "host": tuple(hosts),
+        "node": nodes,
+        "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
+        "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
+        "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
+        "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
+        "closed_node": tuple(filter(cluster.closes, nodes)),
+        "limited_host": logins if cluster.login_limits else (),
+        "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
+        "greeting_host": logins if cluster.motd else (),
+        "x11_host": slurm_hosts(cluster, hosts) if cluster.x11 else (),
+        "x11_controller": primary if cluster.x11 else (),
+        "pipe_node": nodes if lock.slurm and SlurmVersion.parse(lock.slurm) >= PASSES_SIGPIPE_ON else (),
+        "private_node": nodes if cluster.private_tmp else (),
+        "other": tuple(host for host in hosts if host != cluster.controller),
+        **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),
+        "backup": tuple(host for host in cluster.controllers[1:] if host in hosts),
+        "database": tuple(host for host in cluster.database_hosts if host in hosts),
+        "watched": nodes if cluster.health else (),
+        "saver": tuple(host for host in cluster.backup_hosts if host in hosts),
+        "sleeper": tuple(node for node in nodes if cluster.power and node in cluster.power.nodes),
+        "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
+        "gpu_checker": primary if cluster.gpu_checks else (),
+        "enforcer": primary if cluster.enforces_accounts else (),
+        "recorder": primary if cluster.has_accounts and not cluster.enforces_accounts else (),
+        **image_places(cluster, hosts),
+        **monitoring_places(cluster, hosts),
+        "mailer": primary if sends_mail(cluster, lock) else (),
+        "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
+        **software_places(inventory, hosts, nodes),
+        **storage_places(cluster, hosts),
+        "with_people": tuple(hosts) if cluster.users else (),
+        "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
+    }
+
+
+def software_places(inventory: Inventory, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The hosts with modules, MPI and ways of running containers, which people or jobs use."""
+    cluster, lock = inventory.cluster, inventory.lock
+    use = cluster.containers.use if cluster.containers else ()
+    known = nodes if set(use) & CALLS.keys() else ()
+    return {
+        "helping_host": tuple(host for host in hosts if host in cluster.helping_hosts),
+        "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
+        "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
+        "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
+        "pyxis_host": slurm_hosts(cluster, hosts) if "enroot" in use else (),
+        "apptainer_host": slurm_hosts(cluster, hosts) if "apptainer" in use else (),
+        "podman_host": slurm_hosts(cluster, hosts) if cluster.has_podman else (),
+        "pruning_host": slurm_hosts(cluster, hosts) if prunes(cluster) else (),
+        "container_node": known,
+        "container_gpu_node": tuple(node for node in known if gpus_of(cluster, lock, node)),
+    }
+
+
+def prunes(cluster: Cluster) -> bool:
+    """Whether hosts remove images that nobody has used for long."""
+    return cluster.has_podman and cluster.containers is not None and cluster.containers.podman.prune is not None
+
+
+def storage_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts that serve directories, set quotas, and mount file systems."""
+    return {
+        "exporting": tuple(host for host in cluster.servers if host in hosts),
+        "limiting": tuple(host for host in places(cluster) if host in hosts),
+        "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
+    }
+
+
+def monitoring_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts with exporters, those where figures of Slurm and of backups are collected, and that of Prometheus."""
+    monitoring = cluster.monitoring
+    prometheus = monitoring.prometheus if monitoring else None
+    collecting = {*cluster.controllers, *cluster.backup_hosts} if monitoring else set()
+    return {
+        "monitored": tuple(hosts) if monitoring else (),
+        "collector": tuple(host for host in hosts if host in collecting),
+        "prometheus_host": tuple(host for host in hosts if prometheus and host == prometheus.host),
+    }
+
+
+def image_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts that have images from the cluster's registry, and those with Docker."""
+    worked_on, has_docker = slurm_hosts(cluster, hosts), cluster.containers and "docker" in cluster.containers.use
+    return {"image_host": worked_on if cluster.registry else (), "docker_host": worked_on if has_docker else ()}
+
+
+def slurm_hosts(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:
+    """The hosts on which people or jobs work: all but that of slurmdbd alone."""
+    return tuple(host for host in hosts if not cluster.is_for_database_alone(host))
+
+
+def slurm_logins(cluster: Cluster, others: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The hosts to and from which the slurm user can log in from and to the controller, and those where it cannot."""
+    allowed = cluster.slurm_ssh.logins
+    to, back = allowed != "none", allowed == "both"
+    # The logins of another controller are those of a controller.
+    controllers = tuple(host for host in others if host in cluster.controllers and to)
+    return {
+        "to_slurm": others if to else (),
+        "from_slurm": others if back else controllers,
+        "not_to_slurm": () if to else others,
+        "not_from_slurm": () if back else tuple(host for host in others if host not in controllers),
+    }
+
+
+def explained(error: BaseException, host: str) -> tuple[str, str]:
+    """Cause and repair of a check that failed on a host; the repair is empty if unknown."""
+    if isinstance(error, HostError):
+        return (error.reason if error.host == host else str(error)), ""
+    if isinstance(error, AssertionError):
+        return cause_and_repair(str(error))
+    return f"the check itself is broken ({type(error).__name__}: {error}); please report this.", ""
+
+
+def arguments_of(item: pytest.Function) -> tuple[str, ...]:
+    """The names of a check's arguments."""
+    return tuple(inspect.signature(item.obj).parameters)
+
+
+def params_of(item: pytest.Function) -> dict[str, str]:
+    """The parameters of a test: names of hosts and accounts, by argument."""
+    params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    return params
+
+
+def group_of(item: pytest.Function) -> str:
+    """The group of a check, by the name of its file: `munge` for test_munge.py."""
+    return item.path.stem.removeprefix("test_")
+
+
+def check_of(item: pytest.Function) -> str:
+    """The name of a check on all its hosts: `munge.key_is_the_controllers`, and `.ACCOUNT` if it has an account."""
+    params, name = params_of(item), item.originalname.removeprefix("test_")
+    return f"{group_of(item)}.{name}" + (f".{params['account']}" if "account" in params else "")
+
+
+def title_of(item: pytest.Function) -> str:
+    """The title of a check: the first line of its docstring, with `{account}` replaced by the account's name."""
+    line = (inspect.getdoc(item.obj) or item.originalname).splitlines()[0].rstrip(".")
+    return line.replace("{account}", params_of(item).get("account", ""))

@@ -1,0 +1,265 @@
+"""Runs the checks of `slurmfab.commands.checks` with pytest, over SSH connections of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurmfab.base import atomic_file
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks import failover, junit_causes, kept
+from slurmfab.commands.checks.display import Display
+from slurmfab.commands.checks.hosts import Shells, open_shells
+from slurmfab.commands.checks.kept import CheckRun
+from slurmfab.commands.checks.resting import with_causes
+from slurmfab.commands.checks.results import Result, Verdict
+from slurmfab.core.engine import missing_lock, session
+from slurmfab.hosts.host_keys import PinnedKey
+
+if TYPE_CHECKING:
+    from slurmfab.commands.checks.plugin import Checks
+
+CHECKS = Path(__file__).parent
+ORDER = (
+    "reachable",
+    "release",
+    "system",
+    "daemons",
+    "identity",
+    "people",
+    "storage",
+    "munge",
+    "clock",
+    "ssh",
+    "network",
+    "configuration",
+    "site",
+    "nodes",
+    "health",
+    "power",
+    "cgroups",
+    "jobs",
+    "database",
+    "accounting",
+    "limits",
+    "logins",
+    "gpus",
+    "mps",
+    "mail",
+    "tools",
+    "modules",
+    "registry",
+    "docker",
+    "mpi",
+    "podman",
+    "containers",
+    "backups",
+    "monitoring",
+    "performance",
+    "afterwards",
+)
+"""The groups of checks in the order in which they run; each relies on those before it. Add new files here."""
+
+Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
+"""Opens shells on the named hosts of a cluster; see `slurmfab.commands.checks.hosts.open_shells`."""
+
+WhenDone = Callable[[Inventory, CheckRun], None]
+"""Gets the cluster and the results when the checks have run."""
+
+INTERRUPTED = 2
+"""Exit code of pytest after Ctrl-C (pytest.ExitCode.INTERRUPTED)."""
+
+
+def check(
+    cluster: str,
+    hosts: str,
+    only: str,
+    junit: str,
+    output: session.Output,
+    *,
+    with_failover: bool = False,
+    when_done: WhenDone = lambda _known, _run: None,
+) -> int:
+    """Check a cluster, print the results, and return the exit code; results of the whole cluster are kept.
+
+    Args:
+        cluster: the cluster file's path, empty for the default one.
+        hosts: hostlist, empty for all hosts.
+        only: groups of checks or parts of checks' names, separated by commas; empty for all checks.
+        junit: path of a JUnit XML file for the results, empty for none.
+        output: options of the output.
+        with_failover: whether to test only a takeover by the backup controller and back.
+        when_done: called with the cluster and the results.
+
+    Raises:
+        InputError: an option is wrong, or the cluster has never been deployed.
+    """
+    if with_failover and (hosts or only or junit):
+        raise InputError("--failover is about the controllers alone: leave out --hosts, --only and --junit.")
+    if junit:
+        atomic_file.require_writable(Path(junit), "--junit")
+    known = loading.load_named(cluster)
+    names = session.select_hosts(known.cluster, hosts, known.path)
+    ask = output.asker()
+    opener = opener_with(ask, ask() if ask and output.ask_password else "")
+    groups = tuple(filter(None, only.split(",")))
+    run = shown(known, names, groups, opener, output, junit=junit, with_failover=with_failover)
+    if not (hosts or groups or with_failover):
+        keep(known, run)
+    when_done(known, run)
+    output.write_json(run.verdict.as_json())
+    return run.verdict.exit_code
+
+
+def shown(
+    known: Inventory,
+    hosts: Sequence[str],
+    only: Sequence[str],
+    opener: Opener,
+    output: session.Output,
+    *,
+    junit: str = "",
+    with_failover: bool = False,
+) -> CheckRun:
+    """Run the checks and show their results.
+
+    Args:
+        known: the cluster.
+        hosts: names of the hosts to check.
+        only: groups of checks or parts of checks' names; empty for all.
+        opener: opens the shells of hosts.
+        output: options of the output.
+        junit: path of a JUnit XML file for the results, empty for none.
+        with_failover: whether to test only a takeover by the backup controller and back.
+
+    Raises:
+        InputError: a word of `only` matches no check, or the cluster has never been deployed.
+    """
+    display = Display(output.stream, verbose=output.verbose)
+    begun = datetime.now(timezone.utc)
+    display.begin()
+    try:
+        if with_failover:
+            verdict = failover.verify(known, opener=opener, heard=display.check_done)
+        else:
+            file = Path(junit) if junit else None
+            verdict = verify(known, hosts, only, opener=opener, heard=display.check_done, junit=file)
+    finally:
+        display.end()
+    display.show(verdict)
+    return kept.this_run(verdict, begun)
+
+
+def keep(known: Inventory, run: CheckRun) -> None:
+    """Keep the results for `fab report`; where that is not possible, say so and go on."""
+    try:
+        kept.keep(known.path, run)
+    except InputError as error:
+        print(f"The results were not kept for {FAB} report: {error}", file=sys.stderr)  # noqa: T201
+
+
+def opener_with(ask: Callable[[], str] | None, password: str) -> Opener:
+    """A function that opens shells on hosts by SSH.
+
+    Args:
+        ask: prompts for the sudo password; `None` if prompting is impossible.
+        password: the sudo password if it is known already; empty if not.
+    """
+
+    def opener(inventory: Inventory, hosts: Sequence[str]) -> AbstractContextManager[Shells]:
+        policies = {host: PinnedKey(host, session.trusted_keys(inventory, host)) for host in inventory.cluster.hosts}
+        return open_shells(inventory, hosts, policies, ask, password)
+
+    return opener
+
+
+def verify(
+    known: Inventory,
+    hosts: Sequence[str],
+    only: Sequence[str] = (),
+    *,
+    opener: Opener,
+    heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+    junit: Path | None = None,
+) -> Verdict:
+    """Run the checks on these hosts and return their results; they change nothing, but run small jobs.
+
+    Args:
+        known: the cluster.
+        hosts: names of the hosts to check; checks that compare them with the primary controller connect to it too.
+        only: groups of checks or parts of checks' names; empty for all.
+        opener: opens the shells of hosts.
+        heard: called with the results of each check when it ends.
+        junit: JUnit XML file for the results; `None` for none.
+
+    Raises:
+        InputError: a word of `only` matches no check, or the cluster has never been deployed.
+    """
+    from slurmfab.commands.checks.plugin import Checks  # pytest is slow to import
+
+    missing_lock.require_deployed(known)
+    begin = time.monotonic()
+    asked = tuple(dict.fromkeys((known.cluster.controller, *hosts)))
+    with opener(known, asked) as shells:
+        checks = Checks(known, hosts, shells, only, heard)
+        try:
+            run_pytest(checks, junit)
+        finally:
+            if checks.slurm:
+                with contextlib.suppress(SlurmfabError):
+                    checks.slurm.cancel()
+    results = with_causes(checks.results.values(), known.cluster.controller)
+    if junit:
+        junit_causes.add(junit, dict(zip(checks.results, results, strict=True)))
+    return Verdict(known.cluster.name, results, time.monotonic() - begin)
+
+
+OPTIONS = (
+    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--assert=plain"),
+    *("--capture=no", "--disable-plugin-autoload", "-p", "no:cacheprovider", "-p", "no:terminal"),
+)
+"""Options of pytest that keep a user's configuration, conftest files and plugins away."""
+
+USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+"""Environment variables that pytest would take options and plugins from."""
+
+
+def run_pytest(checks: Checks, junit: Path | None) -> None:
+    """Run pytest on the checks of this package, without the user's configuration, conftest files and plugins.
+
+    Raises:
+        InputError: a word of `only` matches no check.
+        SlurmfabError: pytest could not run the checks.
+        KeyboardInterrupt: the user pressed Ctrl-C.
+    """
+    import pytest  # slow to import
+
+    files = [str(CHECKS / f"test_{group}.py") for group in ORDER]
+    if junit:
+        atomic_file.make_private(junit)
+    options = [*OPTIONS, *(["--junitxml", str(junit)] if junit else [])]
+    for name in USERS_OPTIONS:
+        os.environ.pop(name, None)
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
+        code = pytest.main([*options, *files], plugins=[checks])
+    unknown = checks.unknown_words()
+    if unknown:
+        raise InputError(f"--only {','.join(unknown)}: no check is called that. Groups of checks: {', '.join(ORDER)}.")
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if not checks.results:
+        raise SlurmfabError(
+            f"pytest did not run the checks (exit code {int(code)}): {output.getvalue().strip()[-500:]}"
+        )

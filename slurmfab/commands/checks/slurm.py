@@ -1,0 +1,308 @@
+"""Queries of Slurm on its controller, and test jobs, which have a time limit and are cancelled at the end."""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import pytest
+from testinfra.backend.base import CommandResult
+
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.commands.checks import node_state, waiting
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
+from slurmfab.commands.checks.places import Place, place_for
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.nodes.states import record, records
+
+WAIT_SECONDS = 45
+"""Seconds that a test job may wait for resources: where users' jobs wait, the backfill scheduler starts it, and that
+looks at the queue every 30 s (`bf_interval` in slurm.conf)."""
+
+ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp")
+"""Options of srun for every test job; `Slurm.run` adds the time limits."""
+
+SMALL = ("--ntasks-per-node=1", "--cpus-per-task=1")
+"""Options of srun for every test job: one task with one CPU on each node."""
+
+JOB_SECONDS = 90
+"""Time limit in seconds of a test job, waiting included."""
+
+SMALL_MEMORY = 50
+"""MiB of memory that a test job requests by default."""
+
+AS_SLURM = ("runuser", "-u", "slurm", "--")
+"""Command prefix that runs srun as the slurm user."""
+
+QUEUED = "queued and waiting for resources"
+"""srun's words about a job that did not start at once."""
+
+WARNING = re.compile(r"\blevel=(warning|info|debug)\b|^\W*(warning|warn|info|note)\b", re.IGNORECASE)
+"""How a line of a program begins that is no error, as podman's about control groups of version 1."""
+
+POLICY = "Job violates accounting/QOS policy"
+"""Slurm's error for a job that a limit of its user can never let start (slurm_errno.h, ESLURM_ACCOUNTING_POLICY)."""
+
+BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority", "Resources")
+"""Words in srun's errors if other jobs use the resources (srun(1), --immediate)."""
+
+
+class Slurm:
+    """Slurm's commands on the controller.
+
+    Args:
+        controller: the primary controller, or another host with Slurm's commands.
+        cluster: the cluster file.
+        user: login name of the user who submits the jobs.
+        sender: command prefix that runs a command as this user, such as `AS_SLURM`.
+        seconds: time limit of each job, waiting included.
+    """
+
+    def __init__(
+        self,
+        controller: CheckedHost,
+        cluster: Cluster,
+        *,
+        user: str = "slurm",
+        sender: Sequence[str] = AS_SLURM,
+        seconds: float = JOB_SECONDS,
+    ) -> None:
+        self.controller = controller
+        self.cluster = cluster
+        self.user = user
+        self.sender = tuple(sender)
+        self.seconds = seconds
+        self.wait_seconds = min(WAIT_SECONDS, int(seconds))
+        self.job_name = f"slurmfab-check-{secrets.token_hex(3)}"
+        self.has_run_jobs = False
+        self.busy: dict[str, str] = {}
+
+    @cached_property
+    def answers(self) -> bool:
+        """Whether slurmctld answers; asked once, because each command waits half a minute for one that does not."""
+        return ping(self.controller).endswith("is UP")
+
+    def node(self, name: str) -> Mapping[str, str]:
+        """Slurm's present record of a node: the fields of `scontrol show node` by name."""
+        return record(self.controller.ask(line_of(commands.show_nodes(name))))
+
+    def node_as_found(self, name: str) -> Mapping[str, str]:
+        """Slurm's record of a node from one query for all nodes, cached for the whole run."""
+        # For an unknown node, the query of that node alone fails with Slurm's own error.
+        return self.nodes_as_found.get(name) or self.node(name)
+
+    @cached_property
+    def nodes_as_found(self) -> Mapping[str, Mapping[str, str]]:
+        """Slurm's records of all nodes by name, cached for the whole run."""
+        shown = self.controller.as_found.ask(line_of(commands.show_nodes()))
+        return {one["NodeName"]: one for one in records(shown)}
+
+    @cached_property
+    def nodes_at_end(self) -> Mapping[str, Mapping[str, str]]:
+        """Slurm's records of all nodes by name, from one query when the other checks have run."""
+        return {one["NodeName"]: one for one in records(self.controller.ask(line_of(commands.show_nodes())))}
+
+    def partition_states(self) -> dict[str, str]:
+        """The states of partitions in slurmctld, such as `up` and `down`, by name."""
+        lines = self.controller.ask(line_of(commands.PARTITION_STATES)).splitlines()
+        return {name: state for name, _, state in (line.strip().rpartition("|") for line in lines)}
+
+    def configuration(self) -> dict[str, str]:
+        """The configuration that slurmctld has loaded, by key in lower case, with the keys of cgroup.conf."""
+        lines = self.controller.as_found.ask(line_of(commands.SHOW_CONFIG)).splitlines()
+        pairs = (line.partition("=") for line in lines if "=" in line)
+        return {key.strip().lower(): value.strip() for key, _, value in pairs}
+
+    def need_limits(self, key: str) -> None:
+        """Leave out the check if Slurm is not configured to enforce a limit.
+
+        Args:
+            key: a key of cgroup.conf, such as `ConstrainRAMSpace`.
+
+        Raises:
+            DoesNotApply: Slurm does not enforce the limit.
+        """
+        configuration = self.configuration()
+        if "task/cgroup" not in configuration.get("taskplugin", ""):
+            raise DoesNotApply("slurm.conf has no TaskPlugin=task/cgroup, so jobs are not held to anything")
+        if configuration.get(key.lower(), "no") != "yes":
+            raise DoesNotApply(f"cgroup.conf says {key}=no")
+
+    def run(
+        self,
+        nodes: Sequence[str],
+        command: str,
+        *,
+        memory: int = SMALL_MEMORY,
+        options: Sequence[str] = (),
+        under: Sequence[str] = (),
+    ) -> CommandResult:
+        """Run a command in one job with a task on each of these nodes, and return srun's result.
+
+        Args:
+            nodes: names of the nodes.
+            command: for `sh -c`.
+            memory: MiB per node.
+            options: more options of srun.
+            under: a command on the controller that runs srun and ends with its exit code; empty for none.
+
+        Raises:
+            AssertionError: Slurm did not run the job.
+            pytest.skip.Exception: a node takes no jobs now, or other jobs use the resources.
+        """
+        for node in nodes:
+            self.need_room(node)
+        place = self.place(nodes)
+        if place is None:
+            pytest.skip(f"no partition has all of {fold(nodes)}.")
+        self.has_run_jobs = True
+        count = len(nodes)
+        there = [*place.options, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
+        size = [*SMALL, self.memory_option(nodes, memory), *options]
+        bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
+        command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
+        line = f"cd /tmp && exec timeout --kill-after=5 {self.seconds:.0f} "
+        line += shlex.join([*under, *self.sender, *command_line])
+        done = self.controller.run(line, seconds=self.seconds + 10)
+        self.explain(nodes, done)
+        return done
+
+    def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:
+        """The option of srun and sbatch for a job's memory on each of these nodes, at most what Slurm knows of.
+
+        A node without RealMemory in slurm.conf has 1 MiB for Slurm, as in clusters where memory is not counted.
+
+        Args:
+            nodes: names of the nodes.
+            memory: MiB that the job wants on each.
+        """
+        known = (self.node_as_found(name).get("RealMemory", "") for name in nodes)
+        return f"--mem={min([memory, *(int(one) for one in known if one.isdigit())])}M"
+
+    def place(self, nodes: Sequence[str]) -> Place | None:
+        """The partition and account of a job on these nodes; `None` if no partition has them all."""
+        return place_for(self.cluster, self.user, tuple(nodes))
+
+    def free_node(self) -> str:
+        """The name of a compute node that has room for a small job.
+
+        Raises:
+            pytest.skip.Exception: no node has room.
+        """
+        free = set(self.controller.ask(line_of(commands.names_of_nodes("--states=idle,mixed"))).split())
+        for name in self.cluster.compute_nodes:
+            if name in free and self.place((name,)):
+                return name
+        pytest.skip("no node has room for a small job now.")
+
+    def need_room(self, name: str) -> None:
+        """Skip the check if a node cannot take a job now; the check of its state reports the reason.
+
+        Raises:
+            pytest.skip.Exception: the node is out of service, or other jobs use it.
+        """
+        node = self.node(name)
+        if name in self.busy:
+            pytest.skip(self.busy[name])
+        if not node_state.is_ready(node):
+            pytest.skip(f"Slurm gives {name} no jobs while it is {node.get('State', 'UNKNOWN')}.")
+        if node.get("CPUAlloc") == node.get("CPUTot") and self.others_on((name,)):
+            pytest.skip(f"all of {name} is taken by jobs.")
+
+    def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
+        """Raise an error if srun's result shows that the job did not start or end in time.
+
+        Args:
+            nodes: names of the job's nodes.
+            done: srun's result.
+
+        Raises:
+            AssertionError: Slurm did not run the job.
+            pytest.skip.Exception: other jobs use the resources.
+        """
+        refused = re.search(
+            r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
+            r"Unable to contact).*",
+            done.stderr,
+        )
+        if done.rc == 0 or (not refused and done.rc != 124):
+            return
+        message = refused[0] if refused else f"no result within {self.seconds:.0f} s"
+        reason = self.waiting_reason() if QUEUED in done.stderr else ""
+        why = f" Slurm's reason: {reason}." if reason else ""
+        if waiting.is_limit(reason) or POLICY in message:
+            pytest.skip(f"a limit holds the job of {self.user}.{why or f' Slurm says: {message}.'}")
+        jobs = self.others(nodes, reason) if waiting.is_for_nodes(reason) else []
+        if jobs and (not refused or any(word in message for word in BUSY)):
+            text = (
+                f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s.{why}"
+            )
+            self.busy.update(dict.fromkeys(nodes, text))
+            pytest.skip(text)
+        place = self.place(nodes)
+        repair = waiting.repair_of(place.partition if place else "", reason or message)
+        raise AssertionError(f"Slurm does not run a job there: {message}.{why} Repair: {repair}")
+
+    def waiting_reason(self) -> str:
+        """Why the newest test job waits, or waited until it was cancelled; empty if it did not."""
+        return waiting.real_reason(self.controller.run(line_of(commands.reasons_named(self.job_name))).stdout)
+
+    def others(self, nodes: Sequence[str], reason: str) -> list[str]:
+        """The IDs of the jobs that may be in the way of a test job.
+
+        Args:
+            nodes: of the test job.
+            reason: why it waits; with one, jobs that wait may come first, although they use no node yet.
+        """
+        return self.others_on(nodes) or (self.others_that("--states=PENDING") if reason else [])
+
+    def others_on(self, nodes: Sequence[str]) -> list[str]:
+        """The IDs of the jobs on these nodes, except for test jobs."""
+        return self.others_that("--nodelist=" + fold(nodes))
+
+    def others_that(self, *options: str) -> list[str]:
+        """The IDs of the jobs that squeue finds with these options, except for test jobs."""
+        found, ours = (
+            self.controller.ask(line_of(commands.ids_of_jobs(*options, *more))).split()
+            for more in ((), ("--name=" + self.job_name,))
+        )
+        return [job for job in found if job not in ours]
+
+    def cancel(self) -> None:
+        """Cancel the remaining test jobs."""
+        if self.has_run_jobs:
+            self.controller.run(line_of(commands.cancel_named(self.job_name)))
+
+
+def ping(host: CheckedHost, role: str = "primary") -> str:
+    """The line of `scontrol ping` about one slurmctld, which ends with `is UP` or `is DOWN`, or else its error.
+
+    Args:
+        host: the host on which it runs; its result is cached for the whole run.
+        role: of the slurmctld, `primary` or `backup`.
+    """
+    done = host.as_found.run(line_of(commands.PING))
+    lines: list[str] = (done.stdout + done.stderr).strip().splitlines()
+    return next((line.strip() for line in lines if f"slurmctld({role}" in line.lower()), last_words(done))
+
+
+def need_answer(host: CheckedHost) -> None:
+    """Skip the check if slurmctld does not answer the host; another check reports that."""
+    if not ping(host).endswith("is UP"):
+        pytest.skip(f"slurmctld does not answer to {host.name}.")
+
+
+def job_words(done: CommandResult) -> str:
+    """Why a job failed: the last line of its error output that is no warning, or srun's first error if it has none."""
+    # Open MPI ends its errors with a line of dashes.
+    lines: list[str] = [line.strip() for line in done.stderr.splitlines() if line.strip(" -")]
+    own = [line for line in lines if not line.startswith("srun: ")]
+    own = [line for line in own if not WARNING.search(line)] or own
+    errors = [line.removeprefix("srun: error: ") for line in lines if line.startswith("srun: error: ")]
+    return (own[-1:] or errors[:1] or [last_words(done)])[0].rstrip(".")

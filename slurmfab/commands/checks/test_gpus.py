@@ -1,0 +1,207 @@
+"""Checks of GPUs: they match the lock, and a job can open its own GPUs only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from testinfra.backend.base import CommandResult
+
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.gpu_probe import GONE, host_script, job_script, parse_gpus, parse_job
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.pairs import side_by_side
+from slurmfab.commands.checks.slurm import Slurm, job_words
+from slurmfab.commands.checks.wanted import deploy
+from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
+from slurmfab.core.impact.gpu_changes import changes
+
+DENIED = "Operation not permitted"
+"""The error if control groups deny a device (EPERM); a device file without a driver gives another error."""
+
+CLOSED = {DENIED, GONE}
+"""Errors of files that count as closed to a job; another check reports missing GPUs."""
+
+LOGS = (
+    "Repair: compare cgroup.conf with the control groups that the host has mounted "
+    "(see /var/log/slurmd/slurmd.log), then "
+)
+
+
+@dataclass(frozen=True)
+class GpuAccess:
+    """Which of a node's GPUs a job can use.
+
+    Args:
+        visible: the GPUs that Slurm assigned to it.
+        opened: names of the GPUs of which it could open all files; MIG instances share files.
+        count: number of GPUs of the node.
+        gone: missing device files.
+        denied: a file whose mode denies access to the slurm user; empty for none.
+    """
+
+    visible: tuple[str, ...]
+    opened: tuple[str, ...]
+    count: int
+    gone: tuple[str, ...] = ()
+    denied: str = ""
+
+
+def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> None:
+    """the node's GPUs match the lock"""
+    files_of(lock, gpu_node.name)
+    known = lock.hosts[gpu_node.name].gpus
+    found = changes(known, parse_gpus(gpu_node.ask(host_script(known)), known))
+    if found:
+        raise Drifted(
+            OTHER_HARDWARE,
+            f"{'; '.join(change.description for change in found)}. Repair: see `nvidia-smi` and `dmesg` there: the "
+            "driver is not loaded, or the GPU has fallen off its bus; or, if the change is intended: "
+            f"{acceptance(cluster.roles(gpu_node.name), gpu_node.name)}",
+        )
+
+
+def test_job_has_the_gpu_that_it_asked_for(gpu_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
+    """a job with one GPU sees one GPU and cannot open others"""
+    found = probe_job(slurm, gpu_node.name, lock, "--gres=gpu:1")
+    assert_has(1, gpu_node.name, found, is_held(lock, slurm, gpu_node.name))
+
+
+def test_job_has_the_gpus_that_it_asked_for(gpus_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
+    """a job with two GPUs sees these two and cannot open others"""
+    found = probe_job(slurm, gpus_node.name, lock, "--gres=gpu:2")
+    assert_has(2, gpus_node.name, found, is_held(lock, slurm, gpus_node.name))
+
+
+def test_gpus_are_kept_apart(gpus_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
+    """two jobs on one node cannot open each other's GPU"""
+    is_kept_apart = is_held(lock, slurm, gpus_node.name)
+    script = job_script(files_of(lock, gpus_node.name), opens=True)
+    pair = side_by_side(slurm, gpus_node.name, script, ("--gres=gpu:1",))
+    first, second = (gpu_access(done, lock, gpus_node.name) for done in pair)
+    for found in (first, second):
+        assert_has(1, gpus_node.name, found, is_kept_apart)
+    shared = sorted({*first.opened} & {*second.opened}) if is_kept_apart else []
+    assert not shared, f"two jobs can open {' and '.join(shared)} at once. {LOGS}{deploy(gpus_node.name)}"
+
+
+def test_job_with_a_share_has_one_gpu(sharing_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
+    """a job with a share of a GPU sees that GPU and cannot open others"""
+    found = probe_job(slurm, sharing_node.name, lock, "--gres=shard:1")
+    assert_has(1, sharing_node.name, found, is_held(lock, slurm, sharing_node.name))
+
+
+def test_job_without_gpus_has_none(gpu_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
+    """a job that asked for no GPU cannot open any"""
+    files_of(lock, gpu_node.name)
+    slurm.need_limits("ConstrainDevices")
+    if not is_held(lock, slurm, gpu_node.name):
+        pytest.skip(f"no usable cgroup controllers on {gpu_node.name}.")
+    found = probe_job(slurm, gpu_node.name, lock)
+    assert not found.visible, (
+        f"a job that requested no GPU was given {', '.join(found.visible)}. Repair: {deploy(gpu_node.name)}"
+    )
+    assert not found.opened, (
+        f"a job that requested no GPU can open {' and '.join(found.opened)}. {LOGS}{deploy(gpu_node.name)}"
+    )
+
+
+def assert_has(count: int, node: str, found: GpuAccess, is_kept_apart: bool) -> None:
+    """Assert that a job sees as many GPUs as it requested, and cannot open others if devices are constrained.
+
+    Args:
+        count: how many GPUs it requested, 1 or 2.
+        node: its node's name.
+        found: the access that it has.
+        is_kept_apart: whether devices are constrained; see `is_held`.
+
+    Raises:
+        AssertionError: it sees another number, can open another number, or a file's mode is wrong.
+        pytest.skip.Exception: a missing GPU makes the result uncertain.
+    """
+    number = NUMBERS[count]
+    assert len(found.visible) == count, (
+        f"a job that requested {number} was given {len(found.visible)}. Repair: {deploy(node)}"
+    )
+    if not is_kept_apart:
+        return
+    if found.gone and len(found.opened) < count:
+        pytest.skip(f"{' and '.join(found.gone)} of {node} is missing; another check reports it.")
+    assert len(found.opened) == count, (
+        f"a job that requested {number} can open {' and '.join(found.opened) or 'none'} of the node's {found.count}. "
+        f"{LOGS}{deploy(node)}"
+    )
+    assert not found.denied, (
+        f"the file mode of {found.denied} denies access to the slurm user. "
+        f"Repair: chmod 0666 {found.denied}, or correct the udev rule"
+    )
+
+
+NUMBERS = {1: "one GPU", 2: "two GPUs"}
+
+
+def probe_job(slurm: Slurm, node: str, lock: Lock, *options: str) -> GpuAccess:
+    """Run a job on a node, and return its access to GPUs.
+
+    Args:
+        slurm: runs the job.
+        node: the node's name.
+        lock: has the device files of the node's GPUs.
+        options: options of srun, such as `--gres=gpu:1`.
+
+    Raises:
+        AssertionError: the job failed.
+        pytest.skip.Exception: the lock has no GPUs of the node, or other jobs use the resources.
+    """
+    script = job_script(files_of(lock, node), opens=True)
+    return gpu_access(slurm.run((node,), script, options=options), lock, node)
+
+
+def gpu_access(done: CommandResult, lock: Lock, node: str) -> GpuAccess:
+    """The access to GPUs in a job's output.
+
+    Args:
+        done: the result of a job that ran `job_script` with `opens=True`.
+        lock: has the device files of the node's GPUs.
+        node: the node's name.
+
+    Raises:
+        AssertionError: the job failed.
+    """
+    assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
+    found = parse_job(done.stdout)
+    opened = {
+        gpu.with_files[-1] if gpu.with_files else gpu.file: (gpu.file, *gpu.with_files)
+        for gpu in lock.hosts[node].gpus
+        if not CLOSED & {found.files.get(file, DENIED) for file in (gpu.file, *gpu.with_files)}
+    }
+    denied = (file for files in opened.values() for file in files if found.files[file] == "Permission denied")
+    return GpuAccess(found.visible, tuple(opened), len(lock.hosts[node].gpus), found.gone, next(denied, ""))
+
+
+def files_of(lock: Lock, node: str) -> tuple[str, ...]:
+    """The device files of a node's GPUs, each once; skips the check if the lock has none."""
+    gpus = lock.hosts[node].gpus if node in lock.hosts else ()
+    if not gpus:
+        pytest.skip(f"the lock has no device files for {node}'s GPUs.")
+    return tuple(dict.fromkeys(file for gpu in gpus for file in (gpu.file, *gpu.with_files)))
+
+
+def is_held(lock: Lock, slurm: Slurm, node: str) -> bool:
+    """Whether Slurm denies a job on a node the devices that it did not request.
+
+    Args:
+        lock: has the node's control groups.
+        slurm: has slurmctld's configuration (TaskPlugin, ConstrainDevices).
+        node: the node's name, which the lock must have.
+    """
+    cgroup = lock.hosts[node].cgroup
+    configuration = slurm.configuration()
+    return (
+        cgroup is not None
+        and cgroup.is_usable
+        and "task/cgroup" in configuration.get("taskplugin", "")
+        and configuration.get("constraindevices") == "yes"
+    )

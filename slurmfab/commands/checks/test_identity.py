@@ -1,0 +1,132 @@
+"""Checks that slurm and munge have the same IDs on all hosts, that hosts keep their names, and that names resolve."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.wanted import deploy
+
+MOVE_IDS = f"{FAB} deploy --move-ids, which changes the owner of its files, too"
+"""The repair of other numbers; a deployment changes them only if it is told to."""
+
+ACCOUNTS = "getent passwd slurm munge; echo ----; getent group slurm munge; :"
+"""Prints the users and groups slurm and munge, if they exist."""
+
+RESOLVE = 'for name in {names}; do echo $name $(getent ahosts $name | cut -d " " -f 1 | sort -u); done'
+"""Prints each name with the addresses to which it resolves."""
+
+
+def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
+    """{account} has the cluster's UID and GID"""
+    wanted = lock.ids[f"{account}.uid"], lock.ids[f"{account}.gid"]
+    users, groups = ids_on(host)
+    assert account in users, lack_of(host, account)
+    assert account in groups, f"there is no group {account}. Repair: {deploy(host.name)}"
+    actual, gid = users[account], groups[account]
+    assert actual == wanted, (
+        f"{account} has UID and GID {actual[0]} and {actual[1]} here, but {wanted[0]} and {wanted[1]} in the cluster. "
+        f"Repair: {MOVE_IDS}"
+    )
+    assert gid == wanted[1], (
+        f"the group {account} has the GID {gid} here, but {wanted[1]} in the cluster. Repair: {MOVE_IDS}"
+    )
+
+
+def lack_of(host: CheckedHost, account: str) -> str:
+    """Why a user is not found: it is not there, or the host does not look into /etc/passwd."""
+    there = host.as_found.run(f"grep -c '^{account}:' /etc/passwd").stdout.strip()
+    if there in ("", "0"):
+        return f"there is no user {account}. Repair: {deploy(host.name)}"
+    line = host.as_found.run("grep '^passwd:' /etc/nsswitch.conf").stdout.strip() or "no line passwd"
+    return (
+        f"/etc/passwd has the user {account}, but the host does not find it: /etc/nsswitch.conf has {line}. "
+        "Repair: `passwd: files systemd` and `group: files systemd` in /etc/nsswitch.conf"
+    )
+
+
+def ids_on(host: CheckedHost) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+    """UID and GID of the users slurm and munge, and the GIDs of these groups, each by name; only those that exist."""
+    users, groups = host.as_found.ask(ACCOUNTS).split("----")
+    return (
+        {name: (int(uid), int(gid)) for name, _, uid, gid, *_ in (line.split(":") for line in users.splitlines())},
+        {name: int(gid) for name, _, gid, *_ in (line.split(":") for line in groups.split())},
+    )
+
+
+def test_hostname_is_the_clusters(host: CheckedHost, lock: Lock) -> None:
+    """the host has the hostname that the cluster knows it by"""
+    known = lock.hosts[host.name].hostname if host.name in lock.hosts else ""
+    if not known:
+        raise DoesNotApply("the host was never deployed")
+    actual = host.as_found.ask("cat /proc/sys/kernel/hostname").partition(".")[0]
+    assert actual.lower() == known.lower(), (
+        f"its hostname is {actual}, but the cluster knows it as {known}, and Slurm's daemons go by that. "
+        f"Repair: hostnamectl set-hostname {known}, then {deploy(host.name)}"
+    )
+
+
+def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """the names of the cluster's hosts resolve to their addresses
+
+    Hosts that were never deployed are left out, because other hosts do not have their addresses yet. With
+    `hosts_file: false`, so are those that only Slurm calls by this name, and to which it goes by their address.
+    """
+    hostnames = {name: lock.hosts[name].hostname for name in cluster.hosts if name in lock.hosts}
+    names = tuple(
+        name
+        for name, hostname in hostnames.items()
+        if hostname and (cluster.hosts_file or hostname == name or not is_numeric(cluster.addresses.get(name, "")))
+    )
+    lines = host.ask(RESOLVE.format(names=" ".join(names))).splitlines()
+    found = {fields[0]: fields[1:] for fields in map(str.split, lines)}
+    is_free = not cluster.hosts_file
+    trouble = (
+        misled(name, cluster.addresses.get(name, ""), found.get(name, []), is_free=is_free and name == host.name)
+        for name in names
+    )
+    wrong = list(filter(None, trouble))
+    repair = deploy(host.name) if cluster.hosts_file else "correct DNS or /etc/hosts"
+    assert not wrong, f"{'; '.join(wrong[:3])}. Repair: {repair}"
+
+
+def misled(name: str, address: str, found: list[str], *, is_free: bool) -> str:
+    """The problem with the addresses to which a name resolves; empty for none.
+
+    Args:
+        name: the name.
+        address: its address in the cluster file; if it is empty or a DNS name, any result is right.
+        found: the addresses to which it resolves.
+        is_free: whether it is the host's own name, and slurmfab does not manage /etc/hosts, so that 127.0.1.1 is usual.
+    """
+    if not found:
+        return f"{name} does not resolve"
+    if not address or not is_numeric(address) or is_free:
+        return ""
+    wrong = [one for one in found if is_loopback(one)] if not is_loopback(address) else []
+    if wrong or not {same(one) for one in found} & {same(address)}:
+        return f"{name} resolves to {', '.join(wrong or found)} instead of {address}"
+    return ""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an IP address leads to the host itself."""
+    return is_numeric(address) and ipaddress.ip_address(address).is_loopback
+
+
+def is_numeric(address: str) -> bool:
+    """Whether this is an IP address, not a DNS name."""
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
+
+
+def same(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
+    """An IP address in a form that can be compared, zone included; a DNS name unchanged."""
+    return ipaddress.ip_address(address) if is_numeric(address) else address

@@ -1,0 +1,105 @@
+"""Checks of nodes: their state in Slurm, and whether their hardware matches the lock and slurm.conf."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import Hardware
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.daemons import last_errors
+from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.foundation import foundation
+from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.results import REPAIR
+from slurmfab.commands.checks.slurm import Slurm
+from slurmfab.commands.checks.wanted import counts, gpu_count, gpus_of
+from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
+from slurmfab.core.impact.hardware_changes import differences
+
+
+@foundation
+def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
+    """the node is in service in Slurm"""
+    record = slurm.node(node.name)
+    complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
+    if complaint and node_state.has_less(record):
+        raise Drifted(OTHER_HARDWARE, complaint)
+    assert not complaint, with_errors(node, complaint)
+
+
+def with_errors(node: CheckedHost, complaint: str) -> str:
+    """A complaint with the last errors of the node's own slurmd, which Slurm's reason does not tell."""
+    errors = last_errors(node, "slurmd")
+    cause, mark, repair = complaint.partition(REPAIR)
+    told = f" Its slurmd.log says: {' | '.join(errors)}." if errors else ""
+    return f"{cause}{told}{mark}{repair}"
+
+
+def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:
+    """the node's hardware matches the lock"""
+    hardware_in(lock, node.name)
+    now = hardware_of(node.ask("slurmd -C"))
+    promised = int(slurm.node_as_found(node.name).get("RealMemory", "0"))
+    has_less = now.RealMemory < promised
+    found = differences(lock.hosts[node.name], now, None, cluster.memory_margin)
+    gone = [
+        f"{change.name} is {change.actual} instead of {change.wanted}"
+        for change in found
+        if change.name != "RealMemory" or not has_less
+    ]
+    gone += [f"the node has {now.RealMemory} MiB of memory, but slurm.conf says {promised}"] if has_less else []
+    if gone:
+        raise Drifted(
+            OTHER_HARDWARE,
+            f"{'; '.join(gone)} (`slurmd -C`). Repair: fix the hardware; or, if the change is intended: "
+            f"{acceptance(cluster.roles(node.name), node.name)}",
+        )
+
+
+def test_slurm_counts_the_hardware(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:
+    """slurmctld's record of the node matches the lock"""
+    wanted = counts(cluster, node.name, hardware_in(lock, node.name))
+    if not wanted:
+        raise DoesNotApply(f"the cluster file itself sets the hardware of {node.name}")
+    record = slurm.node_as_found(node.name)
+    off = [
+        f"{key} is {record.get(key)} instead of {value}"
+        for key, value in wanted.items()
+        if record.get(key) != str(value)
+    ]
+    assert not off, f"in slurmctld's record of the node, {', '.join(off)}. Repair: {FAB} deploy"
+
+
+def test_slurm_counts_the_gpus(gpu_node: CheckedHost, slurm: Slurm, cluster: Cluster, lock: Lock) -> None:
+    """Slurm has the right number of GPUs for the node"""
+    wanted = gpus_of(cluster, lock, gpu_node.name)
+    counted = gpu_count(slurm.node_as_found(gpu_node.name).get("Gres", ""))
+    assert counted == wanted, f"Slurm has {counted} GPUs for the node instead of {wanted}. Repair: {FAB} deploy"
+
+
+def hardware_of(shown: str) -> Hardware:
+    """A node's hardware in the output of `slurmd -C`; an output without it fails the check and is no other hardware."""
+    line = next((line for line in shown.splitlines() if line.startswith("NodeName=")), "")
+    counts = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", line)}
+    names = [field.name for field in dataclasses.fields(Hardware)]
+    found = {key: counts.get(key, 0) for key in names}
+    assert all(found.values()), (
+        f"`slurmd -C` does not say what the node has: “{' | '.join(shown.splitlines()[:2])}”. "
+        "Repair: run it there, and see what is in its way"
+    )
+    return Hardware(**found)
+
+
+def hardware_in(lock: Lock, node: str) -> Hardware:
+    """A node's hardware in the lock; skips the check if the lock has none."""
+    hardware = lock.hosts[node].hardware if node in lock.hosts else None
+    if hardware is None:
+        pytest.skip(f"the lock does not have {node}'s hardware: run {FAB} deploy.")
+    return hardware

@@ -1,0 +1,210 @@
+"""Checks of mounts: each is there, and what one host writes another one reads, as root and as an ordinary user."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from collections.abc import Mapping
+
+import pytest
+
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.mounts import Mount, covering, mounts_of
+from slurmfab.cluster.inventory.quota import limits, places
+from slurmfab.commands.checks import storage
+from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.storage import DENIED, NOBODY, Proof
+from slurmfab.commands.checks.wanted import deploy
+from slurmfab.on_hosts.agent.identities import mounts
+from slurmfab.on_hosts.agent.mounts import exports_file, quota_report
+from slurmfab.on_hosts.agent.mounts.mount_point import is_right
+from slurmfab.on_hosts.agent.mounts.mount_units import AUTOFS, mounted_at
+
+KIB_PER_GB = 1 << 20
+
+
+def test_mounts_are_there(mounting: CheckedHost, cluster: Cluster) -> None:
+    """each mount is there, from its source and with its type"""
+    table = mounts.parse(mounting.ask("cat /proc/self/mountinfo"))
+    wrong = [why for mount in mounts_of(cluster, mounting.name) if (why := wrong_mount(mount, table))]
+    assert not wrong, f"{'; '.join(wrong)}. Repair: {deploy(mounting.name)}"
+
+
+def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """the directories of its exports are served to the hosts that may mount them"""
+    wanted = storage.wanted_exports(cluster, lock, exporting.name)
+    if not wanted:
+        raise DoesNotApply("no other host may mount what it exports")
+    state = exporting.run("systemctl is-active nfs-server").stdout.strip() or "not installed"
+    threads = exporting.run("cat /proc/fs/nfsd/threads 2>/dev/null").stdout.strip()
+    table = exports_file.entries(exporting.run("exportfs -s").stdout)
+    lacking = exports_file.missing(wanted, table)
+    wrong = [
+        *([] if state == "active" else [f"nfs-server is {state}"]),
+        *(["the NFS server has no threads"] if threads == "0" else []),
+        *(f"{path} is not exported to {', '.join(some[:3])}" for path, some in lacking.items()),
+    ]
+    assert not wrong, (
+        f"{'; '.join(wrong)}. Repair: {deploy(exporting.name)}; then see `systemctl status nfs-server` there"
+    )
+
+
+def test_quotas_are_set(limiting: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """users have the quotas of the cluster file, on the host that has the file system"""
+    point = limiting.ask(f"findmnt -n -o TARGET --target {shlex.quote(places(cluster)[limiting.name])}").strip()
+    done = limiting.run(shlex.join(quota_report.command(point)))
+    assert done.rc == 0, (
+        f"{point} cannot limit users: {last_words(done)}. Repair: mount it with the option usrquota (ext4 also needs "
+        f"`tune2fs -O quota`), then {deploy(limiting.name)}"
+    )
+    found = quota_report.parse(done.stdout)
+    wrong = []
+    for user, soft, hard in limits(cluster):
+        uid = lock.ids.get(f"{user}.uid") or int(limiting.run("id -u %s", user).stdout.strip() or 0)
+        there = found.get(uid, quota_report.NONE)
+        if (there.soft, there.hard) != (soft, hard):
+            wrong.append(
+                f"{user} has {quota_report.told(there.soft, there.hard)} instead of {quota_report.told(soft, hard)}"
+            )
+    assert not wrong, f"on {point}, {'; '.join(wrong[:3])}. Repair: {deploy(limiting.name)}"
+
+
+def test_files_are_shared(mounting: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster) -> None:
+    """what is written to a mount is read on another host, by root and by an ordinary user"""
+    written = [one for one in mounts_of(cluster, mounting.name) if elsewhere(cluster, mounting.name, one)]
+    if not written:
+        raise DoesNotApply("no other host has one of its mounts, or it may not write there")
+    shared = [
+        (mount, partner) for mount in written if (partner := storage.partner(cluster, mounting.name, others, mount))
+    ]
+    if not shared:
+        pytest.skip("no other host that answers has one of its mounts.")
+    table = mounts.parse(mounting.ask("cat /proc/self/mountinfo"))
+    there = [(mount, partner) for mount, partner in shared if not wrong_mount(mount, table)]
+    wrong = [f"{mount.path}: {why}" for mount, other in there if (why := not_shared(cluster, mounting, other, mount))]
+    assert not wrong, (
+        f"{'; '.join(wrong)}. Repair: see the file server, its exports, and `journalctl -b` on {mounting.name}"
+    )
+
+
+def test_homes_are_on_their_mount(mounting: CheckedHost, cluster: Cluster) -> None:
+    """the homes of users, and the directory that has them, are on the mount that hosts share"""
+    homes = {
+        home: mount.path for mount in mounts_of(cluster, mounting.name) for home in homes_on(cluster, mounting, mount)
+    }
+    if not homes:
+        raise DoesNotApply("no user of the cluster file has a home on a mount")
+    script = "".join(f"stat -c '%m %n' -- {home} 2>/dev/null; " for home in homes)
+    done = mounting.run(storage.as_user(storage.ROOT, f"{script}true"), seconds=3 * storage.SECONDS)
+    assert done.rc not in storage.LATE, f"homes do not answer within {storage.SECONDS} s; is their server up?"
+    found = {home: point for point, _, home in (line.partition(" ") for line in str(done.stdout).splitlines())}
+    wrong = [f"{home} is on {found[home]}" for home, point in homes.items() if found.get(home, point) != point]
+    assert not wrong, f"{'; '.join(wrong[:3])}, where other hosts do not see it. Repair: {deploy(mounting.name)}"
+
+
+def test_scratch_has_its_place(scratch_node: CheckedHost, cluster: Cluster) -> None:
+    """the directory for those of jobs is root's, on its mount, on a disk with room for what jobs may reserve"""
+    assert cluster.scratch is not None, "the fixture has only nodes with it"
+    path, size = cluster.scratch.path, cluster.scratch.of_node(scratch_node.name)
+    script = f"stat -c '%F, %U, %a' {path} && df -Pk {path} | tail -n 1"
+    done = scratch_node.run(storage.as_user(storage.ROOT, script), seconds=3 * storage.SECONDS)
+    assert done.rc not in storage.LATE, f"{path} does not answer within {storage.SECONDS} s; is its disk ill?"
+    below = covering(mounts_of(cluster, scratch_node.name), path)
+    why = wrong_scratch(path, size, below.path if below else "", str(done.stdout).splitlines())
+    assert not why, f"{why}. Repair: {deploy(scratch_node.name)}"
+
+
+def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
+    """What is wrong with the directory for those of jobs; empty if nothing is.
+
+    Args:
+        path: of the directory.
+        size: the gigabytes that slurm.conf lets jobs reserve.
+        mount: the mount point that it should be on; empty for any.
+        printed: what `stat` and `df` printed.
+    """
+    if len(printed) != 2:
+        return f"{path} is missing"
+    access, (*_, total, _, _, _, point) = printed[0], printed[1].split()
+    if access != "directory, root, 755":
+        return f"{path} is not root's directory with mode 755, but: {access}"
+    if mount and point != mount:
+        return f"{path} is on {point}, as {mount} is not mounted"
+    if int(total) < size * KIB_PER_GB:
+        there = int(total) / KIB_PER_GB
+        return f"jobs may reserve {size} GB below {path} (scratch.size), and the file system has {there:.0f} GB"
+    return ""
+
+
+def elsewhere(cluster: Cluster, host: str, mount: Mount) -> bool:
+    """Whether a host writes to a mount whose files another host of the cluster file has, too."""
+    same = set() if mount.is_read_only else {*storage.with_same_files(cluster, mount)}
+    return any(same.intersection(mounts_of(cluster, other)) for other in cluster.hosts if other != host)
+
+
+def homes_on(cluster: Cluster, host: CheckedHost, mount: Mount) -> list[str]:
+    """The homes of users, and the directory of homes, that are on a mount of a host."""
+    there = mounts_of(cluster, host.name)
+    homes = (*([cluster.homes] if cluster.homes else []), *(user.home_directory for user in cluster.users))
+    return [home for home in homes if covering(there, home) is mount]
+
+
+def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
+    """What is wrong with a mount; empty if nothing is.
+
+    Args:
+        mount: the mount of the cluster file.
+        table: what is mounted on the host.
+    """
+    there = mounted_at(table, mount.path)
+    waits = mount.automount and any(one.path == mount.path and one.type == AUTOFS for one in table)
+    if there is None:
+        return "" if waits else f"{mount.path} is not mounted"
+    if not is_right(there, table, mount.source, mount.type):
+        return f"{mount.path} is {there.source} ({there.type}), not {mount.source} ({mount.type})"
+    if there.read_only and not mount.is_read_only:
+        return f"{mount.path} is mounted read-only"
+    return ""
+
+
+def not_shared(cluster: Cluster, host: CheckedHost, other: CheckedHost, mount: Mount) -> str:
+    """Why files of a mount do not come from one host to another; empty if they do.
+
+    A file server may give root no rights, if an ordinary user has them.
+
+    Args:
+        cluster: the cluster file.
+        host: the host that writes.
+        other: the host that reads.
+        mount: the mount.
+    """
+    some, why = storage.proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
+    try:
+        why = root_is_not_shared(host, other, some[0]) or user_is_not_shared(host, other, some[1])
+        return why
+    finally:
+        if storage.NO_ANSWER not in why:
+            storage.clean(host, some)
+
+
+def root_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
+    """Why root's files do not come from one host to another; empty if they do, or if the server denies root."""
+    why = storage.write(host, proof)
+    if why:
+        return "" if any(one in why for one in DENIED) else f"root cannot write there: {why}"
+    why = storage.read(other, proof)
+    return f"{other.name} does not see what root writes here: {why}" if why else ""
+
+
+def user_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
+    """Why an ordinary user's files do not; empty if they do, or if such users may not enter the mount."""
+    directory = proof.file.rpartition("/")[0]
+    if proof.user == NOBODY and storage.attempt(host, NOBODY, f"cd {shlex.quote(directory)}"):
+        return ""
+    why = storage.write(host, proof)
+    if why:
+        return f"{proof.user} cannot write to {directory}: {why}"
+    why = storage.read(other, proof)
+    return f"{other.name} does not see what {proof.user} writes here: {why}" if why else ""

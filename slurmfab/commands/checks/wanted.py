@@ -1,0 +1,243 @@
+"""The wanted state of hosts, by the cluster file and its lock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import Hardware, HostFacts
+from slurmfab.cluster.inventory import slurm_files
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm import accounting, places
+from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.core.plan.phases import site_files as phase
+from slurmfab.core.plan.plan_input import PlanInput, digest
+from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of as gpus_by_type
+
+FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
+"""Slurm's configuration files that slurmd reads."""
+
+NO_MAIL = "/bin/true"
+"""MailProg that sends no mail."""
+
+LOGS = {
+    "slurmctld": f"{SLURM_LOGS}/slurmctld.log",
+    "slurmd": f"{SLURMD_LOGS}/slurmd.log",
+    "slurmdbd": f"{SLURM_LOGS}/slurmdbd.log",
+}
+"""The logs of Slurm's daemons where slurmfab has them."""
+
+PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
+"""Slurm's default ports (slurm.conf(5))."""
+
+_LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"}
+
+
+def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
+    """The wanted texts of Slurm's files, by file name; empty before the first deployment."""
+    facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
+    return dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
+
+
+def files_of(cluster: Cluster, lock: Lock, host: str, present: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The wanted texts of Slurm's files on a host, by file name; hand-made ones stay where they say the same to Slurm.
+
+    Args:
+        cluster: the cluster file.
+        lock: its lock.
+        host: the host.
+        present: the texts that it has and that the controller has, by host and file name, with all that they include.
+    """
+    facts = {name: with_texts(HostFacts(name, "", "", ""), texts) for name, texts in present.items()}
+    facts[cluster.controller] = replace(facts[cluster.controller], slurm_versions={"slurmctld": lock.slurm})
+    return dict(PlanInput(cluster, lock, facts).files_of(host))
+
+
+def with_texts(facts: HostFacts, texts: Mapping[str, str]) -> HostFacts:
+    """Facts with the texts of a host's files."""
+    return replace(
+        facts,
+        slurm_conf=texts.get("slurm.conf", ""),
+        gres_conf=texts.get("gres.conf", ""),
+        cgroup_conf=texts.get("cgroup.conf", ""),
+        job_container_conf=texts.get("job_container.conf", ""),
+    )
+
+
+def site_files(inventory: Inventory, host: str) -> dict[str, str]:
+    """SHA-256 (hexadecimal) by name of the site's own files that a host has in Slurm's directory.
+
+    Raises:
+        InputError: one of them cannot be read here.
+    """
+    cluster, lock = inventory.cluster, inventory.lock
+    if not cluster.site_file_names or not lock.slurm:
+        return {}
+    files = slurm_files.read(cluster.slurm_files, inventory.path.parent)
+    facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
+    plan_input = PlanInput(cluster, lock, {cluster.controller: facts}, slurm_files=files)
+    there = phase.wanted(plan_input, not cluster.fetches(host))
+    return {file.name: digest(file.text) for file in there}
+
+
+def submit_script(inventory: Inventory) -> str:
+    """The wanted text of slurmfab's job submit script, with the site's own behind it.
+
+    Raises:
+        InputError: the site's own cannot be read here.
+    """
+    files = slurm_files.read(inventory.cluster.slurm_files, inventory.path.parent)
+    return PlanInput(inventory.cluster, inventory.lock, {}, slurm_files=files).submit_script
+
+
+def sends_mail(cluster: Cluster, lock: Lock) -> bool:
+    """Whether slurm.conf sets a program that sends mail, other than `NO_MAIL`."""
+    return conf(cluster, lock).get("mailprog", NO_MAIL) != NO_MAIL
+
+
+def explains_refusals(cluster: Cluster, lock: Lock) -> bool:
+    """Whether slurm.conf uses slurmfab's job_submit script, which tells users without an account what to do."""
+    is_ours = not setting(cluster.slurm_conf, "JobSubmitPlugins")
+    return is_ours and conf(cluster, lock).get("jobsubmitplugins") == "lua"
+
+
+def conf(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
+    """The wanted settings of slurm.conf, by key in lower case; empty before the first deployment."""
+    return parse(files(cluster, lock).get("slurm.conf", "")).settings
+
+
+def spool_directory(cluster: Cluster, lock: Lock, node: str) -> str:
+    """SlurmdSpoolDir of a compute node; slurmfab's own before the first deployment."""
+    known = lock.hosts.get(node)
+    settings = {"slurmdspooldir": lock.spool_directory} if not lock.slurm else conf(cluster, lock)
+    return places.spool_directory(settings, node, known.hostname if known else "")
+
+
+def root_places(cluster: Cluster, lock: Lock, node: str) -> dict[str, str]:
+    """What slurmd has on a compute node, which it writes as root, by path; the site's places count as well."""
+    private = cluster.private_tmp
+    found = {
+        spool_directory(cluster, lock, node): "SlurmdSpoolDir",
+        log_of(cluster, lock, node, "slurmd"): "SlurmdLogFile",
+        conf(cluster, lock).get("slurmdpidfile", ""): "SlurmdPidFile",
+        **({private.base: "private_tmp"} if private else {}),
+    }
+    return {path: what for path, what in found.items() if path.startswith("/")}
+
+
+def log_of(cluster: Cluster, lock: Lock, host: str, daemon: str) -> str:
+    """The path of the log of a daemon on a host; empty if it writes to syslog alone."""
+    if daemon == "slurmdbd":
+        return accounting.log_file(cluster.slurmdbd_conf)
+    known = lock.hosts.get(host)
+    return places.log_file(conf(cluster, lock), daemon, host, known.hostname if known else "")
+
+
+def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
+    """A message that names the logs of Slurm's daemons where slurm_conf and slurmdbd_conf have them.
+
+    Args:
+        text: the message, with the logs where slurmfab has them.
+        cluster: the cluster file.
+        lock: its lock.
+        host: the host that the message is about; empty for several.
+    """
+    if not any(log in text for log in LOGS.values()) or not lock.slurm:
+        return text
+    settings, known = conf(cluster, lock), lock.hosts.get(host)
+    hostname = known.hostname if known else ""
+    logs = {name: places.log_file(settings, name, host or "NODE", hostname) for name in places.LOGS}
+    for daemon, log in {**logs, "slurmdbd": accounting.log_file(cluster.slurmdbd_conf)}.items():
+        text = text.replace(LOGS[daemon], log or f"`journalctl -u {daemon}`")
+    return text
+
+
+def deploy(*hosts: str) -> str:
+    """The command that deploys to these hosts."""
+    return f"{FAB} deploy --hosts {','.join(hosts)}"
+
+
+def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
+    """The systemd units of a host's daemons."""
+    roles = cluster.roles(host)
+    database = cluster.database
+    return (
+        "munge",
+        *(("mariadb",) if "database" in roles and database and not database.external else ()),
+        *(("slurmdbd",) if "database" in roles else ()),
+        *(("slurmctld",) if "controller" in roles else ()),
+        *(("slurmd",) if "compute" in roles else ()),
+    )
+
+
+def port(cluster: Cluster, key: str, node: str = "") -> int:
+    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
+
+    Args:
+        cluster: the cluster file.
+        key: one of `PORTS`.
+        node: the compute node of a slurmd, which may have a port of its own (`Port`).
+    """
+    own = setting(cluster.settings_of(node), "Port") if node else ""
+    value = own or setting(cluster.slurm_conf, key) or PORTS[key]
+    return int(re.split(r"\D", value)[0])
+
+
+def setting(settings: Mapping[str, str | None], key: str) -> str:
+    """The value of a key, whose case does not matter in Slurm; empty if it is not set."""
+    return next((value or "" for name, value in settings.items() if name.lower() == key.lower()), "")
+
+
+def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
+    """The wanted number of GPUs of a node.
+
+    Args:
+        cluster: the cluster file, whose `Gres` for the node counts.
+        lock: has the GPUs that were discovered, which count without `Gres`.
+        node: the node's name.
+    """
+    settings = cluster.settings_of(node)
+    if any(key.lower() == "gres" for key in settings):
+        return gpu_count(setting(settings, "Gres"))
+    return len(lock.hosts[node].gpus) if node in lock.hosts else 0
+
+
+def has_gres(cluster: Cluster, node: str, name: str) -> bool:
+    """Whether the cluster file has a kind of resource in the `Gres` of a node, such as `shard`."""
+    entries = setting(cluster.settings_of(node), "Gres").split(",")
+    return any(entry.strip().split(":")[0] == name for entry in entries)
+
+
+def gpu_count(gres: str) -> int:
+    """The number of GPUs in a list of generic resources, as in the cluster file or in Slurm's record of a node.
+
+    >>> gpu_count("gpu:a100:4(S:0-1),gpu:2,shard:8")
+    6
+    """
+    return sum(gpus_by_type(gres).values())
+
+
+def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
+    """The wanted hardware in Slurm's record of a node, by the field names of `scontrol show node`.
+
+    If the cluster file sets the node's CPUs or their layout, the result is empty: the lock does not decide them then.
+
+    Args:
+        cluster: the cluster file.
+        node: the node's name.
+        hardware: its hardware in the lock.
+    """
+    if {key.lower() for key in cluster.settings_of(node)} & {*_LAYOUT, "cpus", "procs"}:
+        return {}
+    return {
+        "CPUTot": hardware.CPUs,
+        "Boards": hardware.Boards,
+        "Sockets": hardware.Boards * hardware.SocketsPerBoard,
+        "CoresPerSocket": hardware.CoresPerSocket,
+        "ThreadsPerCore": hardware.ThreadsPerCore,
+    }

@@ -1,0 +1,105 @@
+"""The cluster file, its lock, and the directory in which they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from slurmfab.base.errors import ClusterFileError, InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import fabfile, loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
+
+SECONDS = 10
+MOST_COMPLAINTS = 3
+GIT = ("git", "-c", "core.fsmonitor=false", "-C")
+"""git, without the program that a repository may name for `status`."""
+
+
+def load(path: Path) -> tuple[Inventory | None, tuple[Finding, ...]]:
+    """The cluster, where its files can be loaded, and what is to be said of them.
+
+    Args:
+        path: of the cluster file.
+    """
+    if not path.exists():
+        text = f"there is no {path} yet; a first contact writes it: {FAB} deploy --hosts 'n1,n[2-5]'"
+        return None, (ok("cluster file", text),)
+    try:
+        known = loading.load(path)
+    except ClusterFileError as error:
+        more = len(error.complaints) - MOST_COMPLAINTS
+        shown = [*error.complaints[:MOST_COMPLAINTS], *([f"and {more} more mistakes"] if more > 0 else [])]
+        return None, (failure("cluster file", "\n".join(shown)),)
+    except InputError as error:
+        return None, (failure("cluster file", str(error)),)
+    lock = loading.lock_path(path)
+    locked = f"{lock.name} knows {len(known.lock.hosts)} of them" if lock.exists() else "not deployed yet"
+    return known, (ok("cluster file", f"{path}: {known.cluster.name}, {len(known.cluster.hosts)} hosts; {locked}"),)
+
+
+def writable(path: Path) -> Iterator[Finding]:
+    """Yield whether runs can write their results.
+
+    Args:
+        path: of the cluster file, which may not exist yet.
+    """
+    there = next(place for place in (path.parent, *path.absolute().parents) if place.is_dir())
+    files = (path, loading.lock_path(path), path.with_name(f"{path.stem}.runs"))
+    closed = [str(one) for one in (there, *files) if one.exists() and not os.access(one, os.W_OK)]
+    if closed:
+        text = f"{', '.join(closed)}: not writable for you, so runs cannot keep their lock and records."
+        yield failure("directory", text, "Give the files to yourself, or work as their owner.")
+    else:
+        yield ok("directory", f"{there.absolute()} is writable")
+
+
+def tasks_for_fab(path: Path) -> Iterator[Finding]:
+    """Yield whether `fab` finds its tasks where the cluster file belongs.
+
+    Args:
+        path: of the cluster file.
+    """
+    place = (path.parent.parent if path.parent.name == fabfile.DIRECTORY else Path()).absolute()
+    found = next((one for above in (place, *place.parents) for one in [above / "fabfile.py"] if one.is_file()), None)
+    if found:
+        yield ok("fabfile", f"{found}, by which fab finds its tasks")
+    else:
+        yield ok("fabfile", "none here, so only slurmfab works; a first contact writes one for fab")
+
+
+def in_git(path: Path) -> Iterator[Finding]:
+    """Yield whether the cluster file and its lock are committed.
+
+    Args:
+        path: of the cluster file, which exists.
+    """
+    if not shutil.which("git"):
+        yield warning("git", "it is not installed, so nothing keeps older versions of the cluster file.")
+        return
+    names = [one.name for one in (path, loading.lock_path(path)) if one.exists()]
+    directory = str(path.absolute().parent)
+    said = ask_git(directory, "status", "--porcelain", "--ignored", "--", *names)
+    if said is None:
+        text = f"{path} is in no repository, so nobody sees what it was before."
+        yield warning("git", text, "Repair: git init; git add configs fabfile.py; git commit")
+        return
+    words = {"??": "not added", "!!": "ignored by git"}
+    changed = [f"{line[3:].rpartition('/')[2]} {words.get(line[:2], 'not committed')}" for line in said.splitlines()]
+    if changed:
+        yield warning("git", f"{', '.join(changed)}: colleagues and CI see another cluster.", "Commit it.")
+    else:
+        yield ok("git", f"committed: {', '.join(names)}")
+
+
+def ask_git(directory: str, *words: str) -> str | None:
+    """What git says in a directory; `None` where it refuses, as outside of repositories."""
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+    said = subprocess.run(
+        [*GIT, directory, *words], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    return said.stdout if said.returncode == 0 else None

@@ -1,0 +1,265 @@
+"""The task `drift`: compares the hosts as `plan` does, and tells what differs by exit code, metrics and mail."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TypedDict
+
+from slurmfab.base import atomic_file
+from slurmfab.base.errors import HostError, HostFailed, SlurmfabError
+from slurmfab.base.folding import fold_lines
+from slurmfab.base.paths import DRIFT_RESULT
+from slurmfab.base.terminal import in_one_line, write
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.drift import Drift
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.drift import memory
+from slurmfab.commands.drift.findings import KINDS, MOST_LINES, Findings, findings_of
+from slurmfab.commands.drift.mailing import mailer
+from slurmfab.commands.drift.memory import News, Problem
+from slurmfab.commands.drift.metrics import exposition
+from slurmfab.core.engine import commands
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.engine.session import Output, start
+from slurmfab.core.engine.summary import command_for
+
+VERSION = 1
+"""Version of the JSON format."""
+
+LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_RESULT}"
+"""The command by which the controller takes the numbers from standard input."""
+
+
+class DifferenceJson(TypedDict):
+    """A resource that differs.
+
+    Args:
+        host: the host's name.
+        resource: such as `file:/etc/slurm/slurm.conf`.
+        kind: the kind of drift, such as `changed file`; `not compared` if it could not be compared.
+    """
+
+    host: str
+    resource: str
+    kind: str
+
+
+class DriftJson(TypedDict):
+    """What differs on the hosts.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        at: when the hosts were compared, in UTC.
+        exit_code: of the task.
+        hosts: the hosts that were compared.
+        differences: what differs.
+        not_compared: the hosts that could not be compared, each with the reason.
+        asleep: nodes that Slurm has powered down.
+        mail_sent: whether a mail told the differences.
+    """
+
+    version: int
+    cluster: str
+    at: str
+    exit_code: int
+    hosts: list[str]
+    differences: list[DifferenceJson]
+    not_compared: dict[str, str]
+    asleep: list[str]
+    mail_sent: bool
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Where the findings of a cluster are told.
+
+    Args:
+        known: the cluster.
+        settings: the cluster file's `drift`; without that key nothing is written or sent.
+    """
+
+    known: Inventory
+    settings: Drift
+
+    def tell(self, findings: Findings, seconds: float) -> bool:
+        """Write the metrics, and send a mail if there is news.
+
+        Args:
+            findings: of a comparison.
+            seconds: how long it took.
+
+        Returns:
+            Whether a mail was sent.
+
+        Raises:
+            SlurmfabError: the file was not written, or the mail not taken; the next run tries again.
+        """
+        if self.settings.textfile:
+            atomic_file.write(
+                Path(self.settings.textfile),
+                exposition(findings, time.time(), seconds),
+                new=atomic_file.READABLE_BY_ALL,
+            )
+        if not self.settings.mail:
+            return False
+        before = memory.load(self.known.path)
+        return self.mail(News(before, memory.problems_of(findings, before)), findings.summary())
+
+    def tell_failure(self, error: SlurmfabError) -> None:
+        """Send a mail that the hosts could not be compared, unless the last one said so.
+
+        Raises:
+            SlurmfabError: the mail was not taken.
+        """
+        if self.settings.mail:
+            before = memory.load(self.known.path)
+            news = News(before, before | {memory.UNCOMPARED})
+            self.mail(news, memory.UNCOMPARED[1], str(error))
+
+    def mail(self, news: News, summary: str, cause: str = "") -> bool:
+        """Send a mail if there is news, and keep what it told.
+
+        Args:
+            news: what has changed since the last mail.
+            summary: the subject, without the cluster.
+            cause: why the hosts could not be compared; empty where they could.
+
+        Returns:
+            Whether a mail was sent.
+
+        Raises:
+            SlurmfabError: it was not taken, or what it told cannot be kept.
+        """
+        if not news.is_any:
+            return False
+        cluster = self.known.cluster
+        text = letter(news, cause, command_for("plan", self.known.path.absolute()))
+        mailer(cluster, self.known.path).send(self.settings.mail, f"[slurmfab] {cluster.name}: {summary}", text)
+        memory.save(self.known.path, news.now)
+        return True
+
+
+def run(cluster: str, output: Output) -> int:
+    """Compare all hosts with the cluster file, change nothing, and tell what differs.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        output: options that all tasks share.
+
+    Returns:
+        The exit code: 0 if nothing differs, 4 if something does, 3 if nothing does but hosts are missing, 1 if a
+        resource could not be compared.
+
+    Raises:
+        SlurmfabError: the cluster file has mistakes, the controller does not answer, or the alarm could not be told.
+    """
+    known = loading.load(loading.named_path(cluster))
+    settings = known.cluster.drift or Drift()
+    if settings.textfile:
+        atomic_file.require_writable(Path(settings.textfile), "drift.textfile")
+    alarm = Alarm(known, settings)
+    try:
+        report = commands.dry_run(start(known, "", output, RunOptions("plan")))
+    except SlurmfabError as error:
+        alarm.tell_failure(error)
+        raise
+    findings = findings_of(report)
+    lines = [*findings.lines(), f"{findings.cluster}: {findings.summary()} ({report.seconds:.1f} s)."]
+    if findings.differing:
+        lines.append(f"Next: {command_for('plan', known.path)}")
+    write("\n".join(lines), output.stream)
+    is_sent = alarm.tell(findings, report.seconds)
+    if is_sent:
+        write(f"Mail to {', '.join(settings.mail)}: something else differs than at the last mail.", output.stream)
+    if known.cluster.monitoring is not None:
+        tell_controller(known, findings, output)
+    output.write_json(as_json(findings, is_sent=is_sent))
+    return findings.exit_code
+
+
+def tell_controller(known: Inventory, findings: Findings, output: Output) -> None:
+    """Leave the numbers on the controller, from where Prometheus has Slurm's figures, too.
+
+    Args:
+        known: the cluster.
+        findings: of a comparison.
+        output: options that all tasks share.
+
+    Raises:
+        HostError: the controller did not take them.
+    """
+    from slurmfab.commands.checks.runner import opener_with
+    from slurmfab.commands.checks.shell import SshShell
+
+    controller = known.cluster.controller
+    kinds = Counter(one.kind for one in findings.differing)
+    values = {
+        "version": VERSION,
+        "time": round(time.time(), 3),
+        "hosts": findings.hosts_by_state(),
+        "resources": {kind: kinds[kind] for kind in KINDS},
+    }
+    ask = output.asker()
+    with opener_with(ask, ask() if ask and output.ask_password else "")(known, (controller,)) as shells:
+        shell = shells[controller]
+        if isinstance(shell, HostError):
+            raise shell
+        assert isinstance(shell, SshShell), "opener_with opens no others"
+        done = shell.run(LEAVE, json.dumps(values) + "\n")
+    if done.code != 0:
+        raise HostFailed(controller, f"{DRIFT_RESULT} could not be written: {in_one_line(done.output.decode())}")
+
+
+def letter(news: News, cause: str, command: str) -> str:
+    """The text of a mail: what is new, what is right again, and what was told before.
+
+    Args:
+        news: what has changed since the last mail.
+        cause: why the hosts could not be compared; empty where they could.
+        command: what shows the differences in full.
+    """
+    parts = [("New:", news.appeared), ("Right again:", news.gone), ("As before:", news.remaining)]
+    paragraphs = ["\n".join([title, *indented(problems)]) for title, problems in parts if problems]
+    if cause:
+        paragraphs.append(cause)
+    if news.now:
+        paragraphs.append(f"All differences in full: {command}")
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def indented(problems: Sequence[Problem]) -> list[str]:
+    """Problems in lines, folded over hosts; the last line says how many more there are."""
+    whole = [text for host, text in problems if not host]
+    lines = [*whole, *fold_lines((host, text) for host, text in problems if host)]
+    more = len(lines) - MOST_LINES
+    return [f"  {line}" for line in [*lines[:MOST_LINES], *([f"and {more} more"] if more > 0 else [])]]
+
+
+def as_json(findings: Findings, *, is_sent: bool) -> DriftJson:
+    """The findings as JSON values.
+
+    Args:
+        findings: of a comparison.
+        is_sent: whether a mail told them.
+    """
+    return {
+        "version": VERSION,
+        "cluster": findings.cluster,
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "exit_code": findings.exit_code,
+        "hosts": list(findings.hosts),
+        "differences": [
+            {"host": one.host, "resource": one.resource, "kind": one.kind or memory.NOT_COMPARED}
+            for one in findings.found
+        ],
+        "not_compared": dict(findings.not_compared),
+        "asleep": list(findings.asleep),
+        "mail_sent": is_sent,
+    }

@@ -1,0 +1,310 @@
+"""The task `check-gpus`: runs the GPU check program on the controller now, instead of at the timer's next date."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, TypedDict
+
+from slurmfab.base.errors import HostError, HostFailed, InputError
+from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks.runner import opener_with
+from slurmfab.commands.checks.shell import SshShell
+from slurmfab.commands.nodes.drain import compute_nodes
+from slurmfab.core.engine import missing_lock, session
+from slurmfab.core.plan.phases.gpu_checks import BESIDES_WAITING, own_partition, settings
+from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.programs.gpu_check import history
+from slurmfab.on_hosts.programs.gpu_check.check import ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED
+from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progress
+
+WAIT = 10
+"""Default minutes that the jobs of an interactive check wait for busy nodes."""
+
+VERSION = 1
+"""Version of the JSON format."""
+
+RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {GPU_CHECK_PROGRAM}/run.py {GPU_CHECK_SETTINGS}"
+"""Command that runs the GPU check program as user slurm: SlurmUser's rights suffice for a check."""
+
+Entry = dict[str, Any]
+Ask = Callable[[str, Callable[[str], None], float], int]
+
+
+class FiguresJson(TypedDict, total=False):
+    """What was measured; left out where nothing was.
+
+    Args:
+        busbw: the bandwidth that is judged, in GB/s.
+        average: the average over all sizes of messages, in GB/s.
+        size: bytes of the largest message.
+        wrong: how many values were wrong.
+        checked: whether values were checked.
+        first_busbw: of the first of two measurements, in GB/s.
+    """
+
+    busbw: float
+    average: float
+    size: int
+    wrong: int
+    checked: bool
+    first_busbw: float
+
+
+class MoreJson(FiguresJson, total=False):
+    """What is left out where no job ran.
+
+    Args:
+        wanted: the threshold in GB/s; null for none.
+        seconds: from the job's submission to its end.
+    """
+
+    wanted: float | None
+    seconds: float
+
+
+class MeasurementJson(MoreJson):
+    """A measurement of a node, or between two nodes.
+
+    Args:
+        run: tells the runs of the check from each other.
+        time: of the result, in UTC.
+        nodes: one node, or two for the network between them.
+        gpus: the node's GPUs, as `a100 x4`.
+        outcome: `passed`, `falls short` or `not measured`.
+        why: the cause, if not passed.
+        action: `drained`, `stays drained` or `back in service`; empty for none.
+        remark: why nothing was done; may be empty.
+    """
+
+    run: str
+    time: str
+    nodes: list[str]
+    gpus: str
+    outcome: str
+    why: str
+    action: str
+    remark: str
+
+
+class GpuChecksJson(TypedDict):
+    """The results of `fab check-gpus`, or with `--history` earlier ones.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        exit_code: of the task.
+        measurements: the measurements.
+    """
+
+    version: int
+    cluster: str
+    exit_code: int
+    measurements: list[Annotated[dict[str, Any], MeasurementJson]]
+
+
+def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *, drains: bool) -> int:
+    """Check GPUs now, and print each result when it arrives.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        hosts: hostlist of compute nodes; empty for all with GPUs.
+        wait: minutes that jobs wait for busy nodes; `None` for 10.
+        output: the output options.
+        drains: whether nodes may be drained and resumed.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: there is nothing to check, or the check is not installed.
+        HostError: the controller cannot be reached, or the check failed.
+    """
+    known = loaded(cluster)
+    names = compute_nodes(known, hosts) if hosts else ()
+    minutes = WAIT if wait is None else wait
+    arguments = ["--now", "--json", f"--wait={minutes}", *(["--hosts=" + ",".join(names)] if names else [])]
+    stream = output.stream
+    checks = known.cluster.gpu_checks
+    assert checks is not None, "loaded() refuses that"
+    seconds = 60.0 * (minutes + 4 * checks.minutes + BESIDES_WAITING)
+    with asker(known, output) as ask:
+        which = fold(names) if names else "all nodes with GPUs"
+        print(f"Measuring {which} by jobs of low priority; they wait up to {minutes} min.", file=stream, flush=True)
+        entries, code = conversation(
+            known.cluster.controller, ask, [*arguments, *([] if drains else ["--no-drain"])], seconds,
+            lambda entry: print(format_heard(entry), file=stream, flush=True),
+        )  # fmt: skip
+    print(summary(known.cluster.name, entries), file=stream)
+    write_json(known, entries, code, output)
+    return code
+
+
+def show_history(cluster: str, hosts: str, output: session.Output) -> int:
+    """Print the results of earlier GPU checks.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        hosts: hostlist of nodes; empty for all.
+        output: the output options.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        InputError: the check is not set up or not installed.
+        HostError: the controller cannot be reached, or the program failed.
+    """
+    known = loaded(cluster)
+    names = set(expand(hosts)) if hosts else set()
+    chosen = [entry for entry in earlier(known, output) if not names or names & set(entry["nodes"])]
+    stream = output.stream
+    for entry in chosen:
+        print(f"{entry.get('time', '')[:16].replace('T', ' ')}  {format_entry(entry)}", file=stream)
+    if not chosen:
+        print(f"Nothing has been measured yet: {FAB} check-gpus.", file=stream)
+    write_json(known, chosen, 0, output)
+    return 0
+
+
+def earlier(known: Inventory, output: session.Output, password: str = "") -> list[Entry]:
+    """The measurements of earlier GPU checks, oldest first.
+
+    Args:
+        known: the cluster, whose file has `gpu_checks`.
+        output: the output options.
+        password: the sudo password, if the user has been asked for it already; empty if not.
+
+    Raises:
+        InputError: the check is not installed.
+        HostError: the controller cannot be reached, or the program failed.
+    """
+    with asker(known, output, password) as ask:
+        entries, _ = conversation(known.cluster.controller, ask, ["--history"], 60.0, lambda _: None)
+    return [entry for entry in entries if entry["nodes"]]
+
+
+def loaded(cluster: str) -> Inventory:
+    """Load the cluster and check that its file has `gpu_checks` and that it was deployed.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+
+    Raises:
+        InputError: the cluster file is not valid or has no `gpu_checks`, or the cluster was never deployed.
+    """
+    known = loading.load_named(cluster)
+    if known.cluster.gpu_checks is None:
+        raise InputError(
+            f"{known.path} has no gpu_checks, so nobody knows what is wanted. Add the key, as in "
+            f"`gpu_checks: {{min_busbw: {{a100: 120}}}}`, then: {FAB} deploy."
+        )
+    missing_lock.require_deployed(known)
+    return known
+
+
+@contextmanager
+def asker(known: Inventory, output: session.Output, password: str = "") -> Iterator[Ask]:
+    """A function that runs commands on the controller; the installed check has to match the cluster file.
+
+    Args:
+        known: the cluster.
+        output: the output options.
+        password: the sudo password, if the user has been asked for it already; empty if not.
+
+    Returns:
+        The context's value is `SshShell.follow`: command, handler of output lines and seconds to the exit code.
+
+    Raises:
+        HostError: the controller cannot be reached.
+        InputError: the check is not installed there, or with other settings.
+    """
+    controller = known.cluster.controller
+    ask = output.asker()
+    opener = opener_with(ask, password or (ask() if ask and output.ask_password else ""))
+    with opener(known, (controller,)) as shells:
+        shell = shells[controller]
+        if isinstance(shell, HostError):
+            raise shell
+        assert isinstance(shell, SshShell), "opener_with opens no others"
+        there = shell.run(f"test -e {GPU_CHECK_PROGRAM}/run.py && cat {GPU_CHECK_SETTINGS}")
+        checks = known.cluster.own_gpu_checks
+        assert checks is not None, "loaded() refuses that"
+        wanted = settings(checks, own_partition(known.cluster, known.lock))
+        if there.code != 0 or there.output.decode(errors="replace") != wanted:
+            raise InputError(f"{controller} does not check GPUs as {known.path} says. First: {FAB} deploy.")
+        yield shell.follow
+
+
+def conversation(
+    controller: str, ask: Ask, arguments: Sequence[str], seconds: float, heard: Callable[[Entry], None]
+) -> tuple[list[Entry], int]:
+    """Run the GPU check program on the controller; returns the entries that it printed, and its exit code.
+
+    Args:
+        controller: the controller's name, for messages.
+        ask: runs a command on the controller (see `asker`).
+        arguments: arguments for the program.
+        seconds: time limit.
+        heard: called with each measurement when it arrives, and with what the others wait for.
+
+    Raises:
+        HostFailed: the program refused, failed or did not finish.
+    """
+    entries: list[Entry] = []
+    refused: list[str] = []
+    noise: list[str] = []
+
+    def hear(line: str) -> None:
+        found = json_objects.parse(line.encode())
+        entry = history.parse(line.encode())
+        if found is None:
+            noise.append(line)
+        elif "refused" in found:
+            refused.append(str(found["refused"]))
+        elif entry is not None and "progress" in entry:
+            heard(entry)
+        elif entry is not None and "nodes" in entry:
+            entries.append(entry)
+            if entry["nodes"] and "--history" not in arguments:
+                heard(entry)
+
+    code = ask(" ".join([RUN, *map(shlex.quote, arguments), "2>&1"]), hear, seconds)
+    has_ended = "--history" in arguments or any(entry.get("end") for entry in entries)
+    if refused or not has_ended or code not in (ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED):
+        why = refused or noise[-1:] or [f"the program ended with exit code {code}"]
+        raise HostFailed(controller, f"the GPUs were not checked: {why[0].rstrip('.')}.")
+    return entries, code
+
+
+def format_heard(entry: Entry) -> str:
+    """A measurement, or what becomes of the others, as a line."""
+    return format_progress(entry["progress"], fold) if "progress" in entry else format_entry(entry)
+
+
+def summary(name: str, entries: Sequence[Entry]) -> str:
+    """The last line of output: how many nodes have each outcome."""
+    counts: dict[str, int] = next((dict(entry.get("counts", {})) for entry in entries if entry.get("end")), {})
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    return f"{name}: {counted or 'no node has GPUs'}."
+
+
+def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: session.Output) -> None:
+    """Write the measurements as JSON, if the user asked for it.
+
+    Args:
+        known: the cluster.
+        entries: entries of the history; those without nodes are left out.
+        code: the exit code of the check.
+        output: the output options; `json` is the file, `-` for standard output.
+    """
+    measurements = [entry for entry in entries if entry["nodes"]]
+    whole: GpuChecksJson = {
+        "version": VERSION, "cluster": known.cluster.name, "exit_code": code, "measurements": measurements
+    }  # fmt: skip
+    output.write_json(whole)

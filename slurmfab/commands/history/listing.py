@@ -1,0 +1,314 @@
+"""`fab history`: the recorded runs of a cluster; no host is contacted."""
+
+from __future__ import annotations
+
+import posixpath
+import socket
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.exit_codes import FAILURE
+from slurmfab.base.folding import fold_lines
+from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import write
+from slurmfab.cluster.inventory import loading
+from slurmfab.core.engine import record
+from slurmfab.core.engine.record import Record
+from slurmfab.core.engine.report import UNKNOWN, StepJson, fold_steps, step_as_json
+from slurmfab.core.engine.session import Output
+from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
+from slurmfab.on_hosts.agent.services.process import process_start
+
+LAST = "last"
+"""What a user types for the newest run."""
+
+MOST_RUNS_NAMED = 8
+"""How many runs an error message names."""
+
+COUNTED_KINDS = {
+    "directory": ("directory", "directories"),
+    "group": ("group", "groups"),
+    "packages": ("installation of packages", "installations of packages"),
+    "packages-former": ("removal of packages", "removals of packages"),
+    "packages-gone": ("removal of packages", "removals of packages"),
+    "service": ("service", "services"),
+    "ssh-key": ("SSH key", "SSH keys"),
+    "user": ("user", "users"),
+}
+"""Kinds of resources of which only the number is shown, in singular and plural."""
+
+NAMED_KINDS = {
+    "authorized-keys": "keys",
+    "jobs-ended": "jobs cancelled",
+    "node-drain": "drained",
+    "node-gate": "drained until tested",
+    "node-reboot": "restarted",
+    "node-resume": "resumed",
+    "node-trial": "tested",
+    "partition-drain": "partition closed",
+    "person": "people",
+    "person-gone": "people removed",
+}
+"""Kinds of resources whose names are shown, with the word for what was done to them."""
+
+ACCOUNTING_SUBJECTS = ("qos ", "account ", "user ")
+"""How the names of changes begin that show an entry of the accounting database."""
+
+
+VERSION = 1
+"""Version of the JSON format; it increases if a key changes its meaning or is removed."""
+
+
+class RunSummaryJson(TypedDict):
+    """A run, without its steps.
+
+    Args:
+        run: its id.
+        command: such as `deploy`.
+        undoes: the id of the run that it undid; empty for other commands.
+        by: who ran it, as `ann@laptop`.
+        begun: when.
+        ended: when; null if it is unfinished.
+        hosts: the hosts that it was for.
+        outcome: its result, for people.
+        changed: what it changed, for people.
+        lost: the hosts that were left out, each with the reason.
+        error: why it stopped early; empty where it did not.
+    """
+
+    run: str
+    command: str
+    undoes: str
+    by: str
+    begun: str
+    ended: str | None
+    hosts: list[str]
+    outcome: str
+    changed: str
+    lost: dict[str, str]
+    error: str
+
+
+class HistoryJson(TypedDict):
+    """All runs.
+
+    Args:
+        version: of this format: 1.
+        runs: oldest first.
+    """
+
+    version: int
+    runs: list[RunSummaryJson]
+
+
+class RecordedRunJson(RunSummaryJson):
+    """A run in full: `fab history RUN`.
+
+    Args:
+        version: of this format: 1.
+        steps: phases by host, as far as something differed there.
+        cluster_file: the text of the cluster file that was deployed; null if it could not be read.
+        lock: the content of the lock; null if it could not be read.
+    """
+
+    version: int
+    steps: list[StepJson]
+    cluster_file: str | None
+    lock: Mapping[str, Any] | None
+
+
+def show(cluster: str, word: str, json_file: str) -> int:
+    """Print all runs, newest last, or one in full.
+
+    Args:
+        cluster: the cluster file's path, empty for the default one; the file need not be there.
+        word: a run's id, a prefix that only one id has, or `last`; empty for all runs.
+        json_file: file for the same as JSON; `-` for standard output, empty for none.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: no run has that id, or several begin with it.
+    """
+    path = loading.named_path(cluster)
+    records, complaints = record.load_all(path)
+    for complaint in complaints:
+        write(complaint, sys.stderr)
+    chosen = find(records, word, path) if word else None
+    Output(json=json_file).write_json(whole(chosen) if chosen else all_runs(records))
+    if json_file != "-":
+        write(text(chosen) if chosen else overview(records, path), sys.stdout)
+    return 0
+
+
+def find(records: Sequence[Record], word: str, path: Path) -> Record:
+    """The run that the user means.
+
+    Args:
+        records: oldest first.
+        word: an id, a prefix that only one id has, or `last`.
+        path: the cluster file's, for error messages.
+
+    Raises:
+        InputError: there is no such run, or more than one.
+    """
+    if not records:
+        raise InputError(no_runs_text(path))
+    if word == LAST:
+        return records[-1]
+    found = [one for one in records if one.run.startswith(word)]
+    exact = [one for one in found if one.run == word]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    names = [one.run for one in found or records][-MOST_RUNS_NAMED:]
+    what = f"{len(found)} runs begin with that:" if found else "no run begins with that; the newest are:"
+    raise InputError("\n    ".join((f"{word}: {what}", *names)))
+
+
+def no_runs_text(path: Path) -> str:
+    """What to say if there is no record."""
+    return f"No runs recorded in {record.directory(path)}. Each run that changes something leaves its record there."
+
+
+def overview(records: Iterable[Record], path: Path) -> str:
+    """All runs, two lines each: when, by whom, on which hosts and with which result; and what was changed."""
+    rows = [(one.run, at(one), one.by, fold(one.hosts), result_text(one)) for one in records]
+    if not rows:
+        return no_runs_text(path)
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    lines = []
+    for row, one in zip(rows, records, strict=True):
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, [*widths, 0], strict=True))
+        lines += ["  ".join(cells).rstrip(), f"    {changes_text(one)}"]
+    return "\n".join(lines)
+
+
+def at(one: Record) -> str:
+    """When a run began, in local time."""
+    return f"{one.begun.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def result_text(one: Record) -> str:
+    """The result of a run: `done`, `failed on n2`, `done without n3`, `interrupted` or `running`."""
+    if one.ended is None:
+        return "running" if is_running(one) else "interrupted"
+    failed = fold({*one.lost, *(step.host for step in one.steps if step.has_failed)})
+    if one.error or one.exit_code == FAILURE:
+        return f"failed on {failed}" if failed else "failed"
+    return f"done without {failed}" if failed else "done"
+
+
+def is_running(one: Record) -> bool:
+    """Whether the process of an unfinished run still runs on this machine.
+
+    A process with the same number that began after the run is another one.
+    """
+    is_here = one.by.rpartition("@")[2] == socket.gethostname()
+    start = process_start(one.pid) if is_here and one.pid else 0.0
+    return bool(start) and start <= one.begun.timestamp() + 1
+
+
+def changes_text(one: Record) -> str:
+    """What a run changed, in brief: `slurm.conf on ctl,n[1-3]; 4 services`."""
+    done = [(step.host, outcome) for step in one.steps for outcome in step.with_status(CHANGED)]
+    hosts_of: dict[str, list[str]] = {}
+    counts: dict[str, int] = {}
+    acts: dict[str, list[str]] = {}
+    entries: dict[str, None] = {}
+    for host, outcome in done:
+        kind, _, name = outcome.id.partition(":")
+        if kind in NAMED_KINDS:
+            acts.setdefault(NAMED_KINDS[kind], []).extend(name.split(","))
+        elif files := files_of(outcome):
+            for file in files:
+                hosts_of.setdefault(file, []).append(host)
+        elif kind in COUNTED_KINDS:
+            counts[kind] = counts.get(kind, 0) + 1
+        else:
+            entries.update(accounts_of(outcome))
+    files_on: dict[frozenset[str], list[str]] = {}
+    for file, hosts in hosts_of.items():
+        files_on.setdefault(frozenset(hosts), []).append(file)
+    parts = [f"{', '.join(files)} on {fold(hosts)}" for hosts, files in files_on.items()]
+    parts += [f"{count} {COUNTED_KINDS[kind][count != 1]}" for kind, count in counts.items()]
+    parts += [f"{word}: {fold(names)}" for word, names in acts.items()]
+    parts += [f"accounting: {', '.join(entries)}"] if entries else []
+    cut_off = dict.fromkeys(step.host for step in one.steps if step.with_status(UNKNOWN))
+    parts += [f"perhaps more on {fold(cut_off)}"] if cut_off else []
+    if not parts and one.ended is None:
+        return "its changes are not known"
+    return "; ".join(parts) or ("other changes" if done else "nothing changed")
+
+
+def accounts_of(outcome: Outcome) -> dict[str, None]:
+    """The entries of the accounting database that were changed, such as `qos high`; none for other kinds."""
+    if outcome.id.partition(":")[0] not in {"accounts", "accounts-rest"}:
+        return {}
+    subjects = (" ".join(change.name.split()[:2]) for change in outcome.changes)
+    return dict.fromkeys(subject for subject in subjects if subject.startswith(ACCOUNTING_SUBJECTS))
+
+
+def files_of(outcome: Outcome) -> tuple[str, ...]:
+    """The names of the files that a resource has changed."""
+    kind, _, name = outcome.id.partition(":")
+    if kind in {"slurm-files", "shared-files"}:
+        names = (
+            change.name.removesuffix(" access").removesuffix(" content")
+            for change in outcome.changes
+            if change.name != "leftovers"
+        )
+        return tuple(dict.fromkeys(names))
+    if kind in {"absent", "block", "file", "munge-key", "munge-key-switch", "restored", "slurmdbd-conf"}:
+        return (posixpath.basename(name.partition("#")[0]),)
+    return ()
+
+
+def text(one: Record) -> str:
+    """A run in full: by whom, when, why it failed, and its changes, folded over hosts."""
+    until = f" to {one.ended.astimezone():%H:%M:%S}" if one.ended else ""
+    lines = [f"{one.run}: {result_text(one)}", f"{one.command} by {one.by}, {at(one)}{until}, on {fold(one.hosts)}"]
+    lines += [f"It undoes {one.undoes} and all later runs."] if one.undoes else []
+    lines += [f"    {line}" for line in one.error.splitlines()]
+    for phase, hosts, changes in fold_steps(one.steps):
+        lines += ["", f"{fold(hosts)}: {phase}", *(f"    {line}" for line in changes)]
+    if one.lost:
+        lines += ["", *fold_lines((host, f"skipped: {why}") for host, why in one.lost.items())]
+    if one.ended is None:
+        lines += [
+            "",
+            f"It did not end, so it may have changed more than this; {FAB} plan shows the present state.",
+        ]
+    return "\n".join(lines)
+
+
+def all_runs(records: Iterable[Record]) -> HistoryJson:
+    """All runs as JSON values."""
+    return {"version": VERSION, "runs": [summary(one) for one in records]}
+
+
+def summary(one: Record) -> RunSummaryJson:
+    """A run as JSON values, without its steps."""
+    return {
+        "run": one.run,
+        "command": one.command,
+        "undoes": one.undoes,
+        "by": one.by,
+        "begun": one.begun.isoformat(),
+        "ended": one.ended.isoformat() if one.ended else None,
+        "hosts": list(one.hosts),
+        "outcome": result_text(one),
+        "changed": changes_text(one),
+        "lost": dict(one.lost),
+        "error": one.error,
+    }
+
+
+def whole(one: Record) -> RecordedRunJson:
+    """A run as JSON values, with its steps, and the cluster file and lock that were deployed."""
+    steps = [step_as_json(step) for step in one.steps]
+    return {"version": VERSION, **summary(one), "steps": steps, "cluster_file": one.cluster_file, "lock": one.lock}

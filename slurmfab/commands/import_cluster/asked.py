@@ -1,0 +1,166 @@
+"""What the hosts of a cluster have answered, by the names that they have there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.commands.import_cluster.contact import Contact
+from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, HostFiles
+from slurmfab.commands.import_cluster.members import Members, controllers_of
+from slurmfab.commands.nodes.discovery import DiscoveredHost
+from slurmfab.core.plan.preflight.other_clusters import is_address
+from slurmfab.on_hosts.agent.slurm.found_files import HIDDEN
+
+HIDDEN_SETTING = re.compile(rf"\w+[ \t]*=[ \t]*{re.escape(HIDDEN)}")
+"""A setting of slurm.conf whose value stayed on the host."""
+
+NOT_ASKED = "slurm.conf says that it may not exist yet (State=CLOUD or FUTURE), so it was not asked"
+NOTHING = "it has nothing of Slurm's"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What hosts have answered, by the names under which they were met.
+
+    Args:
+        controller: the primary controller.
+        keys: by member of the cluster, the name under which it was met.
+        members: the members, as slurm.conf names them.
+        files: Slurm's files, by host.
+        accounts: what slurmdbd has; `None` without slurmdbd, or if it has not answered.
+        trouble: why slurmdbd has not answered.
+        people: the users of these accounts that the controller knows; `None` if it was not asked.
+    """
+
+    controller: str
+    keys: Mapping[str, str]
+    members: Members
+    files: Mapping[str, Any]
+    accounts: Mapping[str, Any] | None
+    trouble: str
+    people: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was found out about a cluster.
+
+    Args:
+        cluster: what its hosts show.
+        discovered: the hosts that answered, by name, with their SSH host keys.
+        hidden: by host, path and key of each password that stayed there.
+        running: by host, names of the daemons that run.
+        strangers: hosts that the user named and that slurm.conf does not, with what they are.
+        unpinned: the hosts whose SSH host keys nobody vouched for.
+        trouble: why slurmdbd has not answered; empty if it has, or if there is none.
+    """
+
+    cluster: FoundCluster
+    discovered: Mapping[str, DiscoveredHost]
+    hidden: Mapping[str, tuple[tuple[str, str], ...]]
+    running: Mapping[str, tuple[str, ...]]
+    strangers: Mapping[str, str]
+    unpinned: tuple[str, ...]
+    trouble: str
+
+
+def summed_up(contact: Contact, answers: Answers) -> Asked:
+    """What was found out, by the names of the members.
+
+    Args:
+        contact: the hosts that were met, whose connections are open.
+        answers: what they answered.
+    """
+    keys, files = answers.keys, answers.files
+    met = {name: key for name, key in keys.items() if key in contact.facts and key in files}
+    there = {host_name(name, contact.facts[key].hostname, keys): key for name, key in met.items()}
+    discovered = {name: contact.as_discovered(key, name) for name, key in there.items()}
+    endpoints = {name: one.endpoint for name, one in discovered.items() if one.endpoint}
+    tried = {name: contact.targets[key].route.address for name, key in keys.items() if name not in met}
+    section = contact.ssh.model_dump(exclude_defaults=True, exclude={"endpoints"})
+    found = FoundCluster(
+        controller=next(name for name, key in there.items() if key == answers.controller),
+        hosts={name: host_files(files[key]) for name, key in there.items()},
+        facts={name: with_slurm_conf(contact, key, name, files[key]) for name, key in there.items()},
+        addresses={**tried, **{name: one.address for name, one in discovered.items()}},
+        accounts=answers.accounts,
+        unreachable=dict(unreachable(contact, answers)),
+        federation=files[answers.controller]["federation"],
+        people=answers.people,
+        ssh={**section, **({"endpoints": endpoints} if endpoints else {})},
+    )
+    return Asked(
+        cluster=found,
+        discovered=discovered,
+        hidden={name: tuple((path, word) for path, word in files[key]["hidden"]) for name, key in there.items()},
+        running={name: tuple(files[key]["places"]["running"]) for name, key in there.items()},
+        strangers=dict(strangers(contact, answers)),
+        unpinned=tuple(name for name, key in there.items() if key in contact.unpinned),
+        trouble=answers.trouble,
+    )
+
+
+def host_name(member: str, hostname: str, taken: Container[str]) -> str:
+    """The name of a host in the cluster file: that in slurm.conf, or its own if slurm.conf has an address alone.
+
+    Args:
+        member: as slurm.conf names it.
+        hostname: as it calls itself.
+        taken: the names of all members.
+    """
+    return hostname if is_address(member) and hostname not in taken else member
+
+
+def unreachable(contact: Contact, answers: Answers) -> Iterator[tuple[str, str]]:
+    """The members that did not answer, each with the reason."""
+    for name, key in answers.keys.items():
+        if key in contact.failed:
+            yield name, contact.failed[key].reason
+    for name, member in answers.members.hosts.items():
+        if not member.is_asked:
+            yield name, NOT_ASKED
+
+
+def with_slurm_conf(contact: Contact, key: str, name: str, answer: Mapping[str, Any]) -> Any:
+    """The facts of a host under its name in the cluster, with the slurm.conf of its daemons and without passwords.
+
+    Args:
+        contact: the hosts that were met.
+        key: the name under which it was met.
+        name: its name in the cluster.
+        answer: Slurm's files there.
+    """
+    return replace(contact.facts[key], name=name, slurm_conf=HIDDEN_SETTING.sub("", answer["slurm_conf"]))
+
+
+def host_files(answer: Mapping[str, Any]) -> HostFiles:
+    """What Slurm has on a host, from the agent's answer."""
+    places = answer["places"]
+    return HostFiles(
+        files=tuple(FoundFile(path, shown(path, text), mode, link) for path, text, mode, link in answer["files"]),
+        program=places["program"],
+        version=places["version"],
+        configless=places["configless"],
+        drop_ins=tuple(FoundFile(*one) for one in answer["drop_ins"]),
+        slurm_conf=HIDDEN_SETTING.sub("", answer["slurm_conf"]),
+        left=dict(answer["left"]),
+        mark=answer["mark"],
+    )
+
+
+def shown(path: str, text: str) -> str:
+    """The text of a file without settings that have no value any more; slurmdbd.conf keeps them."""
+    return text if path.endswith("/slurmdbd.conf") else HIDDEN_SETTING.sub("", text)
+
+
+def strangers(contact: Contact, answers: Answers) -> Iterator[tuple[str, str]]:
+    """The hosts that answered and that slurm.conf does not name, each with what it is."""
+    members = {contact.facts[key].boot for key in answers.keys.values() if key in contact.facts}
+    for key, answer in answers.files.items():
+        if key in contact.facts and contact.facts[key].boot not in members:
+            named = controllers_of(parse(answer["slurm_conf"]))
+            yield key, f"it has a slurm.conf of the controller {named[0][0]}" if named else NOTHING

@@ -1,0 +1,274 @@
+"""What the hosts of a cluster show of it: the controller and all others are found from slurm.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from slurmfab.base.errors import HostError, InputError, SlurmfabError
+from slurmfab.base.hostlist import expand_endpoints, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.commands.accounts import export
+from slurmfab.commands.import_cluster import asked
+from slurmfab.commands.import_cluster.accounts import ALWAYS
+from slurmfab.commands.import_cluster.contact import Contact, Target, found_target, typed_target
+from slurmfab.commands.import_cluster.members import SLURMDBD, Member, Members, controllers_of, members
+from slurmfab.commands.nodes import membership
+from slurmfab.commands.nodes.existing_cluster import is_dotted
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.requests import FACT_SELECTION, ask_facts
+from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.preflight.other_clusters import format_running, is_address, short
+
+FOUND_FILES = "found-files"
+MOST_STEPS = 3
+"""How often one host's slurm.conf may name another host as the controller."""
+
+
+def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Asked:
+    """Find out what a cluster is, beginning at one of its hosts.
+
+    Args:
+        hosts: the controller, or other hosts of the cluster, as the user typed them.
+        connection: how to reach the hosts.
+        output: where to show progress, and whether to ask for the sudo password.
+
+    Raises:
+        InputError: the hosts form no cluster, or several, or have unknown SSH host keys.
+        SlurmfabError: the controller does not answer.
+    """
+    ssh, progress = membership.first_ssh(hosts, connection), output.progress()
+    asker = output.asker()
+    with closing(Contact(ssh, accept_new=connection.accept_new, ask_password=asker)) as contact:
+        named = [typed_target(one, ssh) for one in expand_endpoints(hosts)]
+        with progress.during("asking", [one.name for one in named]):
+            contact.meet(named)
+            answers = dict(contact.ask(tuple(contact.facts), FOUND_FILES, with_federation=True))
+        if not contact.facts:
+            raise SlurmfabError("\n".join(map(str, contact.failed.values())) + "\nNothing was written.")
+        start = first_member(hosts, answers)
+        controller = find_controller(contact, answers, start, progress)
+        known = members(parse(answers[controller]["slurm_conf"]))
+        own = [name for name, answer in answers.items() if cluster_of(answer) == cluster_of(answers[controller])]
+        keys = meet_members(contact, known, (controller, own), progress)
+        met = [key for key in keys.values() if key not in answers and key in contact.facts]
+        with progress.during("reading", met):
+            answers |= contact.ask(met, FOUND_FILES)
+        if controller in contact.failed:
+            raise SlurmfabError(f"{contact.failed[controller]}\nIt is the controller, so nothing was written.")
+        accounts = asked_accounts(contact, controller, answers)
+        return asked.summed_up(contact, asked.Answers(controller, keys, known, answers, *accounts))
+
+
+def first_member(hosts: str, answers: Mapping[str, Any]) -> str:
+    """The first host that is a member of a cluster.
+
+    Args:
+        hosts: as the user typed them.
+        answers: Slurm's files by host.
+
+    Raises:
+        InputError: none is, or they are members of several clusters.
+    """
+    clusters: dict[str, list[str]] = {}
+    for name in answers:
+        if mark := cluster_of(answers[name]):
+            clusters.setdefault(mark, []).append(name)
+    if len(clusters) > 1:
+        told = "; ".join(f"{fold(names)}: {mark}" for mark, names in clusters.items())
+        raise InputError(f"These hosts belong to several clusters: {told}. Import one at a time. Nothing was written.")
+    if clusters:
+        return next(iter(clusters.values()))[0]
+    daemons = sorted({one for answer in answers.values() for one in answer["places"]["running"]})
+    running = f" ({format_running(daemons)}, but without one)" if daemons else ""
+    raise InputError(
+        f"{fold(answers)}: there is no slurm.conf that names a controller, neither in /etc/slurm nor where a daemon "
+        f"would read it{running}. Is the controller another host? Then name that one. If there is no cluster yet, make "
+        f"one of these hosts: {FAB} deploy --hosts '{hosts}'. Nothing was written."
+    )
+
+
+def cluster_of(answer: Mapping[str, Any]) -> str:
+    """The cluster that a host's slurm.conf is of, as text; empty if it has none that names a controller."""
+    conf = parse(answer["slurm_conf"])
+    named = controllers_of(conf)
+    return f"{conf.settings.get('clustername', 'without a name')} of {short(named[0][0])}" if named else ""
+
+
+def find_controller(contact: Contact, answers: dict[str, Any], start: str, progress: Progress) -> str:
+    """The primary controller, which may be another host than those that the user named.
+
+    Args:
+        contact: the hosts that were met; the controller joins them.
+        answers: Slurm's files by host; gains those of the controller.
+        start: a member of the cluster.
+        progress: shows what goes on.
+
+    Raises:
+        SlurmfabError: it does not answer, or has no slurm.conf, or names another host, which names another one.
+    """
+    for _ in range(MOST_STEPS):
+        name, address = controllers_of(parse(answers[start]["slurm_conf"]))[0]
+        found = met_as(contact, name, address)
+        if found == start or is_itself(contact, answers, start, name):
+            return start
+        if not found:
+            progress.line(f"{start} is a host of the cluster whose controller is {name}; going on with {name}.")
+            found = meet_controller(contact, answers, start, (name, address), progress)
+        if not cluster_of(answers[found]):
+            raise SlurmfabError(
+                f"{found}: it has no slurm.conf that names a controller, although the one of {start} names {found} as "
+                "the controller. Nothing was written."
+            )
+        start = found
+    raise SlurmfabError(
+        f"{start}: its slurm.conf names another controller, as those of the hosts before it do. Which one runs "
+        "slurmctld? Name that one alone. Nothing was written."
+    )
+
+
+def is_itself(contact: Contact, answers: Mapping[str, Any], host: str, name: str) -> bool:
+    """Whether a host is the controller that its slurm.conf names, by an address that it does not know as its own."""
+    return contact.facts[host].hostname.lower() == short(name) and "slurmctld" in answers[host]["places"]["running"]
+
+
+def meet_controller(
+    contact: Contact, answers: dict[str, Any], start: str, controller: tuple[str, str], progress: Progress
+) -> str:
+    """Connect to the controller that a slurm.conf names, and return the name under which it was met.
+
+    Args:
+        contact: the hosts that were met; the controller joins them.
+        answers: Slurm's files by host; gains those of the controller.
+        start: the host whose slurm.conf it is.
+        controller: name and address of the controller there.
+        progress: shows what goes on.
+
+    Raises:
+        SlurmfabError: it does not answer.
+    """
+    name, place = controller[0], controller[1] or controller[0]
+    address = place if is_address(place) else first_of(contact.ask([start], "addresses", names=[place]), place)
+    found = short(name)
+    with progress.during("asking", [found]):
+        contact.meet([found_target(found, address, contact.ssh)])
+        answers |= contact.ask([found] if found in contact.facts else (), FOUND_FILES, with_federation=True)
+    if found in contact.failed:
+        raise SlurmfabError(
+            f"{contact.failed[found]}\nThe slurm.conf of {start} names {name} as the controller, which has the "
+            "cluster's files, so nothing was written. Name it in --hosts as SSH reaches it, such as user@address."
+        )
+    return found
+
+
+def met_as(contact: Contact, name: str, address: str) -> str:
+    """The host that was met and is the one with this name and address in slurm.conf; empty for none."""
+    host = contact.host_of((address,)) if address and address != name else ""
+    # An address by which SSH cannot tell, such as a name with a domain, leaves the host's own name.
+    return host or ("" if is_address(address) and address != name else contact.host_of((name, short(name))))
+
+
+def first_of(answers: Mapping[str, Mapping[str, Sequence[str]]], name: str) -> str:
+    """The first address of a name that a host has resolved, IPv4 before IPv6; empty for none."""
+    return next((min(found[name], key=lambda one: ":" in one) for found in answers.values() if found.get(name)), "")
+
+
+def meet_members(
+    contact: Contact, known: Members, met_before: tuple[str, Sequence[str]], progress: Progress
+) -> Mapping[str, str]:
+    """Connect to all members that have not been met yet.
+
+    Args:
+        contact: the hosts that were met; the others join them.
+        known: the members.
+        met_before: the primary controller, and all hosts with a slurm.conf of the cluster, as they were met.
+        progress: shows what goes on.
+
+    Returns:
+        By member, its name in `contact`; members that are not asked are missing.
+    """
+    controller, own = met_before
+    wanted = {name: one for name, one in known.hosts.items() if one.is_asked}
+    met = {name: found for name, one in wanted.items() if (found := same_host(contact, one, own))}
+    met[known.controller] = controller
+    others = {name: one for name, one in wanted.items() if name not in met}
+    unresolved = sorted({one.address for one in others.values() if not is_address(one.address)})
+    resolved = contact.ask([controller], "addresses", names=unresolved) if unresolved else {}
+    targets: dict[str, Target] = {}
+    for name, one in others.items():
+        address = one.address if is_address(one.address) else first_of(resolved, one.address)
+        targets[name] = found_target(name, address, contact.ssh)
+    if targets:
+        with progress.during("asking", targets):
+            contact.meet(targets.values())
+    return merged({**met, **{name: name for name in targets}}, known, contact)
+
+
+def same_host(contact: Contact, member: Member, own: Sequence[str]) -> str:
+    """The host that was met before and is this member; empty for none.
+
+    Args:
+        contact: the hosts that were met.
+        member: the member.
+        own: the hosts with a slurm.conf of the cluster, whose names tell them apart.
+    """
+    address = member.address.lower()
+    if is_dotted(address) and (found := contact.host_of((address,))):
+        return found
+    return next((name for name in own if contact.facts[name].hostname.lower() == member.hostname.lower()), "")
+
+
+def merged(keys: Mapping[str, str], known: Members, contact: Contact) -> Mapping[str, str]:
+    """Members by name without those that are another member's host with a second name; a NodeName comes first."""
+    nodes = [name for name in known.hosts if name not in (*known.controllers, known.database)]
+    first = {contact.facts[keys[name]].boot: name for name in nodes if name in keys and keys[name] in contact.facts}
+    own: dict[str, str] = {}
+    for name, key in keys.items():
+        boot = contact.facts[key].boot if key in contact.facts else ""
+        if boot and name not in nodes and boot in first:
+            own[first[boot]] = key
+            continue
+        own[name] = key
+    return own
+
+
+def asked_accounts(
+    contact: Contact, controller: str, answers: Mapping[str, Any]
+) -> tuple[Mapping[str, Any] | None, str, frozenset[str] | None]:
+    """What slurmdbd has of the cluster, `None` without an answer; why there is none; and users that exist.
+
+    Args:
+        contact: the hosts that were met.
+        controller: the primary controller, as it was met.
+        answers: Slurm's files by host.
+    """
+    conf, fact = parse(answers[controller]["slurm_conf"]), contact.facts[controller]
+    if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
+        return None, "", None
+    try:
+        version = SlurmVersion.parse(fact.slurm_version)
+        name = conf.settings.get("clustername", "").lower()
+        accounts = export.ask_host(contact.transport, controller, name, version)
+        return accounts, "", known_people(contact, controller, accounts)
+    except SlurmfabError as error:
+        return None, error.reason if isinstance(error, HostError) else str(error), None
+
+
+def known_people(contact: Contact, controller: str, accounts: Mapping[str, Any]) -> frozenset[str]:
+    """The users of accounts that the controller knows, from /etc/passwd or a directory service.
+
+    Args:
+        contact: the hosts that were met.
+        controller: the primary controller, as it was met.
+        accounts: what slurmdbd has.
+
+    Raises:
+        HostError: the controller does not answer.
+    """
+    users = sorted({user for _, user, _ in accounts["associations"] if user not in ALWAYS})
+    names = {**FACT_SELECTION, "users": tuple(users)}
+    return frozenset(ask_facts(contact.transport, controller, with_secrets=False, names=names).accounts)

@@ -1,0 +1,143 @@
+"""Files of Slurm's that a cluster file has no keys for: carried as they are, or left where they are with a remark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE, LARGEST_SUM, MOST_FILES, NAME
+from slurmfab.commands.import_cluster.found import FoundFile
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+
+FOLDER = "slurm_files"
+"""The directory beside the cluster file."""
+
+WITH_KEYS = ("slurm.conf", "gres.conf", "cgroup.conf", "slurmdbd.conf")
+"""Files that slurmfab writes from keys of the cluster file."""
+
+SECRETS = (".key", ".pem", ".jwks")
+"""Ends of names of files that are secrets."""
+
+JOB_SUBMIT, PLUGSTACK = "job_submit.lua", "plugstack.conf"
+PACKAGED_PLUGSTACK = "include /etc/slurm/plugstack.conf.d/*.conf\n"
+"""The plugstack.conf of Debian's package."""
+
+UNUSED = "nothing reads it, because JobSubmitPlugins does not name lua"
+PACKAGED = "it is the package's own"
+
+ON_NODES = (
+    *("Prolog", "Epilog", "TaskProlog", "TaskEpilog", "HealthCheckProgram", "UnkillableStepProgram", "RebootProgram"),
+)
+ON_CONTROLLERS = (
+    *("PrologSlurmctld", "EpilogSlurmctld", "ResumeProgram", "SuspendProgram", "ResumeFailProgram", "MailProg"),
+    *("SlurmctldPrimaryOnProg", "SlurmctldPrimaryOffProg", "ResvProlog", "ResvEpilog"),
+)
+"""Keys of slurm.conf with programs, by the hosts that run them (slurm.conf(5))."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The carried files.
+
+    Args:
+        slurm_files: the section `slurm_files`: by name in Slurm's directory, the path beside the cluster file.
+        files: their bytes, by this path.
+        programs: the paths of executable ones.
+        left: by name, why a file stays where it is.
+        remarks: what people should know.
+    """
+
+    slurm_files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    programs: tuple[str, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def carried(old: OldCluster) -> Carried:
+    """The files of Slurm's directory that come along, the same on all hosts from now on."""
+    names: dict[str, dict[str, FoundFile]] = {}
+    for host in hosts_with_files(old):
+        for file in old.files(host).files:
+            if name := carried_name(old, file.path):
+                names.setdefault(name, {})[host] = file
+    left = {name: why for name, by_host in names.items() if (why := reason_against(old, name, by_host))}
+    taken = {name: by_host.get(old.found.controller) or next(iter(by_host.values())) for name, by_host in names.items()}
+    taken = {name: file for name, file in sorted(taken.items()) if name not in left}
+    left |= dict.fromkeys(beyond(taken), f"at most {MOST_FILES} files of {LARGEST_SUM >> 10} KiB together come along")
+    taken = {name: file for name, file in taken.items() if name not in left}
+    paths = {name: f"{FOLDER}/{name}" for name in taken}
+    return Carried(
+        slurm_files=paths,
+        files={paths[name]: bytes_of(file) for name, file in taken.items()},
+        programs=tuple(paths[name] for name, file in taken.items() if file.mode & 0o111),
+        left=dict(sorted(left.items())),
+        remarks=(
+            *(f"{shown(old, name)} stays where it is: {why}." for name, why in left.items() if why != PACKAGED),
+            *(remark for name in taken if (remark := about_others(old, name, names[name]))),
+        ),
+    )
+
+
+def hosts_with_files(old: OldCluster) -> tuple[str, ...]:
+    """The hosts with files of their own, the primary controller first."""
+    own = [host for host, files in old.found.hosts.items() if not files.configless]
+    return tuple(dict.fromkeys((old.found.controller, *own)))
+
+
+def carried_name(old: OldCluster, path: str) -> str:
+    """The name of a file in Slurm's directory if it may come along; empty otherwise."""
+    name = path.removeprefix(f"{old.directory}/")
+    is_other = name not in WITH_KEYS and path not in old.included and not name.endswith(SECRETS)
+    return name if path != name and is_other else ""
+
+
+def shown(old: OldCluster, name: str) -> str:
+    """The path of a file, for people, on one line."""
+    path = f"{old.directory}/{name}"
+    return path if path.isprintable() else ascii(path)
+
+
+def bytes_of(file: FoundFile) -> bytes:
+    """The content of a file."""
+    return file.text.encode("utf-8", "surrogateescape")
+
+
+def reason_against(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -> str:
+    """Why a file does not come along; empty if it does.
+
+    Args:
+        old: the cluster.
+        name: the file's name in Slurm's directory.
+        by_host: the file of each host that has it.
+    """
+    texts = {file.text for file in by_host.values()}
+    largest = max(len(bytes_of(file)) for file in by_host.values())
+    hosts = "; ".join(fold(host for host, file in by_host.items() if file.text == text) for text in sorted(texts))
+    plugins = old.setting("JobSubmitPlugins").lower().split(",")
+    reasons = {
+        "its name is not FILE or DIRECTORY/FILE of plain characters": not NAME.fullmatch(name),
+        f"it has {largest >> 10} KiB, and at most {LARGEST_FILE >> 10} KiB come along": largest > LARGEST_FILE,
+        UNUSED: name == JOB_SUBMIT and "lua" not in plugins,
+        PACKAGED: name == PLUGSTACK and texts == {PACKAGED_PLUGSTACK},
+        f"it differs between hosts ({hosts})": len(texts) > 1 and old.found.controller not in by_host,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def beyond(taken: Mapping[str, FoundFile]) -> Iterator[str]:
+    """Yield the names of files for which the cluster file has no room after those before them."""
+    total = 0
+    for number, (name, file) in enumerate(taken.items()):
+        total += len(bytes_of(file))
+        if number >= MOST_FILES or total > LARGEST_SUM:
+            yield name
+
+
+def about_others(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -> str:
+    """A remark about hosts with another file of this name than the controller; empty for none."""
+    ours = by_host.get(old.found.controller)
+    others = [host for host, file in by_host.items() if ours and file.text != ours.text]
+    same = "a deployment gives all hosts the controller's"
+    return f"{shown(old, name)} of {fold(others)} differs from that of the controller; {same}." if others else ""

@@ -1,0 +1,161 @@
+"""Connections to the hosts of a cluster of which most are only known once the first ones have told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slurmfab.base.errors import HostError
+from slurmfab.base.hostlist import Endpoint
+from slurmfab.base.ip_addresses import canonical
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.commands.nodes import discovery
+from slurmfab.commands.nodes.discovery import DiscoveredHost
+from slurmfab.core.engine.requests import FACT_SELECTION
+from slurmfab.hosts.route import Route, ssh_config, to_host
+from slurmfab.hosts.session import answer_value
+from slurmfab.hosts.transport import SshTransport
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Ssh
+
+
+@dataclass(frozen=True)
+class Target:
+    """A host that SSH shall reach.
+
+    Args:
+        name: as the user typed it, or as slurm.conf names it.
+        endpoint: where SSH connects to.
+        route: the same, with the settings of ssh_config.
+    """
+
+    name: str
+    endpoint: Endpoint
+    route: Route
+
+
+def typed_target(endpoint: Endpoint, ssh: Ssh) -> Target:
+    """A host that the user has named.
+
+    Args:
+        endpoint: where it is, as typed.
+        ssh: options of the connections.
+    """
+    text = discovery.text_of(endpoint)
+    return Target(text, endpoint, discovery.route_to(text, endpoint, ssh))
+
+
+def found_target(name: str, address: str, ssh: Ssh) -> Target:
+    """A host that slurm.conf names: ssh_config says where it is, or else its address.
+
+    Args:
+        name: its name.
+        address: the address that slurm.conf or the controller knows; empty for none.
+        ssh: options of the connections.
+    """
+    is_configured = str(ssh_config().lookup(name).get("hostname", name)) != name
+    route = to_host(name, ssh, "" if is_configured else address)
+    return Target(name, Endpoint(route.address), route)
+
+
+class Contact:
+    """Connections to hosts, more of which can be met one after the other; use it in a `closing` block.
+
+    Args:
+        ssh: options of the connections.
+        accept_new: whether to trust SSH host keys that are not in known_hosts.
+        ask_password: asks for the sudo password; `None` if nobody can be asked.
+
+    Attributes:
+        targets: the hosts that were tried, by name.
+        facts: facts of the hosts that answered, by name.
+        failed: errors of the others, by name.
+    """
+
+    def __init__(self, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[], str] | None) -> None:
+        self.ssh = ssh
+        self.accept_new = accept_new
+        self.transport = SshTransport({}, {}, ask_password)
+        self.targets: dict[str, Target] = {}
+        self.facts: dict[str, HostFacts] = {}
+        self.failed: dict[str, HostError] = {}
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.transport.close()
+
+    def meet(self, targets: Iterable[Target]) -> None:
+        """Connect to hosts, and ask them for their facts; nothing is installed or changed there.
+
+        Raises:
+            InputError: SSH host keys are unknown, and new ones are not accepted.
+        """
+        new = {one.name: one for one in targets if one.name not in self.facts}
+        self.targets |= new
+        for name, one in new.items():
+            self.transport.routes[name] = one.route
+            self.transport.policies[name] = discovery.policy(name, one.route, accept_new=self.accept_new)
+        unconnected = discovery.on_all(new, self.transport.connection)[1]
+        discovery.refuse_unknown_keys(unconnected)
+        facts, silent = discovery.on_all(
+            (name for name in new if name not in unconnected),
+            lambda name: discovery.ask_new(self.transport, name, FACT_SELECTION),
+        )
+        self.facts |= facts
+        self.failed |= {**unconnected, **silent}
+        self.failed = {name: error for name, error in self.failed.items() if name not in self.facts}
+
+    def ask(self, hosts: Iterable[str], operation: str, **fields: Any) -> Mapping[str, Any]:
+        """Ask hosts that were met a question of `slurmfab.on_hosts.agent.main.READINGS`.
+
+        Args:
+            hosts: names of the hosts.
+            operation: the question.
+            fields: what else the request has.
+
+        Returns:
+            The answers by host; a host that did not answer is in `failed` from now on, and has no facts.
+        """
+        request, key = {"op": operation, **fields}, operation.replace("-", "_")
+        answers, failed = discovery.on_all(
+            hosts, lambda host: answer_value(host, self.transport.call(host, request), key)
+        )
+        self.failed |= failed
+        self.facts = {name: fact for name, fact in self.facts.items() if name not in failed}
+        return answers
+
+    def host_of(self, names: Iterable[str]) -> str:
+        """The host that was met and has one of these names or addresses; empty for none.
+
+        Args:
+            names: in lower case, without domains.
+        """
+        wanted = set(filter(None, names))
+        for name, fact in self.facts.items():
+            route = self.targets[name].route
+            own = {fact.hostname.lower(), *map(canonical, fact.addresses), canonical(route.address.lower())}
+            if wanted & own:
+                return name
+        return ""
+
+    def as_discovered(self, name: str, member: str) -> DiscoveredHost:
+        """A host that was met, as a member of the cluster with another name.
+
+        Args:
+            name: as it was met.
+            member: its name in the cluster.
+
+        Raises:
+            InputError: it has no address that other hosts could reach.
+        """
+        target, policy = self.targets[name], self.transport.policies[name]
+        return discovery.discovered(
+            member, target.endpoint, target.route, self.facts[name], self.transport, policy, self.ssh
+        )
+
+    @property
+    def unpinned(self) -> tuple[str, ...]:
+        """The hosts that were met whose SSH host keys nobody vouched for."""
+        return tuple(name for name in self.facts if not self.transport.policies[name].pinned)

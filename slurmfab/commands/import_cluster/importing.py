@@ -1,0 +1,195 @@
+"""`fab import`: reads a cluster that somebody made by hand, and writes its cluster file; no host is changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypedDict
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.exit_codes import DONE, LEFT_OUT
+from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import columns, table, write
+from slurmfab.cluster.inventory import fabfile, loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.import_cluster import asking, remarks, writing
+from slurmfab.commands.import_cluster.asked import NOT_ASKED, Asked
+from slurmfab.commands.import_cluster.first_lock import first_lock
+from slurmfab.commands.import_cluster.found import Kept, Takeover
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.survey import survey
+from slurmfab.commands.nodes import discovery
+from slurmfab.core.engine.session import Output
+
+HEADER = ("file", "key", "value", "where it is now")
+WIDEST_VALUE = 60
+
+
+VERSION = 1
+"""Version of the JSON format; it increases if a key changes its meaning or is removed."""
+
+
+class KeyJson(TypedDict):
+    """What became of a key of an old file.
+
+    Args:
+        file: such as `slurm.conf`.
+        key: the key, with the line's name.
+        value: its value there.
+        where: where it is now, or why it is nowhere.
+    """
+
+    file: str
+    key: str
+    value: str
+    where: str
+
+
+class ImportJson(TypedDict):
+    """A cluster that was imported.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        controller: its primary controller.
+        hosts: addresses of the hosts, by name.
+        unreachable: hosts that did not answer, each with the reason.
+        files: the files that were written.
+        remarks: what to look at, for people.
+        keys: what became of each key of the old files.
+        exit_code: of the task.
+    """
+
+    version: int
+    cluster: str
+    controller: str
+    hosts: dict[str, str]
+    unreachable: dict[str, str]
+    files: list[str]
+    remarks: list[str]
+    keys: list[KeyJson]
+    exit_code: int
+
+
+ADOPT = ("least", "usual")
+"""How much of what a cluster does not have an import takes."""
+
+
+def import_cluster(
+    cluster: str, hosts: str, connection: ConnectionOptions, output: Output, adopt: str = ADOPT[0]
+) -> int:
+    """Write the cluster file of a cluster that exists.
+
+    Args:
+        cluster: path of the cluster file that is written; empty for the default one.
+        hosts: the controller, as the user typed it.
+        connection: how to reach the hosts.
+        output: where to print.
+        adopt: of `ADOPT`.
+
+    Returns:
+        The exit code: 3 if some hosts did not answer.
+
+    Raises:
+        SlurmfabError: there is no such cluster, it cannot be imported, or a file exists already; nothing was written.
+    """
+    if not hosts:
+        raise InputError(f"Name the controller of the cluster: {FAB} import --hosts CONTROLLER.")
+    if adopt not in ADOPT:
+        raise InputError(f"--adopt is {' or '.join(ADOPT)}, not {adopt!a}.")
+    path = loading.named_path(cluster)
+    writing.refuse_existing(path)
+    asked = asking.ask(hosts, connection, output)
+    progress = output.progress()
+    discovery.tell_accepted([asked.discovered[name] for name in asked.unpinned], progress.line)
+    takeover = survey(asked.cluster, adopts_least=adopt == ADOPT[0])
+    known = writing.write(path, takeover, lambda made: lock_of(made, asked))
+    told = (*remarks.remarks(asked), *takeover.remarks)
+    lost = [name for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED]
+    code = LEFT_OUT if lost else DONE
+    write(text(known, asked, takeover, told, output), output.stream)
+    output.write_json(as_json(known, asked, takeover, told, code))
+    return code
+
+
+def lock_of(known: Inventory, asked: Asked) -> Lock:
+    """The lock of the new cluster: what its hosts showed, with the SSH host keys by which they were reached.
+
+    Args:
+        known: the new cluster.
+        asked: what was found out.
+    """
+    lock = first_lock(known.cluster, OldCluster(asked.cluster))
+    for name, one in asked.discovered.items():
+        if name in lock.hosts and not lock.hosts[name].host_keys:
+            lock = locks.with_host(
+                lock, name, replace(lock.hosts[name], host_keys={one.host_key.kind: one.host_key.base64})
+            )
+    return lock
+
+
+def text(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], output: Output) -> str:
+    """What was imported, as text.
+
+    Args:
+        known: the new cluster.
+        asked: what was found out.
+        takeover: what was written.
+        told: the remarks.
+        output: says whether every key is shown, and where.
+    """
+    lines = [headline(known, asked)]
+    if output.verbose:
+        lines += ["", *table(rows(takeover.account), columns(output.stream))]
+    if told:
+        lines += ["", "To know:", *(f"  - {one}" for one in told)]
+    count = len(takeover.files)
+    beside = f", and {count} file{'s' * (count > 1)} beside them: {', '.join(takeover.files)}" if count else ""
+    lines += ["", f"Wrote {known.path} and its lock{beside}. Nothing was changed on any host."]
+    lines += [line for line in (fabfile.provide(known.path),) if line]
+    return "\n".join(
+        [*lines, f"Next: read {known.path}, then see what a deployment would do: {FAB} plan{named(known)}."]
+    )
+
+
+def named(known: Inventory) -> str:
+    """The option that names the cluster file, with a space in front; empty for the default one."""
+    return "" if known.path == loading.default_path() else f" --cluster {known.path}"
+
+
+def headline(known: Inventory, asked: Asked) -> str:
+    """The cluster in a sentence."""
+    cluster, found = known.cluster, asked.cluster
+    version = found.facts[found.controller].slurm_version
+    parts = [
+        f"{fold(cluster.controllers)} {'is the controller' if len(cluster.controllers) == 1 else 'are controllers'}"
+    ]
+    parts += [f"{fold(cluster.compute_nodes)} compute"]
+    parts += [f"slurmdbd is on {fold(cluster.database_hosts)}"] if cluster.database_hosts else []
+    return f"The cluster {cluster.name} with Slurm {version or 'of an unknown version'}: {', '.join(parts)}."
+
+
+def rows(account: tuple[Kept, ...]) -> list[tuple[str, ...]]:
+    """The table of what became of each key of the old files."""
+    return [HEADER, *((one.file, one.key, one.shown[:WIDEST_VALUE], one.where) for one in account)]
+
+
+def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], code: int) -> ImportJson:
+    """What was imported, as JSON values."""
+    found = asked.cluster
+    return {
+        "version": VERSION,
+        "cluster": known.cluster.name,
+        "controller": found.controller,
+        "hosts": {name: one.address for name, one in asked.discovered.items()},
+        "unreachable": dict(found.unreachable),
+        "files": [str(one) for one in writing.file_names(known.path, takeover.files)],
+        "remarks": list(told),
+        "keys": [
+            {"file": one.file, "key": one.key, "value": one.shown, "where": one.where} for one in takeover.account
+        ],
+        "exit_code": code,
+    }

@@ -1,0 +1,126 @@
+"""The hosts of a cluster, as its slurm.conf names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from slurmfab.base.ip_addresses import canonical
+from slurmfab.cluster.slurm.conf_text import ConfText
+from slurmfab.core.plan.preflight.other_clusters import is_loopback, short, split_controller
+
+SLURMDBD = "accounting_storage/slurmdbd"
+LOCALHOST = "localhost"
+
+NOT_ASKED = ("CLOUD", "FUTURE")
+"""States of nodes that may not exist yet, so that nobody waits for an answer of theirs (slurm.conf(5), State)."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A host that a slurm.conf names.
+
+    Args:
+        name: its NodeName, or else the short name under which it has another role.
+        hostname: the name that it gives itself, as far as slurm.conf knows it.
+        address: the address or the name by which other hosts reach it.
+        is_asked: whether it should exist by now.
+    """
+
+    name: str
+    hostname: str
+    address: str
+    is_asked: bool = True
+
+
+@dataclass(frozen=True)
+class Members:
+    """The hosts that a slurm.conf names, each once.
+
+    Args:
+        controllers: names of the hosts of slurmctld, the primary first.
+        database: name of the host of slurmdbd; empty for none.
+        hosts: the hosts by name: controllers, slurmdbd's host, compute nodes.
+    """
+
+    controllers: tuple[str, ...]
+    database: str
+    hosts: Mapping[str, Member]
+
+    @property
+    def controller(self) -> str:
+        """The name of the primary controller; empty if the slurm.conf names none."""
+        return next(iter(self.controllers), "")
+
+
+def controllers_of(conf: ConfText) -> tuple[tuple[str, str], ...]:
+    """Name and address of each controller that a slurm.conf names, the primary first; empty where it gives none.
+
+    Args:
+        conf: the slurm.conf, which may be of a Slurm that knows ControlMachine alone.
+    """
+    settings = conf.settings
+    if named := settings.get("slurmctldhost", ""):
+        return tuple(split_controller(one.strip()) for one in named.split(",") if one.strip())
+    old = (("controlmachine", "controladdr"), ("backupcontroller", "backupaddr"))
+    return tuple(
+        (settings[machine].lower(), canonical(settings.get(address, "").lower()))
+        for machine, address in old
+        if settings.get(machine)
+    )
+
+
+def members(conf: ConfText) -> Members:
+    """The hosts that a slurm.conf names; a host with several roles is one, by its NodeName if it has one.
+
+    Args:
+        conf: the slurm.conf, with what it includes.
+    """
+    nodes = {one.name: one for one in compute_nodes(conf)}
+    by_alias = {alias: one.name for one in reversed(nodes.values()) for alias in aliases(one)}
+    hosts: dict[str, Member] = {}
+    controllers = []
+    for name, address in controllers_of(conf):
+        known = by_alias.get(name) or by_alias.get(address) or by_alias.get(short(name))
+        own = known or short(name)
+        controllers.append(own)
+        hosts[own] = nodes[own] if known in nodes else Member(own, short(name), address or name)
+        by_alias |= dict.fromkeys((name, short(name), *filter(None, (address,))), own)
+    database = database_host(conf, controllers, by_alias)
+    if database and database not in hosts:
+        hosts[database] = nodes.get(database) or Member(database, short(database), address_of_database(conf))
+    return Members(tuple(dict.fromkeys(controllers)), database, {**hosts, **nodes})
+
+
+def compute_nodes(conf: ConfText) -> Iterator[Member]:
+    """The compute nodes of a slurm.conf, in its order."""
+    for name, line in conf.nodes.items():
+        hostname = line.of(name, "nodehostname") or name
+        state = line.of(name, "state").upper()
+        yield Member(name, short(hostname), line.of(name, "nodeaddr") or hostname, not state.startswith(NOT_ASKED))
+
+
+def aliases(member: Member) -> tuple[str, ...]:
+    """The names and the address of a host, in lower case."""
+    return (member.name.lower(), member.hostname.lower(), canonical(member.address.lower()))
+
+
+def address_of_database(conf: ConfText) -> str:
+    """The value of AccountingStorageHost, in lower case."""
+    return canonical(conf.settings.get("accountingstoragehost", LOCALHOST).lower())
+
+
+def database_host(conf: ConfText, controllers: list[str], by_alias: Mapping[str, str]) -> str:
+    """The name of slurmdbd's host; empty for a cluster without slurmdbd.
+
+    Args:
+        conf: the slurm.conf.
+        controllers: names of the controllers.
+        by_alias: names of hosts, by all their names and addresses.
+    """
+    if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
+        return ""
+    address = address_of_database(conf)
+    if address == LOCALHOST or is_loopback(address):
+        return next(iter(controllers), "")
+    return by_alias.get(address) or by_alias.get(short(address)) or short(address)

@@ -1,0 +1,187 @@
+"""Compute nodes and partitions of an old cluster, as groups and entries of a cluster file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from slurmfab.cluster.facts import Hardware
+from slurmfab.cluster.slurm import keys, meaning
+from slurmfab.cluster.slurm.versions import SlurmVersion, complaints
+from slurmfab.commands.import_cluster.draft import Comments, PartitionDraft
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.old_lines import old_lines
+
+LAYOUT = ("boards", "socketsperboard", "corespersocket", "threadspercore", "cpus")
+"""Keys of a node's cores, of which Slurm completes the missing ones."""
+
+DISCOVERED = (*LAYOUT, "realmemory", "gres")
+"""Keys that slurmfab writes from a node's hardware; they are given only where slurm.conf says otherwise."""
+
+ELSEWHERE = ("nodeaddr", "nodehostname", "state")
+"""Keys that a group of nodes cannot have."""
+
+OWN_PARTITION = "slurmfab"
+
+Settings = Mapping[str, str]
+
+
+def spelled(table: Mapping[str, keys.Key], key: str) -> str:
+    """A key as the manual spells it."""
+    return table[key].name if key in table else key
+
+
+@cache
+def unknown(kind: str, key: str, version: SlurmVersion) -> str:
+    """Why a version has no such key in the lines of one kind; empty if it has.
+
+    Args:
+        kind: `node` or `partition`.
+        key: in any case.
+        version: the installed Slurm.
+    """
+    names = {"node": ((key,), ()), "partition": ((), (key,))}[kind]
+    return next((found.partition(": ")[2] for found in complaints(version, {}, {}, *names)), "")
+
+
+def unknown_keys(old: OldCluster) -> Iterator[tuple[str, str, str]]:
+    """Yield kind of line, key and reason of each key of nodes and partitions that the installed Slurm has not."""
+    of_nodes = dict.fromkeys(key for line in old.conf.node_lines for key in (*line.settings, *line.own))
+    of_partitions = dict.fromkeys(key for line in old.conf.partitions.values() for key in line)
+    for kind, found, table in (("node", of_nodes, keys.NODE), ("partition", of_partitions, keys.PARTITION)):
+        for key in found:
+            if why := unknown(kind, key, old.version):
+                yield kind, spelled(table, key), why
+
+
+def node_settings(old: OldCluster) -> dict[str, Settings]:
+    """By compute node, the keys of its line that its hardware does not give, without Slurm's defaults."""
+    found: dict[str, Settings] = {}
+    for line in old.conf.node_lines:
+        shared = {
+            spelled(keys.NODE, key): value
+            for key, value in line.settings.items()
+            if key not in (*DISCOVERED, *ELSEWHERE)
+            and meaning.meaning(key, value, meaning.NODE) != meaning.NODE.get(key)
+        }
+        own = [key for key in line.own if key not in ELSEWHERE]
+        for name in line.names:
+            mine = {spelled(keys.NODE, key): line.of(name, key) for key in own}
+            found[name] = {**shared, **mine} if mine else shared
+            if name not in old.found.facts:
+                found[name] = {**found[name], **whole_line(line.settings)}
+    return found
+
+
+def whole_line(line: Settings) -> Settings:
+    """What a line says of a node that was never seen: all of it, because no hardware is known that would give it."""
+    whole = meaning.node_meanings(line)
+    gres = {"Gres": line["gres"]} if line.get("gres") else {}
+    return {spelled(keys.NODE, key): whole[key] for key in (*LAYOUT, "realmemory") if key in whole} | gres
+
+
+def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: str) -> Settings:
+    """A node's settings with what is missing for a key to be as in slurm.conf.
+
+    Args:
+        old: the cluster.
+        settings: the settings so far.
+        node: its name.
+        key: the key that differs, as the manual spells it.
+        actual: its value in slurm.conf; empty for none.
+    """
+    low = key.lower()
+    if low in LAYOUT:
+        facts = old.found.facts.get(node)
+        return {**settings, **layout(old.conf.nodes[node].settings, settings, facts.hardware if facts else None)}
+    value = actual or meaning.NODE.get(low, "")
+    is_possible = value and low not in ELSEWHERE and not unknown("node", key, old.version)
+    return {**settings, key: value} if is_possible else settings
+
+
+def layout(line: Settings, settings: Settings, hardware: Hardware | None) -> Settings:
+    """A node's cores: as its line has them, or, if the settings have those already, with what Slurm completes.
+
+    Args:
+        line: the node's line in slurm.conf.
+        settings: the settings so far.
+        hardware: what the node has, which need not be said again; `None` if it is not known.
+    """
+    given = {spelled(keys.NODE, key): line[key] for key in LAYOUT if key in line}
+    if not given.items() <= settings.items():
+        return given
+    whole = meaning.node_meanings(line)
+    completed = {spelled(keys.NODE, key): whole[key] for key in LAYOUT if key in whole and key != "cpus"}
+    return {key: value for key, value in completed.items() if str(getattr(hardware, key, "")) != value}
+
+
+def partitions(old: OldCluster) -> Iterator[PartitionDraft]:
+    """Yield the partitions, with node sets resolved and without Slurm's defaults and slurmfab's own partition."""
+    comments = dict(line_comments(old, "partitionname"))
+    for name, line in old.conf.partitions.items():
+        if name.lower() == OWN_PARTITION:
+            continue
+        settings = {
+            spelled(keys.PARTITION, key): value
+            for key, value in line.items()
+            if key != "nodes"
+            and meaning.meaning(key, value, meaning.PARTITION) != meaning.PARTITION.get(key)
+            and not unknown("partition", key, old.version)
+        }
+        every = line.get("nodes", "").upper() == "ALL"
+        known = tuple(node for node in old.conf.partition_nodes(line) if node in old.conf.nodes)
+        yield PartitionDraft(name, "ALL" if every else known, settings, comments.get(name, ()))
+
+
+def line_comments(old: OldCluster, kind: str) -> Iterator[tuple[str, Comments]]:
+    """Yield the name in each line of one kind with the comments above it, and above lines of defaults before it.
+
+    Args:
+        old: the cluster.
+        kind: `nodename` or `partitionname`.
+    """
+    before: Comments = ()
+    for line in old_lines(old.text):
+        if line.kind == kind:
+            before = (*before, *line.comments)
+            if line.pairs[0][1].upper() != "DEFAULT":
+                yield line.pairs[0][1], before
+                before = ()
+
+
+def node_comments(old: OldCluster) -> dict[str, Comments]:
+    """The comments above the line of each compute node that has any."""
+    above = [comments for _, comments in line_comments(old, "nodename")]
+    return {
+        name: comments
+        for line, comments in zip(old.conf.node_lines, above, strict=False)
+        for name in line.names
+        if comments
+    }
+
+
+def remarks(old: OldCluster) -> Iterator[str]:
+    """Yield what of the nodes' and partitions' lines is not kept, and what people should know of them."""
+    for kind, key, why in unknown_keys(old):
+        yield f"{key} of a {kind} is left out: {why}."
+    for node_set, settings in old.conf.node_set_lines.items():
+        if settings.get("feature"):
+            yield (
+                f"NodeSet {node_set} has all nodes with Feature={settings['feature']}; the partitions list these nodes "
+                "by name now, so a node that is added later joins them by name as well."
+            )
+    states: dict[str, list[str]] = {}
+    for node in old.nodes:
+        state = old.node_setting(node, "state")
+        if state.lower() not in ("", "unknown"):
+            states.setdefault(state, []).append(node)
+    for state, names in states.items():
+        yield (
+            f"State={state} of {', '.join(names)} is not in the cluster file: slurmctld keeps the states of nodes in "
+            "its own files. The line stays as long as slurm.conf does."
+        )
+    if down := old.setting("DownNodes"):
+        yield (
+            f"DownNodes is not in the cluster file ({down}): slurmctld keeps the states of nodes in its own files. The "
+            "line stays as long as slurm.conf does."
+        )

@@ -1,0 +1,84 @@
+"""Hosts, addresses and the ways of SSH of an old cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.system_ids import DEFAULTS
+from slurmfab.commands.import_cluster import database
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.core.plan.plan_input import is_numeric
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the hosts are.
+
+    Args:
+        controllers: the primary first.
+        addresses: by host, for hosts with an address.
+        endpoints: by host, where SSH goes if not to the address.
+    """
+
+    controllers: tuple[str, ...]
+    addresses: Mapping[str, str]
+    endpoints: Mapping[str, str]
+
+
+def places(old: OldCluster) -> Places:
+    """The hosts and addresses of the cluster file."""
+    addresses = dict(addresses_of(old))
+    reached = old.found.addresses
+    told = dict(old.found.ssh.get("endpoints") or {})
+    endpoints = {host: told[host] for host in addresses if host in told}
+    for host, address in addresses.items():
+        way = reached.get(host, "")
+        if host not in endpoints and is_numeric(way) and way != address:
+            endpoints[host] = way
+    return Places(tuple(dict.fromkeys(name for name, _ in old.controllers)), addresses, endpoints)
+
+
+def addresses_of(old: OldCluster) -> Iterator[tuple[str, str]]:
+    """Yield each host with its address for Slurm: that of slurm.conf, else the IP address that SSH reached."""
+    given = {host: address for host, address in old.controllers if address}
+    managed = database.section(old).get("host", "")
+    for host in dict.fromkeys(filter(None, (*(name for name, _ in old.controllers), managed, *old.nodes))):
+        of_node = old.node_setting(host, "nodeaddr") if host in old.conf.nodes else ""
+        reached = old.found.addresses.get(host, "")
+        of_slurmdbd = old.database_address if host == managed else ""
+        address = given.get(host) or of_node or of_slurmdbd or (reached if is_numeric(reached) else "")
+        if address and address != host:
+            yield host, address
+
+
+def ids(old: OldCluster) -> dict[str, int]:
+    """The UIDs of slurm and munge that the cluster file names: equal everywhere, with a group of the same number."""
+    found: dict[str, int] = {}
+    for user in ("slurm", "munge"):
+        pairs = {
+            (facts.accounts[user].uid, facts.accounts[user].gid)
+            for facts in old.found.facts.values()
+            if user in facts.accounts
+        }
+        if len(pairs) == 1:
+            uid, gid = pairs.pop()
+            if uid == gid and uid != DEFAULTS.get(user) and (user in DEFAULTS):
+                found[user] = uid
+    return found
+
+
+def differing_ids(old: OldCluster) -> Iterator[str]:
+    """Yield a remark for each system user that has several numbers in the cluster."""
+    for user in ("slurm", "munge"):
+        hosts: dict[int, list[str]] = {}
+        for host, facts in old.found.facts.items():
+            if user in facts.accounts:
+                hosts.setdefault(facts.accounts[user].uid, []).append(host)
+        if len(hosts) > 1:
+            told = "; ".join(f"{uid} on {', '.join(names)}" for uid, names in sorted(hosts.items()))
+            yield (
+                f"{user} has several UIDs: {told}. slurmfab uses one on all hosts; `{FAB} plan --move-ids` shows what "
+                "that changes."
+            )

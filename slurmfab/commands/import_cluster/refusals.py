@@ -1,0 +1,196 @@
+"""What cannot be imported: all of it in one message, with what was found and what a way would be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
+from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.commands.import_cluster.found import FoundCluster
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+
+PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")
+"""Where Debian's packages have Slurm's daemons."""
+
+MUNGE = {"AuthType": "auth/munge", "CredType": "cred/munge", "CryptoType": "crypto/munge"}
+USERS = {"SlurmUser": "slurm", "SlurmdUser": "root"}
+SHOWN_NAMES = 5
+NO_HARDWARE = ("cloud", "future")
+"""States of nodes that exist only now and then (slurm.conf(5), State)."""
+
+
+def reasons_against(old: OldCluster) -> tuple[str, ...]:
+    """Why slurmfab cannot keep an essential part of a cluster; nothing if it can."""
+    return tuple(found for rule in RULES for found in rule(old))
+
+
+def refuse(old: OldCluster, reasons: Sequence[str]) -> None:
+    """Refuse a cluster.
+
+    Args:
+        old: the cluster.
+        reasons: why; nothing to accept it.
+
+    Raises:
+        InputError: with one line for each reason.
+    """
+    if reasons:
+        lines = "\n".join(f"  - {reason}" for reason in reasons)
+        raise InputError(
+            f"The cluster with the controller {old.found.controller} cannot be imported as it is:\n{lines}\n"
+            "Nothing was written, here or on any host."
+        )
+
+
+def no_slurm_conf(old: OldCluster) -> Iterator[str]:
+    """Without slurm.conf there is nothing to read."""
+    if not old.text:
+        yield (
+            f"{old.found.controller} has no slurm.conf that its daemons use. Name the host on which slurmctld runs; "
+            f"or make a new cluster of these hosts: {FAB} deploy --hosts."
+        )
+    elif not old.setting("SlurmctldHost"):
+        yield "its slurm.conf has no SlurmctldHost."
+    elif not old.setting("ClusterName"):
+        yield "its slurm.conf has no ClusterName, by which slurmdbd and slurmctld's state know the cluster. Set it."
+    elif not old.nodes:
+        yield "its slurm.conf names no compute nodes."
+    elif not old.conf.partitions:
+        yield "its slurm.conf has no partition."
+
+
+def other_distributions(old: OldCluster) -> Iterator[str]:
+    """slurmfab installs Debian's packages."""
+    others = [name for name, facts in old.found.facts.items() if not facts.is_debian]
+    kinds = sorted({old.found.facts[name].os_id or "unknown" for name in others})
+    if others:
+        yield (
+            f"{fold(others)}: the distribution is {', '.join(kinds)}, and slurmfab works with Debian, Ubuntu and "
+            "what is made from them. Install one of these on the hosts, or remove them from slurm.conf first."
+        )
+
+
+def other_programs(old: OldCluster) -> Iterator[str]:
+    """Daemons that no package has installed."""
+    found: dict[str, list[str]] = {}
+    for name, files in old.found.hosts.items():
+        if files.program and not files.program.startswith(PACKAGED):
+            found.setdefault(files.program, []).append(name)
+    for program, names in found.items():
+        version = next((old.found.hosts[name].version for name in names), "")
+        yield (
+            f"{fold(names)}: Slurm {version} runs from {program}, so it was built from source, and slurmfab manages "
+            "Slurm of the distribution's packages. Move to the packages of the same or a later version first: drain, "
+            "stop the daemons, apt-get install slurmctld slurmd, with the same slurm.conf in /etc/slurm and the same "
+            "StateSaveLocation."
+        )
+
+
+def too_old(old: OldCluster) -> Iterator[str]:
+    """Releases of Slurm without tables here."""
+    try:
+        old.version  # noqa: B018 - raises
+    except SlurmfabError as error:
+        yield str(error)
+
+
+def other_users(old: OldCluster) -> Iterator[str]:
+    """Daemons as other users than those of the packages."""
+    for key, wanted in USERS.items():
+        found = old.setting(key) or "root"
+        if found.partition("(")[0] not in (wanted, *user_ids(old.found, wanted)):
+            yield (
+                f"{key} is {found}, and slurmfab runs this daemon as {wanted}. Change it by hand first: stop "
+                f"slurmctld, chown -R {wanted}: {old.setting('StateSaveLocation') or 'its StateSaveLocation'}, set "
+                f"{key}={wanted} on all hosts, start the daemons."
+            )
+
+
+def user_ids(found: FoundCluster, user: str) -> tuple[str, ...]:
+    """The UID of a user on the controller, as a text, which slurm.conf may have instead of the name."""
+    facts: HostFacts = found.facts[found.controller]
+    return ("0",) if user == "root" else (str(facts.accounts[user].uid),) if user in facts.accounts else ()
+
+
+def other_authentication(old: OldCluster) -> Iterator[str]:
+    """Anything else than munge."""
+    for key, wanted in MUNGE.items():
+        found = old.setting(key)
+        if found and found.lower() not in (wanted, "cred/munge"):
+            yield f"{key} is {found}, and slurmfab sets up {wanted} alone. Change it on all hosts first."
+
+
+def odd_names(old: OldCluster) -> Iterator[str]:
+    """Names that are none of hosts, which would mean something else to other programs."""
+    names = dict.fromkeys((*old.nodes, *(host for host, _ in old.controllers)))
+    odd = [name for name in names if not is_host_name(name)]
+    if odd:
+        yield f"{', '.join(map(ascii, odd[:SHOWN_NAMES]))}: NodeName and SlurmctldHost have to be names of hosts."
+
+
+def is_host_name(name: str) -> bool:
+    """Whether a name is that of one host."""
+    try:
+        return expand(name) == (name,)
+    except HostlistError:
+        return False
+
+
+def more_than_one_slurmd(old: OldCluster) -> Iterator[str]:
+    """Several slurmd on one host, as for tests, and front ends."""
+    if old.setting("FrontendName"):
+        yield "FrontendName: front ends stand for nodes without slurmd, and slurmfab manages a slurmd on each node."
+    hosts = Counter(old.node_setting(node, "nodehostname") or node for node in old.nodes)
+    several = [host for host, count in hosts.items() if count > 1]
+    if several:
+        yield (
+            f"{fold(several)}: several nodes of slurm.conf are this one host (NodeHostName), with a slurmd each, as "
+            "for tests of Slurm. slurmfab manages one slurmd on a host."
+        )
+
+
+def nodes_that_come_and_go(old: OldCluster) -> Iterator[str]:
+    """Nodes that exist only while a program keeps them."""
+    found = [node for node in old.nodes if old.node_setting(node, "state").lower().startswith(NO_HARDWARE)]
+    if found:
+        yield (
+            f"{fold(found)}: nodes with State=CLOUD or FUTURE come and go, and slurmfab manages hosts that stay. "
+            "Remove these lines from slurm.conf before the import, if they are no longer needed."
+        )
+
+
+def federations(old: OldCluster) -> Iterator[str]:
+    """Clusters that share their jobs."""
+    if old.found.federation:
+        yield (
+            f"it is in the federation {old.found.federation}, whose clusters share their job ids. Take it out "
+            f"first: sacctmgr modify federation {old.found.federation} set clusters-={old.setting('ClusterName')}."
+        )
+
+
+def other_places(old: OldCluster) -> Iterator[str]:
+    """A slurm.conf that the packages' programs do not find by themselves."""
+    file = old.file(old.found.controller, "slurm.conf")
+    if file and not file.link and file.path not in ("", "/etc/slurm/slurm.conf"):
+        yield (
+            f"slurm.conf is {file.path}, and slurmfab keeps Slurm's files in /etc/slurm. Move them there, or make "
+            "links to them there, on all hosts, and remove the option -f or SLURM_CONF that names the other place."
+        )
+
+
+RULES = (
+    no_slurm_conf,
+    other_distributions,
+    other_programs,
+    too_old,
+    other_users,
+    other_authentication,
+    odd_names,
+    more_than_one_slurmd,
+    nodes_that_come_and_go,
+    federations,
+    other_places,
+)

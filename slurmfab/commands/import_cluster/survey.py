@@ -1,0 +1,259 @@
+"""The survey of a found cluster: the cluster file that says what its files say, and what people should know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
+from slurmfab.base.hostlist import fold
+from slurmfab.base.paths import SLURM_DIRECTORY
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.slurm import keys
+from slurmfab.cluster.slurm.platform import DEBIAN, installed
+from slurmfab.commands.accounts import export
+from slurmfab.commands.import_cluster import (
+    accounts,
+    cluster_text,
+    database,
+    devices,
+    nodes,
+    places,
+    refusals,
+    settings,
+)
+from slurmfab.commands.import_cluster.account import Accountant
+from slurmfab.commands.import_cluster.carried import Carried, carried
+from slurmfab.commands.import_cluster.draft import Draft
+from slurmfab.commands.import_cluster.found import FoundCluster, Takeover
+from slurmfab.commands.import_cluster.nodes import OWN_PARTITION
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.old_lines import comments_by_key
+from slurmfab.commands.import_cluster.settings import Settled
+from slurmfab.commands.import_cluster.shared_directory import shared_directory
+from slurmfab.core.impact.slurm_diff import TEXT, differences
+from slurmfab.core.plan.hand_made_files import may_stay
+from slurmfab.core.plan.phases.daemons import renewal
+from slurmfab.core.plan.phases.slurm_conf import has_own_files
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import configuration, gres, hardware
+
+DEFAULT_STATE = "/var/lib/slurm/slurmctld"
+UNSET_STATE = "/var/spool"
+"""StateSaveLocation if slurm.conf has none (slurm.conf(5))."""
+
+
+def survey(found: FoundCluster, *, adopts_least: bool = True) -> Takeover:
+    """Make the cluster file of a found cluster.
+
+    Args:
+        found: what its hosts have shown.
+        adopts_least: whether it leaves out what the cluster does not have.
+
+    Raises:
+        InputError: an essential part of it cannot be kept; the message has all reasons, and ways.
+    """
+    old = OldCluster(found)
+    reasons = refusals.reasons_against(old)
+    refusals.refuse(old, (*reasons, *unsayable(old)) if reasons else ())
+    taken = carried(old)
+    draft = replace(first_draft(old, taken), adopts_least=adopts_least)
+    settled, accounts_remarks = with_accounts(settled_without_accounts(old, draft), old)
+    left_out = tuple(settings.dropped(settled.draft, old))
+    left_out_because = {(file, key.lower()): why for file, key, why in left_out}
+    remarks = (
+        *(f"{key} of {file} is left out: {why}." for file, key, why in left_out),
+        *nodes.remarks(old),
+        *places.differing_ids(old),
+        *database.remarks(old),
+        *accounts_remarks,
+        *taken.remarks,
+        *other_variants(old),
+        *other_ways_of_files(old),
+        *lost_hosts(old),
+        *changes(settled, left_out_because),
+        *devices.remarks(old, settled.plan_input),
+        *complaints_of_plan(settled.plan_input),
+        *not_taken(settled.draft),
+    )
+    account = tuple(Accountant(old, settled, taken, left_out_because).entries())
+    return Takeover(cluster_text.text(settled.draft), taken.files, taken.programs, remarks, account)
+
+
+def unsayable(old: OldCluster) -> tuple[str, ...]:
+    """What a cluster file cannot say of a cluster that is refused anyway, so that people see all reasons at once."""
+    if any(refusals.no_slurm_conf(old)):
+        return ()
+    try:
+        settings.settle(first_draft(old, carried(old)), old)
+    except ClusterFileError as error:
+        return tuple(f"{complaint.partition(': ')[2].rstrip('.')}." for complaint in error.complaints)
+    except SlurmfabError:
+        return ()  # such as a release without tables, which is among the reasons
+    return ()
+
+
+def settled_without_accounts(old: OldCluster, draft: Draft) -> Settled:
+    """The cluster file but for accounts.
+
+    Raises:
+        InputError: the cluster file would be refused.
+    """
+    try:
+        return settings.settle(draft, old)
+    except ClusterFileError as error:
+        lines = "\n".join(f"  - {complaint.partition(': ')[2]}" for complaint in error.complaints)
+        raise InputError(
+            f"The cluster with the controller {old.found.controller} cannot be imported as it is, because a cluster "
+            f"file cannot say this:\n{lines}\nChange slurm.conf there first. Nothing was written, here or on any host."
+        ) from error
+
+
+def first_draft(old: OldCluster, taken: Carried) -> Draft:
+    """The cluster file before the comparison of its files with the old ones."""
+    where = places.places(old)
+    state = old.setting("StateSaveLocation") or UNSET_STATE
+    slurmdbd_conf, ours = database.overrides(old)
+    by_node = {node: {**given, **devices.node_settings(old, node)} for node, given in nodes.node_settings(old).items()}
+    texts = {**old.texts, database.FILE: old.text_of(old.database_host, database.FILE)}
+    return Draft(
+        name=old.setting("ClusterName").lower(),
+        controllers=where.controllers,
+        ssh={key: value for key, value in old.found.ssh.items() if key != "endpoints"},
+        endpoints=where.endpoints,
+        addresses=where.addresses,
+        slurm=slurm_packages(old),
+        ids=places.ids(old),
+        state_directory="" if state == DEFAULT_STATE and len(where.controllers) == 1 else state,
+        slurm_conf_directory=shared_directory(old),
+        database=database.section(old),
+        nodes=by_node,
+        node_comments=nodes.node_comments(old),
+        partitions=tuple(nodes.partitions(old)),
+        own_partition=any(name.lower() == OWN_PARTITION for name in old.conf.partitions),
+        configless=fetches(old),
+        slurm_conf=decided_first(old),
+        slurmdbd_conf=slurmdbd_conf,
+        slurm_files=taken.slurm_files,
+        comments={(file, key): found for file, text in texts.items() for key, found in comments_by_key(text).items()},
+        ours={(database.FILE, key): value for key, value in ours.items()},
+    )
+
+
+def slurm_packages(old: OldCluster) -> dict[str, str]:
+    """The section `slurm`: empty for the distribution's packages."""
+    kind = installed(old.found.facts[old.found.controller]) or DEBIAN
+    return {} if kind == DEBIAN else {"packages": kind.word, "version": f"{old.version}.*"}
+
+
+def decided_first(old: OldCluster) -> dict[str, str | None]:
+    """Keys of slurm.conf without which a cluster file would be refused before anything is compared."""
+    names = ["preempttype", *(settings.ACCOUNTING if not database.section(old) else ())]
+    return {keys.SLURM_CONF[name].name: old.setting(name) for name in names if old.setting(name)}
+
+
+def fetches(old: OldCluster) -> bool:
+    """Whether most compute nodes fetch Slurm's files from slurmctld."""
+    controllers = {name for name, _ in old.controllers}
+    ways = [old.files(node).configless for node in old.nodes if node in old.found.hosts and node not in controllers]
+    return ways.count(True) > ways.count(False)
+
+
+def with_accounts(settled: Settled, old: OldCluster) -> tuple[Settled, tuple[str, ...]]:
+    """The cluster file with QOS, accounts and users, and remarks about those that it could not have."""
+    if not settled.draft.database or not old.found.accounts:
+        return settled, ()
+    known = Inventory(settled.plan_input.cluster, settled.plan_input.lock, Path(settings.WHERE))
+    answer, gone = accounts.of_people(old.found.accounts, old.found.people)
+    remarks = (accounts.remark(gone, old.found.controller),) if gone else ()
+    try:
+        return settings.settle(replace(settled.draft, accounts=export.text(known, answer)), old), remarks
+    except ClusterFileError as error:
+        reasons = "; ".join(complaint.partition(": ")[2] for complaint in error.complaints)
+        return settled, (
+            f"QOS, accounts and users are not in the cluster file: {reasons}. They stay in slurmdbd as they are; mend "
+            f"that with sacctmgr, then add what {FAB} accounts-export prints.",
+        )
+
+
+def other_variants(old: OldCluster) -> Iterator[str]:
+    """Yield the hosts whose slurm.conf says something else than the controller's, with the differences."""
+    ours = old.files(old.found.controller).slurm_conf
+    found: dict[tuple[str, ...], list[str]] = {}
+    for host, files in old.found.hosts.items():
+        if host == old.found.controller or files.configless or not files.slurm_conf:
+            continue
+        unlike = differences({"slurm.conf": files.slurm_conf}, {"slurm.conf": ours})
+        if told := tuple(map(str, (one for one in unlike if one.kind != TEXT))):
+            found.setdefault(told, []).append(host)
+    for told, hosts in found.items():
+        yield (
+            f"slurm.conf of {fold(hosts)} differs from the controller's, which counts: {'; '.join(told)}. A deployment "
+            "gives all hosts the same file."
+        )
+
+
+def other_ways_of_files(old: OldCluster) -> Iterator[str]:
+    """Yield what people should know where some nodes fetch Slurm's files and others do not, and of links."""
+    controllers = {name for name, _ in old.controllers}
+    own = [node for node in old.nodes if node in old.found.hosts and node not in controllers]
+    most = fetches(old)
+    other = [node for node in own if old.files(node).configless != most]
+    if other:
+        way = "have files of their own" if most else "fetch their files from slurmctld (configless)"
+        yield f"{fold(other)} {way}, unlike most nodes; a deployment makes them like the others."
+    file = old.file(old.found.controller, "slurm.conf")
+    if file and file.link and not shared_directory(old):
+        yield (
+            f"{file.path} is a link to {file.link}. When slurm.conf changes, slurmfab writes a file into "
+            f"{SLURM_DIRECTORY} of each host; if all hosts share that directory: slurm_conf_directory: "
+            f"{file.link.rpartition('/')[0]}."
+        )
+
+
+def lost_hosts(old: OldCluster) -> Iterator[str]:
+    """Yield the hosts that did not answer."""
+    for host, reason in old.found.unreachable.items():
+        kept = "It stays in slurm.conf as it is there" if host in old.conf.nodes else "It stays as slurm.conf names it"
+        yield f"{host} did not answer: {reason.rstrip('.')}. {kept}; deploy again when it answers."
+
+
+def complaints_of_plan(plan_input: PlanInput) -> Iterator[str]:
+    """Yield what the first plan would refuse of the cluster file."""
+    for refuse_unfit in (configuration.refuse_unknown_keys, hardware.refuse_unfit, gres.refuse_unfit):
+        try:
+            refuse_unfit(plan_input)
+        except InputError as error:
+            yield f"{FAB} plan will refuse this: {error}"
+
+
+def not_taken(draft: Draft) -> Iterator[str]:
+    """Yield what the cluster did not have and does not get."""
+    if draft.adopts_least:
+        lines = "; ".join(f"{what} ({line})" for line, what in cluster_text.NOT_TAKEN.items())
+        yield f"Not taken: {lines}. To take one, remove its line from the cluster file."
+
+
+def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:
+    """Yield which files the first deployment will write anew, and because of which lines; nothing where all stay.
+
+    Args:
+        settled: the cluster file, and the differences that no key mends.
+        known: by file and key in lower case, why a key is left out.
+    """
+    plan_input = settled.plan_input
+    because = [one for one in settled.left if not may_stay(one)]
+    if plan_input.hand_made or not because:
+        return
+    hosts = [name for name in plan_input.facts if has_own_files(plan_input, name)]
+    restarts = renewal(plan_input, plan_input.facts)
+    lines = "; ".join(
+        f"{one.file}: {one}" + (f" ({why})" if (why := known.get((one.file, one.name.lower()), "")) else "")
+        for one in because
+    )
+    yield (
+        f"The first deployment will write {', '.join(plan_input.rendered)} anew on {fold(hosts)}, and comments and "
+        f"order of the hand-made files go, because of these lines: {lines}. {restarts}".rstrip()
+    )

@@ -1,0 +1,244 @@
+"""Which hosts are asked for the lines of their logs, and their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from slurmfab.base.errors import HostError, HostlistError, SlurmfabError
+from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
+from slurmfab.base.hostlist import expand
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.logs.merging import HostLine, Told, is_about, merge
+from slurmfab.commands.logs.times import Asked, Period, period
+from slurmfab.core.engine import session
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.client.commands import is_job_id
+
+if TYPE_CHECKING:
+    from slurmfab.hosts.transport import Transport
+
+MARGIN = 60.0
+"""Seconds before and after a job that belong to it: hosts' clocks differ, and some lines come late."""
+
+AHEAD = 3600.0
+"""Seconds of the future that are asked for where the period ends now: the host's clock may be ahead."""
+
+CLOCK_SECONDS = 5.0
+"""From this difference on, a host's clock is told."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job.
+
+    Args:
+        ids: as it was asked for, and as Slurm numbers it.
+        state: Slurm's word; empty if only slurmctld's log knows it.
+        code: exit code and signal; empty likewise.
+        nodes: where it ran.
+        submitted: when, in seconds since 1970.
+        start: when it began; 0 if it did not.
+        end: when it ended; 0 if it has not.
+        origin: who told it.
+    """
+
+    ids: tuple[str, ...]
+    state: str
+    code: str
+    nodes: tuple[str, ...]
+    submitted: int
+    start: int
+    end: int
+    origin: str
+
+    @property
+    def begin(self) -> float:
+        """Where the job's own period begins: shortly before its start, or its submission if it has not started."""
+        return (self.start or self.submitted) - MARGIN
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the logs say.
+
+    Args:
+        target: what was asked about: hosts, or the id of a job.
+        period: when.
+        asked: the hosts that were asked.
+        job: the job, if it was one.
+        lines: the lines that matter.
+        notes: what was not read, as pairs of a host and a sentence.
+        lost: hosts that did not answer, with the reason.
+    """
+
+    target: str
+    period: Period
+    asked: tuple[str, ...]
+    job: Job | None = None
+    lines: tuple[Told, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all hosts answered, 1 if none did, 3 otherwise."""
+        return DONE if not self.lost else FAILURE if len(self.lost) == len(self.asked) else LEFT_OUT
+
+
+def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, every_line: bool) -> Answers:
+    """Ask the hosts, and the controllers, for lines that matter for a node or a job.
+
+    Args:
+        known: the cluster.
+        transport: connects to the hosts.
+        target: a hostlist, or the id of a job.
+        asked: the period; by default the last hour, or that of the job.
+        every_line: whether all lines are wanted.
+
+    Raises:
+        InputError: the target is neither a host of the cluster nor the id of a job, or a time is none.
+        SlurmfabError: Slurm does not know the job.
+        HostError: no controller answers, so nothing is known of the job.
+    """
+    now = time.time()
+    if not is_job(known, target):
+        hosts = session.select_hosts(known.cluster, target, known.path)
+        return gather(known, transport, Answers(target, period(asked, None, now), hosts), every_line=every_line)
+    period(asked, Period(now - 1, now), now)  # a wrong time is refused before a host is asked
+    job = find_job(known, transport, target)
+    own = Period(job.begin, min(now, (job.end or now) + MARGIN))
+    found = Answers(target, period(asked, own, now), tuple(job.nodes), job)
+    return gather(known, transport, found, every_line=every_line)
+
+
+def is_job(known: Inventory, target: str) -> bool:
+    """Whether a word of the command line is the id of a job, and names no host of the cluster.
+
+    Raises:
+        InputError: it can be neither.
+    """
+    try:
+        if any(host in known.cluster.hosts for host in expand(target)):
+            return False
+    except HostlistError:
+        if not is_job_id(target):
+            raise
+    return is_job_id(target)
+
+
+def find_job(known: Inventory, transport: Transport, job: str) -> Job:
+    """When and where a job ran, from the first controller that answers.
+
+    Raises:
+        SlurmfabError: no controller knows it.
+        HostError: no controller answers.
+    """
+    lost: HostError | None = None
+    for host in known.cluster.controllers:
+        try:
+            lines = transport.call(host, {"op": "job", "job": job})
+        except HostError as error:
+            lost = error
+            continue
+        value = answer_value(host, lines, "job")
+        if value["rows"]:
+            return job_of(job, value["rows"], value["origin"], known.cluster.hosts)
+    if lost is not None:
+        raise lost
+    raise SlurmfabError(
+        f"Job {job} is not known: not to slurmctld, which forgets jobs some minutes after their end (MinJobAge), "
+        "not to sacct, and not in slurmctld's log. Ask for its nodes instead, with --around and the time."
+    )
+
+
+def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Iterable[str]) -> Job:
+    """A job from the rows of its tasks (`slurmfab.on_hosts.agent.logs.job_record.Row`).
+
+    Args:
+        asked: its id on the command line.
+        rows: at least one.
+        origin: who told them.
+        hosts: those of the cluster; a job may have run on others, which have left.
+    """
+    columns = list(zip(*rows, strict=True))
+    submitted, starts, ends = ([int(str(one)) for one in column if one] for column in columns[3:6])
+    ids = dict.fromkeys([asked, *map(str, columns[0]), *map(str, columns[1])])
+    members = frozenset(hosts)
+    nodes = dict.fromkeys(host for text in columns[6] if text for host in expand(str(text)) if host in members)
+    states = dict.fromkeys(str(one) for one in columns[2] if one)
+    is_over = not {"RUNNING", "PENDING", "COMPLETING", "SUSPENDED", "CONFIGURING"} & states.keys() and len(ends) > 0
+    return Job(
+        tuple(ids), ", ".join(states), ", ".join(dict.fromkeys(str(one) for one in columns[7] if one)), tuple(nodes),
+        min(submitted, default=0), min(starts, default=0) if nodes else 0, max(ends) if is_over else 0, origin,
+    )  # fmt: skip
+
+
+def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_line: bool) -> Answers:
+    """The answers of the hosts of a question, of the controllers, and of slurmdbd's host.
+
+    Args:
+        known: the cluster.
+        transport: connects to the hosts.
+        wanted: the question: its hosts are in `asked`.
+        every_line: whether all lines are wanted.
+    """
+    cluster, targets = known.cluster, wanted.asked
+    hosts = tuple(dict.fromkeys((*targets, *cluster.controllers, *cluster.database_hosts)))
+    jobs = wanted.job.ids if wanted.job else ()
+    all_hosts = frozenset(cluster.hosts)
+    by_host: dict[str, list[HostLine]] = {}
+    notes: list[tuple[str, str]] = []
+    lost: dict[str, str] = {}
+    is_now = wanted.period.until >= time.time() - 1
+    request = {"op": "logs", "nodes": list(targets), "jobs": list(jobs), "all": every_line}
+
+    def ask_one(host: str) -> tuple[list[HostLine], list[tuple[str, str]]]:
+        period = period_on(host in cluster.controllers, wanted, is_now=is_now)
+        return lines_of(transport, host, {**request, **period._asdict()})
+
+    for host, result in on_each(hosts, ask_one):
+        if isinstance(result, SlurmfabError):
+            lost[host] = result.reason if isinstance(result, HostError) else str(result)
+            continue
+        is_whole = host in targets or every_line
+        by_host[host] = [line for line in result[0] if is_whole or is_about(line.text, targets, all_hosts, jobs)]
+        notes += result[1]
+    lines = merge({host: by_host[host] for host in hosts if host in by_host})
+    return replace(wanted, asked=hosts, lines=tuple(lines), notes=tuple(sorted(notes)), lost=lost)
+
+
+def period_on(is_controller: bool, wanted: Answers, *, is_now: bool) -> Period:
+    """The period that a host is asked for.
+
+    Args:
+        is_controller: whether it is a controller, whose log says what a job waited for before its start.
+        wanted: the question.
+        is_now: whether the period ends now; a host whose clock is ahead then has its last lines in the future.
+    """
+    since, until = wanted.period
+    if is_controller and wanted.job and wanted.job.submitted and since == wanted.job.begin:
+        since = min(since, wanted.job.submitted - MARGIN)
+    return Period(since, until + AHEAD if is_now else until)
+
+
+def lines_of(
+    transport: Transport, host: str, request: Mapping[str, object]
+) -> tuple[list[HostLine], list[tuple[str, str]]]:
+    """The lines of one host, and what is to be said about them.
+
+    Raises:
+        HostError: it does not answer.
+    """
+    before = time.time()
+    value = answer_value(host, transport.call(host, request), "logs")
+    ahead = value["now"] - time.time()
+    notes = [(host, f"{note}.") for note in value["notes"]]
+    if ahead > CLOCK_SECONDS or value["now"] < before - CLOCK_SECONDS:
+        seconds = abs(value["now"] - (before + time.time()) / 2)
+        way = "ahead of" if ahead > 0 else "behind"
+        notes.append((host, f"its clock is {seconds:.0f} s {way} this machine's, and so are the times of its lines."))
+    return [HostLine(*line) for line in value["lines"]], notes

@@ -1,0 +1,328 @@
+"""First contact: discovers hosts, writes a cluster file and a lock for them, and deploys."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from slurmfab.base.errors import HostError, InputError, PythonMissing, SlurmfabError
+from slurmfab.base.exit_codes import DONE, LEFT_OUT
+from slurmfab.base.hostlist import expand_endpoints, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import agrees, can_ask, columns, write
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import fabfile, loading
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.nodes import discovery, existing_cluster, first_look, membership
+from slurmfab.commands.nodes.discovery import DiscoveredHost
+from slurmfab.commands.nodes.existing_cluster import Founding
+from slurmfab.core.engine import commands, session
+from slurmfab.core.engine.report import failures
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.core.engine.summary import after_new_nodes
+from slurmfab.core.impact.approvals import DeployOptions
+from slurmfab.core.plan.preflight import other_clusters
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What first contact has found out, before anything is written or changed.
+
+    Args:
+        known: the new cluster, which has no files yet.
+        text: the text of its cluster file.
+        founding: which cluster it is, and whether it exists already.
+        discovered: the hosts that answered, and the errors of the others.
+    """
+
+    known: Inventory
+    text: str
+    founding: Founding
+    discovered: discovery.Discovery
+
+
+def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
+    """Discover hosts, write the cluster file, and deploy; on a terminal, show what is there and ask before.
+
+    Args:
+        cluster: path of the cluster file that is written; empty for the default one.
+        options: the hosts, and the changes that the user allows.
+        connection_options: how to reach the hosts.
+        output: where to print.
+
+    Returns:
+        The exit code: 3 if some hosts did not answer.
+
+    Raises:
+        SlurmfabError: the user said no, or the controller did not answer.
+    """
+    commands.refuse_wrong_options(options)
+    path = loading.named_path(cluster)
+    asks = not options.yes and can_ask()
+    met = introduce(path, options, connection_options, output, agrees_to_python if asks else install_python)
+    if asks:
+        write(summary_text(met, options, sys.stderr), sys.stderr)
+        if not agrees(f"Write {path}, and deploy to these hosts? [y/N] "):
+            raise SlurmfabError("Nothing was written.")
+    return found_and_deploy(met, options, connection_options, output)
+
+
+def found_and_deploy(
+    met: Introduction, options: DeployOptions, connection_options: ConnectionOptions, output: Output
+) -> int:
+    """Write the files of a new cluster, and deploy it.
+
+    Args:
+        met: what was found out about the hosts.
+        options: the changes that the user allows.
+        connection_options: how to reach the hosts.
+        output: where to print.
+
+    Returns:
+        The exit code.
+    """
+    known, path = write_files(met, output), met.known.path
+    not_met = {host: error.reason for host, error in met.discovered.failed_hosts.items()}
+    run_options = RunOptions("deploy", options.approvals, not_met=not_met)
+    accept_new = connection_options.accept_new
+    run = session.start(known, "", output, run_options, password=met.discovered.password, accept_new=accept_new)
+    code = session.perform(run, output, commands.deploy_and_accept)
+    if not_met:
+        names = fold(not_met)
+        write(
+            f"Not in {path}, because they did not answer: {names}. Later: {FAB} add-node {shlex.quote(names)}.",
+            sys.stderr,
+        )
+    if code == DONE or (code == LEFT_OUT and not_met):
+        write(after_new_nodes(path), output.stream)
+    return code
+
+
+def preview(
+    cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output
+) -> int:
+    """Show what a first contact would write and do; nothing is written anywhere, and no host is changed.
+
+    Args:
+        cluster: path of the cluster file that a first contact would write; empty for the default one.
+        options: the hosts.
+        save: value of `--save`, which needs a cluster file; empty for none.
+        connection_options: how to reach the hosts.
+        output: where to print.
+
+    Returns:
+        The exit code of a plan: 4 if there is something to do.
+
+    Raises:
+        InputError: `--save` was given.
+    """
+    if save:
+        raise InputError("--save needs a cluster file, and there is none yet; this plan is made anew by deploy.")
+    path = loading.named_path(cluster)
+    met = introduce(path, options, connection_options, output, leave_python)
+    file = "\n".join(f"    {line}".rstrip() for line in met.text.splitlines())
+    write(
+        f"{summary_text(met, options, output.stream)}\n\nThe first contact would write {path}:\n\n{file}\n",
+        output.stream,
+    )
+    run_options, accept_new = RunOptions("plan", options.approvals), connection_options.accept_new
+    password = met.discovered.password
+    run = session.start(met.known, "", output, run_options, password=password, accept_new=accept_new)
+    code = commands.show_plan(run, output).exit_code
+    write(f"Nothing was written. Next: the same with {FAB} deploy.", output.stream)
+    return code
+
+
+def introduce(
+    path: Path,
+    options: DeployOptions,
+    connection_options: ConnectionOptions,
+    output: Output,
+    may_install: Callable[[Sequence[str]], bool],
+) -> Introduction:
+    """Discover hosts, and decide which cluster they form; nothing is written.
+
+    Args:
+        path: path of the cluster file.
+        options: the hosts and what the user allows; the first host becomes the controller of a new cluster.
+        connection_options: how to reach the hosts.
+        output: where to print.
+        may_install: gets the hosts that lack python3; says whether it is installed there.
+
+    Raises:
+        SlurmfabError: a host belongs to another cluster, or the one that would be the controller did not answer.
+    """
+    ssh = membership.first_ssh(options.hosts, connection_options)
+    progress, name, allowed = output.progress(), connection_options.name, options.approvals.allowed
+    with progress.during("discovering", map(discovery.text_of, expand_endpoints(options.hosts))):
+        discovered = discovery.discover(
+            options.hosts,
+            ssh,
+            accept_new=connection_options.accept_new,
+            ask_password=output.asker(),
+            progress=progress.line,
+            refuse=lambda failed: refuse_without_controller(options.hosts, failed),
+            judge=lambda facts: judge(facts, {}, name, allowed),
+            may_install=may_install,
+        )
+    for line in failures((), discovered.lost_hosts):
+        progress.line(line)
+    refuse_controller_alone(discovered)
+    founding, members = found(discovered.discovered_hosts, name, allowed)
+    known, text = membership.new_cluster(
+        path, founding.name, ssh, members, controller_computes=connection_options.controller_computes
+    )
+    return Introduction(known, text, founding, discovered)
+
+
+def write_files(met: Introduction, output: Output) -> Inventory:
+    """Write the cluster file, the lock and a fabfile, and say so.
+
+    Args:
+        met: what was found out about the hosts.
+        output: where to print.
+
+    Returns:
+        The new cluster, as the files have it.
+    """
+    progress, path = output.progress(), met.known.path
+    known = membership.write_new_cluster(met.known, met.text)
+    for line in filter(None, (met.founding.notice, wrote(path, known), fabfile.provide(path))):
+        progress.line(line)
+    return known
+
+
+def summary_text(met: Introduction, options: DeployOptions, out: TextIO) -> str:
+    """The hosts and what is there, for the user's decision.
+
+    Args:
+        met: what was found out about the hosts.
+        options: what the user allows.
+        out: where it will be shown.
+    """
+    return "\n".join(
+        first_look.summary(
+            met.known.cluster,
+            {one.name: one for one in met.discovered.discovered_hosts},
+            met.discovered.without_python,
+            columns(out),
+            exists=met.founding.exists,
+            moving=options.approvals.move_ids,
+        )
+    )
+
+
+def install_python(bare: Sequence[str]) -> bool:  # noqa: ARG001 - the same on all hosts
+    """Install python3 without a question, as where there is no terminal."""
+    return True
+
+
+def leave_python(bare: Sequence[str]) -> bool:  # noqa: ARG001 - the same on all hosts
+    """Install nothing, as for a preview."""
+    return False
+
+
+def agrees_to_python(bare: Sequence[str]) -> bool:
+    """Ask whether python3 is installed on hosts that lack it.
+
+    Raises:
+        SlurmfabError: the user said no.
+    """
+    if not agrees(f"{fold(bare)}: no python3. Install it there, to find out what these hosts are? [y/N] "):
+        raise SlurmfabError("Nothing was written or changed.")
+    return True
+
+
+def wrote(path: Path, known: Inventory) -> str:
+    """What the new cluster file says, as a line."""
+    return f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
+
+
+def found(
+    hosts: Sequence[DiscoveredHost], name: str, allowed: Collection[str]
+) -> tuple[Founding, tuple[DiscoveredHost, ...]]:
+    """The cluster that first contact makes or goes on with, and its hosts, the controller first.
+
+    Args:
+        hosts: the hosts, in the order in which the user named them.
+        name: the ClusterName that the user wants; empty for the default.
+        allowed: names of disruptive changes that the user allows.
+
+    Raises:
+        InputError: a host belongs to another cluster, or this one has more than a new cluster file has.
+    """
+    facts = {one.name: one.facts for one in hosts}
+    founding = judge(facts, {one.name: one.address for one in hosts}, name, allowed)
+    existing_cluster.refuse_losing(founding, facts)
+    return founding, tuple(sorted(hosts, key=lambda one: one.name != founding.controller))
+
+
+def judge(
+    facts: Mapping[str, HostFacts], addresses: Mapping[str, str], name: str, allowed: Collection[str]
+) -> Founding:
+    """The cluster that first contact makes or goes on with, if its hosts belong to no other.
+
+    Args:
+        facts: the facts of the hosts that answered, in the order in which the user named them.
+        addresses: their addresses, as far as known.
+        name: the ClusterName that the user wants; empty for the default.
+        allowed: names of disruptive changes that the user allows.
+
+    Raises:
+        InputError: a host belongs to another cluster; nothing was changed.
+    """
+    founding = existing_cluster.choose(facts, addresses, name)
+    other_clusters.refuse_others(founding.identity, facts, allowed)
+    return founding
+
+
+def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> None:
+    """Stop if the host that would be the controller did not answer.
+
+    Args:
+        hosts: the hostlist that the user typed.
+        failed: the errors of hosts that did not answer, by host as the user typed it.
+
+    Raises:
+        SlurmfabError: the first host is one of them.
+    """
+    first = discovery.text_of(expand_endpoints(hosts)[0])
+    if first in failed:
+        if isinstance(failed[first], PythonMissing):
+            raise SlurmfabError(
+                f"{first} has no python3, which the first contact installs; before that, nothing more can be shown. "
+                "Nothing was written or changed."
+            )
+        raise SlurmfabError(
+            f"{failed[first]}\n{first} would be the controller, so nothing was written or changed. "
+            "Fix this, or put another host first."
+        )
+
+
+def refuse_controller_alone(discovered: discovery.Discovery) -> None:
+    """Stop if only one host has python3, since its role depends on the others.
+
+    Raises:
+        SlurmfabError: all hosts but one lack python3.
+    """
+    if discovered.without_python and len(discovered.discovered_hosts) == 1:
+        raise SlurmfabError(
+            f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "
+            "more can be shown. Nothing was written or changed."
+        )
+
+
+def refuse_incomplete(failed: Mapping[str, HostError]) -> None:
+    """Stop if any host did not answer.
+
+    Raises:
+        SlurmfabError: a host did not answer; the message has the reasons.
+    """
+    if failed:
+        raise SlurmfabError("\n".join([*failures((), failed), "Nothing was changed."]))

@@ -1,0 +1,155 @@
+"""`fab drain`: compute nodes get no new jobs; running jobs continue. The reason in Slurm has user and time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from slurmfab.base.errors import HostError, InputError
+from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.core.engine import requests, session
+from slurmfab.core.engine.actor import stamp
+from slurmfab.core.engine.job_waiting import NODES_AND_JOBS, format_jobs, jobs_on, wait_until_empty
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.status import snapshot
+from slurmfab.core.status.snapshot import Snapshot
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
+from slurmfab.on_hosts.agent.nodes.states import NodeState, parse_reason
+
+LONGEST_REASON = 200
+
+
+def drain(cluster: str, hosts: str, reason: str, minutes: int | None, output: session.Output) -> int:
+    """Drain compute nodes, and wait until their jobs have ended if the user wants that.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        hosts: hostlist of compute nodes.
+        reason: why the nodes are drained.
+        minutes: how long to wait for jobs; 0 for no limit, `None` for no waiting.
+        output: where to print.
+
+    Returns:
+        The exit code; 1 if jobs still run after that time.
+
+    Raises:
+        InputError: a host is not a compute node, or the reason cannot be stored.
+        HostError: the controller does not answer.
+    """
+    known = loading.load_named(cluster)
+    names, text = compute_nodes(known, hosts), checked_reason(reason)
+    run = session.start(known, hosts, output, RunOptions("drain"))
+
+    def work(run: Run) -> None:
+        drain_nodes(run, names, text)
+        if minutes is not None:
+            wait_until_empty(run, names, minutes * 60.0)
+
+    return session.perform(run, output, work)
+
+
+def compute_nodes(known: Inventory, hosts: str) -> tuple[str, ...]:
+    """The compute nodes that the user named.
+
+    Raises:
+        InputError: no host is named, or one of them is not a compute node.
+    """
+    if not hosts:
+        raise InputError("Name the compute nodes, for example n1,n[3-5].")
+    names = session.select_hosts(known.cluster, hosts, known.path)
+    others = [name for name in names if name not in known.cluster.compute_nodes]
+    if others:
+        raise InputError(f"{fold(others)}: not a compute node (compute nodes: {fold(known.cluster.compute_nodes)}).")
+    return tuple(name for name in expand(hosts) if name in names)
+
+
+def checked_reason(reason: str) -> str:
+    """The reason as Slurm can store it, without spaces around it.
+
+    Raises:
+        InputError: it is empty, too long, or not one printable line.
+    """
+    text = reason.strip()
+    if not text:
+        raise InputError('Add a reason, which Slurm shows for the nodes: --reason "new disks".')
+    if len(text) > LONGEST_REASON or not text.isprintable():
+        raise InputError(f"--reason: it must be one line of at most {LONGEST_REASON} characters.")
+    return text
+
+
+def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
+    """Drain nodes; print which nodes keep another reason, and which jobs still run there.
+
+    Args:
+        run: the run; a step of the controller is added to it.
+        names: compute nodes.
+        text: the reason, without user and time.
+
+    Returns:
+        Slurm before the change.
+
+    Raises:
+        HostError: the controller does not answer, or slurmctld does not know one of the nodes.
+    """
+    before = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+    refuse_unknown(run.controller, before, names)
+    for name in names:
+        state = before.by_name[name].state
+        if keeps_reason(state):
+            run.progress.line(f"{name}: {state.description} already{format_reason(state)}. This is not changed.")
+    begun = time.monotonic()
+    wanted = NodeDrain(names, text, stamp())
+    outcomes = requests.request_apply(run, run.controller, [wanted], dry_run=False)
+    step = Step("drain", run.controller, tuple(outcomes), time.monotonic() - begun)
+    if step.differs:
+        run.record_steps(step)
+    run.progress.host_done(run.controller, step)
+    print_jobs(run, before, names)
+    return before
+
+
+def refuse_unknown(controller: str, current: Snapshot, names: Iterable[str]) -> None:
+    """Stop if slurmctld does not know one of the nodes.
+
+    Args:
+        controller: the controller, for the error.
+        current: Slurm now.
+        names: compute nodes.
+
+    Raises:
+        HostError: slurmctld does not know one of them.
+    """
+    unknown = [name for name in names if name not in current.by_name]
+    if unknown:
+        reason = f"its slurmctld does not know {fold(unknown)}. If the cluster file has changed, run {FAB} deploy."
+        raise HostError(controller, reason)
+
+
+def keeps_reason(state: NodeState) -> bool:
+    """Whether a node was taken out of service by a user or by Slurm itself, so that it keeps its reason."""
+    return state.is_set_by_person or (state.is_drained and not state.is_ours)
+
+
+def format_reason(state: NodeState) -> str:
+    """The reason of a node with its author and time, to be put after the node's state."""
+    if not state.reason:
+        return ", without a reason"
+    when = f", {state.since.replace('T', ' ')}" if state.since else ""
+    return f" (“{parse_reason(state.reason).text}”, {state.by or 'unknown user'}{when})"
+
+
+def print_jobs(run: Run, current: Snapshot, names: Iterable[str]) -> None:
+    """Print which jobs still run on drained nodes.
+
+    Args:
+        run: the run.
+        current: Slurm now.
+        names: the drained nodes.
+    """
+    jobs = jobs_on(current, names)
+    if jobs:
+        run.progress.line(f"Still running there: {format_jobs(jobs)}. These jobs continue.")

@@ -1,0 +1,189 @@
+"""Members of a cluster: writes a new cluster file, and adds compute nodes to an existing one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.hostlist import expand_endpoints, fold
+from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import loading, people_ids, schema_file, shared_files
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.edits import writing
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.nodes.discovery import DiscoveredHost
+from slurmfab.core.plan.preflight.hosts import unfit_newcomers
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Ssh
+    from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+
+
+def first_ssh(hostlist: str, connection: ConnectionOptions) -> Ssh:
+    """The `ssh` section of a new cluster file.
+
+    Args:
+        hostlist: hosts as the user typed them; if all name the same SSH user, it becomes the section's.
+        connection: the connection options of the first contact.
+
+    Raises:
+        InputError: one of the options is not a user, a port, a jump host, or a value of `--become`.
+    """
+    connection.refuse_unknown_become()
+    from pydantic import ValidationError  # slow to import, and most runs have a cluster file
+
+    from slurmfab.cluster.inventory.cluster import Ssh  # as slow
+
+    users = {endpoint.user for endpoint in expand_endpoints(hostlist)}
+    common = connection.user or (users.pop() if len(users) == 1 else "")
+    sudo = common != "root" if connection.uses_sudo is None else connection.uses_sudo
+    try:
+        return Ssh(
+            user=common or None,
+            key=connection.key or None,
+            port=connection.port,
+            become="sudo" if sudo else None,
+            gateway=connection.gateway or None,
+        )
+    except ValidationError as error:
+        found = [
+            f"--{detail['loc'][0]} {detail['input']}: {detail['msg'].removeprefix('Value error, ')}."
+            for detail in error.errors()
+        ]
+        raise InputError("\n".join(found)) from None
+
+
+def new_cluster(
+    path: Path, name: str, ssh: Ssh, discovered_hosts: Sequence[DiscoveredHost], *, controller_computes: bool = False
+) -> tuple[Inventory, str]:
+    """A new cluster: the first host is its controller, the others compute nodes; nothing is written.
+
+    Args:
+        path: path of the cluster file, which does not exist yet.
+        name: the ClusterName.
+        ssh: how to reach the hosts.
+        discovered_hosts: the hosts, in the order in which the user named them; one alone is both.
+        controller_computes: whether the controller is a compute node, too.
+
+    Returns:
+        The cluster, and the text of its file.
+
+    Raises:
+        InputError: the cluster is invalid, for example its name, or the lock beside the path cannot be read.
+    """
+    controller, *compute = (discovered.name for discovered in discovered_hosts)
+    if controller_computes or not compute:
+        compute = [controller, *compute]
+    endpoints = {discovered.name: discovered.endpoint for discovered in discovered_hosts if discovered.endpoint}
+    addresses = {discovered.name: discovered.address for discovered in discovered_hosts}
+    text = schema_file.modeline(path)
+    text += writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
+    lock = with_newcomers(locks.load(loading.lock_path(path)), discovered_hosts)
+    return Inventory(loading.parse(text, str(path)), lock, path), text
+
+
+def write_new_cluster(known: Inventory, text: str) -> Inventory:
+    """Write the cluster file of a new cluster, with its lock and its schema.
+
+    Args:
+        known: the cluster.
+        text: the text of its file.
+
+    Returns:
+        The cluster, as the files have it.
+
+    Raises:
+        InputError: there is such a file meanwhile, or it cannot be written.
+    """
+    path = known.path
+    with shared_files.exclusively(path):
+        if path.exists():
+            raise InputError(f"{path}: somebody else has made this file meanwhile, so nothing was written or changed.")
+        locks.save(known.lock, loading.lock_path(path))
+        schema_file.provide(path, known.lock)
+        writing.write(path, text)
+    return loading.load(path)
+
+
+def joined(
+    known: Inventory,
+    discovered_hosts: Sequence[DiscoveredHost],
+    like: str | None = None,
+    partitions: Sequence[str] = (),
+) -> tuple[Inventory, str]:
+    """Add compute nodes to a cluster; nothing is written. A test job has to run on them before they are resumed.
+
+    Args:
+        known: the cluster now.
+        discovered_hosts: the new nodes.
+        like: a node whose node group and partitions they join.
+        partitions: names of partitions that they join.
+
+    Returns:
+        The cluster with the nodes, and the new text of its file, which is otherwise unchanged.
+
+    Raises:
+        InputError: a host is in the cluster already.
+    """
+    names = tuple(discovered.name for discovered in discovered_hosts)
+    taken = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
+    for discovered in discovered_hosts:
+        owner = discovered.name if discovered.name in known.cluster.hosts else taken.get(discovered.address)
+        if owner:
+            raise InputError(f"{discovered.name} ({discovered.address}) is in the cluster already, as {owner}.")
+    addresses = {discovered.name: discovered.address for discovered in discovered_hosts}
+    endpoints = {discovered.name: discovered.endpoint for discovered in discovered_hosts if discovered.endpoint}
+    text = writing.with_nodes(
+        loading.read_text(known.path), names, addresses, {}, like, endpoints=endpoints, partitions=partitions
+    )
+    lock = with_newcomers(locks.without_hosts(known.lock, names), discovered_hosts)
+    for name in names:
+        lock = locks.with_host(lock, name, replace(lock.hosts[name], on_trial=True))
+    return replace(known, cluster=loading.parse(text, str(known.path)), lock=lock), text
+
+
+def with_newcomers(lock: Lock, discovered_hosts: Sequence[DiscoveredHost]) -> Lock:
+    """The lock with the host keys of new hosts; a deployment adds the other values."""
+    for discovered in discovered_hosts:
+        old = lock.hosts.get(discovered.name, HostLock())
+        kind, key = discovered.host_key
+        lock = locks.with_host(lock, discovered.name, replace(old, host_keys={**old.host_keys, kind: key}))
+    return lock
+
+
+def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -> None:
+    """Refuse hosts that cannot be nodes of this cluster, before any file is written.
+
+    Raises:
+        SlurmfabError: a host cannot be a node; the message has the reasons.
+        IdConflict: a UID or GID of the cluster belongs to another user or group there.
+    """
+    facts = {discovered.name: discovered.facts for discovered in discovered_hosts}
+    reasons = unfit_newcomers(known.cluster, facts, known.lock.slurm)
+    if reasons:
+        raise SlurmfabError(
+            "\n".join([*(f"{host}: {reason}" for host, reason in reasons.items()), "Nothing was changed."])
+        )
+    people_ids.decide(known.cluster, known.lock.ids, facts)
+
+
+def refuse_known(known: Inventory, hostlist: str) -> None:
+    """Refuse hosts that are in the cluster already, before any host is contacted.
+
+    Raises:
+        InputError: a host is in the cluster already, by name or address.
+    """
+    named = {canonical(endpoint.address) for endpoint in expand_endpoints(hostlist)}
+    addresses = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
+    members = {host for host in known.cluster.hosts if host in named} | {
+        addresses[address] for address in named & set(addresses)
+    }
+    if members:
+        raise InputError(
+            f"{fold(members)}: already in the cluster {known.cluster.name}; {FAB} deploy brings it up to date."
+        )

@@ -1,0 +1,335 @@
+"""`fab remove-node`: removes compute nodes from a running cluster without losing a job.
+
+The files are written last. So an interrupted run can be repeated; it skips the steps that are done.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slurmfab.base.errors import HostlistError, InputError, SlurmfabError, Unreachable
+from slurmfab.base.hostlist import expand, fold, shell_word
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.edits import node_removal
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.nodes import decommission
+from slurmfab.core.engine import converge as deployment
+from slurmfab.core.engine import file_writing, job_waiting, older_copy, session
+from slurmfab.core.engine.actor import stamp
+from slurmfab.core.engine.node_changes import change, change_each, work_on_each
+from slurmfab.core.engine.requests import ask_facts, fact_selection
+from slurmfab.core.engine.run import Run, RunHooks, RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.preflight import other_clusters
+from slurmfab.core.status import snapshot
+from slurmfab.core.status.snapshot import Job
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
+from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
+from slurmfab.on_hosts.agent.services.service import Service
+
+DRAIN_REASON = "it leaves the cluster"
+LEAST_SECONDS = 1.0
+"""How long `--timeout 0` waits for jobs that are completing."""
+
+
+@dataclass(frozen=True)
+class RemoveNodeOptions:
+    """The options of `fab remove-node`.
+
+    Args:
+        minutes: how long to wait for running jobs; `None` for no limit.
+        now: whether to cancel jobs instead.
+        purge: whether to remove Slurm's packages too.
+        empty_partition: whether a partition may have no nodes afterwards.
+        yes: whether to begin without a question.
+    """
+
+    minutes: int | None = None
+    now: bool = False
+    purge: bool = False
+    empty_partition: bool = False
+    yes: bool = False
+
+
+def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Output) -> int:
+    """Drain nodes, wait for their jobs, remove the nodes from all files, and clean their hosts.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        hosts: hostlist of compute nodes.
+        options: the options of the command.
+        output: where to print.
+
+    Returns:
+        The exit code: 3 if a node was removed, but its host could not be reached to clean it.
+
+    Raises:
+        InputError: a host is not only a compute node, or no node would be left; nothing was changed.
+        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    """
+    known = loading.load_named(cluster)
+    leaving = expand(hosts)
+    refuse(known, leaving, empty_partition=options.empty_partition)
+    text = node_removal.without_nodes(loading.read_text(known.path), leaving)
+    run = session.start(known, "", output, RunOptions("remove-node", asks=not options.yes), hooks=hooks(known, leaving))
+    return session.perform(run, output, lambda begun: carry_out(begun, leaving, text, options))
+
+
+def hooks(known: Inventory, leaving: tuple[str, ...]) -> RunHooks:
+    """Hooks that keep the nodes in the saved lock until the run itself removes them from both files at the end."""
+    kept = {host: known.lock.hosts[host] for host in leaving if host in known.lock.hosts}
+
+    def save_lock(run: Run) -> None:
+        lock = run.inventory.lock
+        file_writing.save_lock(run, replace(lock, hosts={**lock.hosts, **kept}))
+
+    return RunHooks(save_lock=save_lock)
+
+
+def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool) -> None:
+    """Refuse hosts that cannot be removed, before any host is contacted.
+
+    Args:
+        known: the cluster.
+        leaving: hosts that are to be removed.
+        empty_partition: whether a partition may have no nodes afterwards.
+
+    Raises:
+        InputError: a host cannot be removed; the message has all reasons.
+    """
+    cluster = known.cluster
+    unknown = [host for host in leaving if host not in cluster.hosts]
+    others = [host for host in leaving if host in cluster.hosts and cluster.roles(host) != ("compute",)]
+    reasons = []
+    if unknown:
+        reasons.append(f"{fold(unknown)}: not in {known.path} (known: {fold(cluster.compute_nodes)}).")
+    reasons += [
+        f"{host}: its roles are {' and '.join(cluster.roles(host))}; {FAB} remove-node only removes hosts whose one "
+        "role is compute."
+        for host in others
+    ]
+    left = set(cluster.compute_nodes) - set(leaving)
+    if not left:
+        reasons.append("No compute node would be left, and Slurm needs at least one.")
+    emptied = [one.name for one in cluster.partitions if one.nodes and one.nodes != "ALL" and not left & set(one.nodes)]
+    if left and emptied and not empty_partition:
+        reasons.append(
+            f"{', '.join(emptied)}: no node would be left in the partition, and its jobs would never start. If this is "
+            "intended, add --allow-empty-partition."
+        )
+    if reasons:
+        raise InputError("\n".join((*reasons, "Nothing was changed.")))
+
+
+def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNodeOptions) -> None:
+    """Drain the nodes, wait for jobs, stop slurmd, deploy to the other hosts, clean the hosts, and write the files.
+
+    Args:
+        run: the run.
+        leaving: the nodes that are removed.
+        text: the new cluster file.
+        options: the options of the command.
+
+    Raises:
+        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    """
+    known = run.inventory
+    older_copy.refuse_early(run)
+    others = hosts_of_others(run, leaving)
+    ours = tuple(host for host in leaving if host not in others)
+    vacate(run, leaving, options)
+    change_each(run, "slurmd stop", ours, *decommission.stopped())
+    lock = locks.without_hosts(known.lock, leaving)
+    smaller = replace(run.inventory, cluster=loading.parse(text, str(known.path)), lock=lock)
+    run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
+    deployment.deploy(run)
+    work_on_each(run, run.remaining(ours), lambda host: clean(run, known, host, purge=options.purge))
+    broken = [
+        host for host in leaving if host in run.failed_hosts and not isinstance(run.failed_hosts[host], Unreachable)
+    ]
+    if broken:
+        raise SlurmfabError(
+            f"{run.failed_hosts[broken[0]]}\n"
+            f"Slurm does not have {fold(leaving)} any more, but {run.inventory.path} still does. "
+            "Fix this and run the same command again."
+        )
+    file_writing.write(run, text)
+    run.progress.line(f"{run.inventory.path}: removed {fold(leaving)}.")
+    print_unclean(run, known, ours)
+    for host, reason in others.items():
+        run.progress.line(f"{host}: {reason} So nothing was changed there.")
+
+
+def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
+    """Take back what a host has of the cluster.
+
+    Args:
+        run: the run.
+        known: the cluster with the host.
+        host: the host.
+        purge: whether to remove packages of Slurm.
+
+    Raises:
+        SlurmfabError: the host failed, or something is in use there.
+    """
+    facts = ask_facts(run.transport, host, with_secrets=False, names=fact_selection(known, host))
+    opened = decommission.open_again(known, facts)
+    if opened:
+        change(run, "node logins", host, *opened, proved=True)
+    resources = decommission.cleaned(
+        purge=purge, site_files=known.cluster.site_file_names, taken_back=decommission.taken_back(known, facts)
+    )
+    change(run, "leaving", host, *resources)
+
+
+def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
+    """The hosts that another cluster uses, which are removed from the files and left as they are: names and reasons.
+
+    Hosts that do not answer are none of them; later steps name these.
+    """
+    inventory = run.inventory
+    answers = on_each(
+        leaving,
+        lambda host: ask_facts(
+            run.transport, host, with_secrets=False, names=fact_selection(inventory, host), is_new=True
+        ),
+    )
+    facts = {host: fact for host, fact in answers if isinstance(fact, HostFacts)}
+    return other_clusters.used_elsewhere(
+        inventory.cluster, inventory.lock, facts, other_clusters.identity(inventory.cluster, inventory.lock, {})
+    )
+
+
+def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> None:
+    """Drain nodes; wait for their jobs, or cancel these and the pending jobs that ask for the nodes.
+
+    Args:
+        run: the run.
+        leaving: the nodes that are removed.
+        options: the options of the command.
+
+    Raises:
+        SlurmfabError: jobs are left.
+    """
+    # An interrupted run may have left slurmctld stopped, and only slurmctld knows the jobs.
+    change(run, "slurmctld", run.controller, Service("slurmctld"))
+    pending = pending_for(run, leaving, may_cancel=options.now)
+    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    known = tuple(node for node in leaving if node in seen.by_name)
+    jobs = job_waiting.jobs_on(seen, known)
+    run.confirm(consequences(leaving, options, jobs, pending), f"Remove {fold(leaving)} from the cluster?")
+    if known:
+        change(run, "drain", run.controller, NodeDrain(known, DRAIN_REASON, stamp()))
+    if options.now and (jobs or pending):
+        listed = f"{job_waiting.format_jobs(jobs)}{' and ' if jobs and pending else ''}{', '.join(pending)}"
+        run.progress.line(f"Cancelling {listed}.")
+        ids = tuple(dict.fromkeys((*(job.id for job in jobs), *pending)))
+        change(run, "cancel", run.controller, JobsEnded(ids, known, stamp()))
+    elif jobs:
+        run.progress.line(f"Waiting for {job_waiting.format_jobs(jobs)} on {fold(known)}.")
+    if known:
+        limit = 0.0 if options.minutes is None else max(options.minutes * 60.0, LEAST_SECONDS)
+        job_waiting.wait_until_empty(run, known, limit)
+    refuse_busy(run, leaving)
+
+
+def consequences(
+    leaving: tuple[str, ...], options: RemoveNodeOptions, jobs: Sequence[Job], pending: Sequence[str]
+) -> str:
+    """What a removal does, for the user's decision.
+
+    Args:
+        leaving: the nodes that are removed.
+        options: the options of the command.
+        jobs: the jobs that run there.
+        pending: the ids of pending jobs that ask for the nodes.
+    """
+    names = fold(leaving)
+    there = job_waiting.format_jobs(jobs)
+    if options.now and (jobs or pending):
+        ends = f"{' and '.join(filter(None, (there, ', '.join(pending))))} will be cancelled."
+    else:
+        ends = f"The end of {there} is waited for." if jobs else "No job runs there."
+    packages = "Slurm's packages and the keys" if options.purge else "the munge key and SSH keys"
+    return f"{names}: drained, then stopped and removed from all files; {packages} are removed there. {ends}"
+
+
+def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tuple[str, ...]:
+    """The ids of pending jobs that ask for these nodes by name.
+
+    Args:
+        run: the run.
+        leaving: the nodes that are removed.
+        may_cancel: whether such jobs are cancelled.
+
+    Raises:
+        SlurmfabError: there are such jobs and they may not be cancelled, or a reservation has one of the nodes.
+    """
+    lines = run.transport.call(run.controller, {"op": "node-jobs"})
+    found: dict[str, Any] = answer_value(run.controller, lines, "node_jobs")
+    wanted = set(leaving)
+    reserved = [name for name, nodes in found["reservations"].items() if wanted & members(nodes)]
+    if reserved:
+        raise SlurmfabError(
+            f"{', '.join(reserved)}: this reservation has nodes that are removed. Change or delete it first: "
+            f"{shlex.join(commands.delete_reservation(reserved[0]))}. Nothing was changed."
+        )
+    pending = [job for job in found["pending"] if wanted & members(job["wants"])]
+    if pending and not may_cancel:
+        listed = ", ".join(f"{job['id']} ({job['user']}, wants {job['wants']})" for job in pending)
+        raise SlurmfabError(
+            f"Pending jobs ask for these nodes by name and could not start: {listed}. Wait for them, change them "
+            "(`scontrol update JobId=ID ReqNodeList=NODES`), or add --now to cancel them. Nothing was changed."
+        )
+    return tuple(job["id"] for job in pending)
+
+
+def members(hostlist: str) -> set[str]:
+    """The hosts in a hostlist from Slurm; none if it cannot be parsed."""
+    try:
+        return set(expand(hostlist))
+    except HostlistError:
+        return set()
+
+
+def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
+    """Stop if jobs still run on the nodes.
+
+    Raises:
+        SlurmfabError: jobs still run; the nodes stay drained.
+    """
+    busy = [node for node in leaving if node in run.failed_hosts]
+    if busy:
+        raise SlurmfabError(
+            f"{fold(busy)}: jobs still run there, so no node was removed. Run the same command again later, add "
+            f"--now to cancel the jobs, or resume the nodes: {FAB} resume {shell_word(busy)}."
+        )
+
+
+def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
+    """Print which hosts were removed from the cluster but could not be cleaned, and what is left there.
+
+    Args:
+        run: the run.
+        known: the cluster with these hosts.
+        leaving: the nodes that were removed.
+    """
+    unclean = [host for host in leaving if host in run.failed_hosts]
+    if not unclean:
+        return
+    keys = dict.fromkeys(key for host in unclean for key in decommission.left_on(known.cluster, host))
+    also = f", and what the cluster file asked for with {', '.join(keys)}" if keys else ""
+    run.progress.line(
+        f"{fold(unclean)}: not reachable, so munge key, SSH keys and daemons are still there{also}. When it is "
+        "back: systemctl disable --now slurmd munge; rm /etc/munge/munge.key /etc/slurm/slurm.conf. To remove all, "
+        f"add it again and remove it: {FAB} add-node, {FAB} remove-node."
+    )

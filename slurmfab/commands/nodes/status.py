@@ -1,0 +1,60 @@
+"""`fab status`: the state of Slurm as text or JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from slurmfab.base.errors import HostError
+from slurmfab.cluster.inventory import loading
+from slurmfab.core.engine import session
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.status import snapshot, text
+from slurmfab.core.status.cluster_state import Status
+from slurmfab.core.status.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.hosts.transport import Transport
+
+
+def ask_controllers(cluster: Cluster, transport: Transport, user: str = "") -> Status:
+    """The state of Slurm, from the first controller that can be reached: one connection, one command.
+
+    Args:
+        cluster: the cluster.
+        transport: connects to its controllers; the primary is asked first.
+        user: whose limits to include, if the cluster has an accounting database; empty for none.
+    """
+    lost: dict[str, str] = {}
+    has_database = cluster.database is not None
+    for host in cluster.controllers:
+        try:
+            seen = snapshot.ask(transport, host, user=user if has_database else "")
+            return Status(cluster.name, seen, lost, has_database)
+        except HostError as error:
+            lost[host] = str(error)
+    return Status(cluster.name, Snapshot(), lost, has_database)
+
+
+def show(cluster: str, user: str, output: session.Output) -> int:
+    """Print the state of a cluster.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        user: whose jobs to list; empty for no jobs.
+        output: where to print, and whether as JSON.
+
+    Returns:
+        The exit code.
+    """
+    known = loading.load_named(cluster)
+    run = session.start(known, "", output, RunOptions("status"))
+    try:
+        status = ask_controllers(known.cluster, run.transport, user)
+    finally:
+        run.transport.close()
+    output.write_json(status.as_json(user))
+    if output.json != "-":
+        text.write(status, user, sys.stdout)
+    return status.exit_code

@@ -1,0 +1,258 @@
+"""Check of the users' partitions: each runs a small job of a user who may use it, all at the same time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from slurmfab.base.errors import HostError, InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.cluster import Partition
+from slurmfab.commands.checks import waiting
+from slurmfab.commands.checks.controllers import ENDED
+from slurmfab.commands.checks.hosts import last_words, line_of
+from slurmfab.commands.checks.places import PRIVILEGED, Place, names, places_of
+from slurmfab.commands.checks.plugin import explained
+from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
+from slurmfab.commands.checks.slurm import WAIT_SECONDS
+from slurmfab.commands.checks.wanted import setting
+from slurmfab.commands.quickcheck.bench import Bench, Person, person
+from slurmfab.commands.quickcheck.lines import Line
+from slurmfab.on_hosts.agent.client import commands
+
+CHECK = "partitions"
+POLL_SECONDS = 0.3
+SUBMIT_SECONDS = 30
+"""Time limit of sbatch."""
+
+SETTLED_SECONDS = 3.0
+"""Seconds after which a reason counts that is not about other jobs: slurmctld looks at a new job within a second."""
+
+MOST_TRIES = 6
+"""How many ways of using one partition are tried (user, account, QOS) until Slurm accepts a job."""
+
+CLOSED = ("DOWN", "DRAIN", "INACTIVE")
+"""States of a partition that starts no jobs (slurm.conf(5), State)."""
+
+TRY_AS = f"`{FAB} quickcheck --user NAME` tries the partitions with jobs of a user"
+
+OF_GROUPS = "group not permitted"
+"""Slurm's error for a user who is in no group of AllowGroups (slurm_errno.h, ESLURM_USER_ID_MISSING and others)."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A job in a partition.
+
+    Args:
+        partition: of the job.
+        nodes: the partition's nodes on which it may run.
+        user: login name of the job's user.
+        number: the job ID.
+        begun: `time.monotonic()` when it was submitted.
+    """
+
+    partition: Partition
+    nodes: tuple[str, ...]
+    user: str
+    number: str
+    begun: float
+
+    @property
+    def title(self) -> str:
+        """Partition, job and user, as in `gpu: job 12 of ann`."""
+        return f"{self.partition.name}: job {self.number} of {self.user}"
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What squeue shows of a job.
+
+    Args:
+        state: Slurm's job state; `GONE` if slurmctld does not know the job.
+        reason: why it waits; empty if it does not.
+        nodes: its nodes, as a hostlist.
+    """
+
+    state: str
+    reason: str = ""
+    nodes: str = ""
+
+
+def partitions(bench: Bench) -> Iterator[Line]:
+    """Submit a job to each partition, wait for all of them, and yield a line for each partition."""
+    if bench.who.name in PRIVILEGED and not bench.cluster.users:
+        yield Line(CHECK, "", NOT_RUN, f"the cluster file has no users; {TRY_AS}.")
+        return
+    trials: list[Trial] = []
+    for partition in bench.cluster.partitions:
+        begun = time.monotonic()
+        nodes = tuple(name for name in bench.nodes if partition.nodes == "ALL" or name in partition.nodes)
+        if bench.is_each and not nodes:
+            continue
+        try:
+            trials.append(submitted(bench, partition, nodes))
+        except pytest.skip.Exception as skipped:
+            yield Line(CHECK, "", NOT_RUN, f"{partition.name}: {skipped.msg}", "", time.monotonic() - begun)
+        except (AssertionError, HostError) as error:
+            cause, repair = explained(error, bench.sender.name)
+            yield Line(CHECK, "", FAILED, f"{partition.name}: {cause}", repair, time.monotonic() - begun)
+    yield from results(bench, trials)
+
+
+def submitted(bench: Bench, partition: Partition, nodes: tuple[str, ...]) -> Trial:
+    """Submit a job to a partition as the first user whose job Slurm accepts.
+
+    Raises:
+        AssertionError: Slurm rejects the jobs of users who may use the partition by the cluster file.
+        pytest.skip.Exception: the partition is closed on purpose, has no nodes or no known user, or has no room.
+    """
+    need_open(partition, nodes)
+    bench.free(nodes)
+    refusals = []
+    for who, place in users_of(bench, partition):
+        for options in ways(bench, partition, nodes):
+            begun = time.monotonic()
+            memory = bench.slurm.memory_option(nodes)
+            number, refusal = submit(bench, who, (*place.options, *options, memory))
+            if number:
+                return Trial(partition, nodes, who.name, number, begun)
+            refusals.append((who.name, refusal))
+            if len(refusals) == MOST_TRIES:
+                raise_refused(partition, refusals)
+    return raise_refused(partition, refusals)
+
+
+def need_open(partition: Partition, nodes: Sequence[str]) -> None:
+    """Skip the check of a partition that is not meant to run users' jobs now.
+
+    Raises:
+        pytest.skip.Exception: the cluster file closes it or keeps it for root and reservations, or it has no nodes.
+    """
+    state = setting(partition.settings, "State").upper()
+    if state in CLOSED:
+        pytest.skip(f"it is {state} in the cluster file.")
+    for key in ("RootOnly", "ReqResv"):
+        if setting(partition.settings, key).upper() == "YES":
+            pytest.skip(f"it has {key}=YES in the cluster file.")
+    if not nodes:
+        pytest.skip("it has no nodes.")
+
+
+def users_of(bench: Bench, partition: Partition) -> Iterator[tuple[Person, Place]]:
+    """Yield users who may use a partition by the cluster file, each with their account for it.
+
+    Raises:
+        pytest.skip.Exception: there is none on the host that submits the jobs.
+    """
+    chosen = [one.name for one in bench.cluster.users] if bench.who.name in PRIVILEGED else [bench.who.name]
+    needs_account = bench.cluster.has_accounts and bench.who.name in PRIVILEGED
+    with_account = {one.name for one in bench.cluster.users if one.accounts}
+    known = [name for name in chosen if name in with_account or not needs_account]
+    places = [(name, place) for name in known for place in places_of(bench.cluster, name, partition)]
+    count = 0
+    for name, place in places[:MOST_TRIES]:
+        try:
+            who = person(bench.sender, name)
+        except InputError:
+            continue
+        count += 1
+        yield who, place
+    if not count:
+        whose = f"{bench.who.name} is not" if bench.who.name not in PRIVILEGED else "no user of the cluster file is"
+        pytest.skip(f"{whose} known to be allowed there; {TRY_AS}.")
+
+
+def ways(bench: Bench, partition: Partition, nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield options of sbatch for the smallest job: as it is, with a QOS of AllowQos, and with a GPU if there are any.
+
+    A partition may be for some QOS only, and its own QOS may require a GPU (MinTRESPerJob).
+    """
+    count = setting(partition.settings, "MinNodes")
+    number = count if count.isdigit() and int(count) > 1 else "1"
+    place = (f"--nodelist={bench.free(nodes)[0]}",) if bench.is_each and number == "1" else ()
+    size = (f"--nodes={number}", f"--ntasks={number}", *place)
+    yield size
+    for qos in sorted(names(partition, "AllowQos")):
+        yield (*size, f"--qos={qos}")
+    if any("gpu" in record.get("Gres", "") for name, record in bench.records().items() if name in nodes):
+        yield (*size, "--gres=gpu:1")
+
+
+def submit(bench: Bench, who: Person, options: Sequence[str]) -> tuple[str, str]:
+    """Submit a job that does nothing; returns its ID, or else an empty ID and Slurm's error."""
+    bench.slurm.has_run_jobs = True
+    always = ("--parsable", "--time=1", "--chdir=/tmp", "--output=/dev/null", "--wrap=true")
+    command = ("timeout", str(SUBMIT_SECONDS), "sbatch", f"--job-name={bench.slurm.job_name}", *options, *always)
+    done = bench.sender.run(bench.as_person(*command, who=who), seconds=SUBMIT_SECONDS + 10)
+    number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
+    if done.rc == 0 and commands.is_job_id(number):
+        return number, ""
+    return "", last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
+
+
+def raise_refused(partition: Partition, refusals: Sequence[tuple[str, str]]) -> Trial:
+    """Raise an error with Slurm's words about rejected jobs.
+
+    Raises:
+        AssertionError: always, but for the next.
+        pytest.skip.Exception: the partition is for groups of users whom the cluster file does not name.
+    """
+    user, first = refusals[0]
+    if all(OF_GROUPS in refusal for _, refusal in refusals):
+        pytest.skip(f"no user of the cluster file is in its AllowGroups (Slurm about {user}: {first}).")
+    repair = waiting.repair_of(partition.name, first)
+    if repair == waiting.LOGS:
+        repair = f"compare AllowAccounts, AllowQos and QOS of the partition with `{FAB} status --user {user}`"
+    raise AssertionError(f"Slurm rejects jobs of {user}: {first}. Repair: {repair}")
+
+
+def results(bench: Bench, trials: Sequence[Trial]) -> Iterator[Line]:
+    """Wait for the jobs, and yield the line of each as soon as it is known; jobs that wait too long are cancelled."""
+    left = list(trials)
+    while left:
+        states = job_states(bench, [trial.number for trial in left])
+        for trial in tuple(left):
+            line = judged(bench, trial, states.get(trial.number, JobState("GONE")))
+            if line is not None:
+                left.remove(trial)
+                yield line
+        if left:
+            time.sleep(POLL_SECONDS)
+    bench.slurm.cancel()
+
+
+def job_states(bench: Bench, numbers: Sequence[str]) -> dict[str, JobState]:
+    """What squeue shows of jobs, by ID."""
+    done = bench.sender.run(line_of(commands.states_of(numbers)))
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.count("|") == 3]  # noqa: PLR2004 - its fields
+    return {row[0]: JobState(row[1], waiting.real_reason(row[2]), row[3]) for row in rows}
+
+
+def judged(bench: Bench, trial: Trial, job: JobState) -> Line | None:
+    """The line about a job; `None` while it is too early to tell."""
+    passed = time.monotonic() - trial.begun
+
+    def line(outcome: Outcome, words: str, repair: str = "") -> Line:
+        return Line(CHECK, job.nodes, outcome, f"{trial.title} {words}", repair, passed)
+
+    if job.state == "COMPLETED":
+        return line(PASSED, "ran")
+    if job.state == "GONE" or job.state in ENDED:
+        where = f"/var/log/slurmd/slurmd.log on {job.nodes}" if job.nodes else "/var/log/slurm/slurmctld.log"
+        return line(FAILED, f"is {job.state}.", f"see {where}")
+    is_late = passed > min(bench.seconds, WAIT_SECONDS)
+    if waiting.is_limit(job.reason) and (is_late or passed > SETTLED_SECONDS):
+        return line(NOT_RUN, f"waits for a limit. Slurm's reason: {job.reason}.")
+    if waiting.is_for_nodes(job.reason) and is_late:
+        why = job.reason or f"none, and the job is {job.state}"
+        busy = bool(bench.slurm.others(trial.nodes, job.reason))
+        return line(NOT_RUN if busy else FAILED, f"did not run within {passed:.0f} s. Slurm's reason: {why}.",
+                    "" if busy else waiting.LOGS)  # fmt: skip
+    if not waiting.is_for_nodes(job.reason) and passed > SETTLED_SECONDS:
+        repair = waiting.repair_of(trial.partition.name, job.reason)
+        return line(FAILED, f"does not start. Slurm's reason: {job.reason}.", repair)
+    return None

@@ -1,0 +1,225 @@
+"""The timeline of a run as a chart: a row of bars for each group of hosts, in the units of an SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slurmfab.base.hostlist import fold
+from slurmfab.commands.report.scales import CHARACTER, cut, duration, fits, tick_text, time_ticks
+from slurmfab.commands.report.timeline import Row, Span, Timeline
+from slurmfab.on_hosts.agent.core.resource import FAILED
+
+WIDTH = 1000.0
+LEFT, RIGHT = 190.0, 12.0
+"""Room for the names of hosts, and behind the end of the axis."""
+
+ROW, BAR = 24.0, 16.0
+"""Heights of a row and of the bar in it."""
+
+AXIS = 26.0
+"""Height of the axis above the rows."""
+
+FONT = 12.0
+SMALLEST = 1.5
+"""The width of the shortest bar, which shall be seen."""
+
+COLOURED = 7
+"""So many phases, those that took longest, have a colour and a number of their own."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A phase as a bar.
+
+    Args:
+        x: its left end.
+        width: its width.
+        series: number of its colour, 1 to 7; 0 for phases without one.
+        text: inside the bar: the phase's name, its number in the legend, or nothing.
+        title: for people who point at it.
+        has_failed: whether the phase failed or was interrupted there.
+    """
+
+    x: float
+    width: float
+    series: int
+    text: str
+    title: str
+    has_failed: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the chart.
+
+    Args:
+        y: its upper end.
+        label: the hosts, as in `n[1-16]`, or `n17 and 345 others`.
+        title: all names, for people who point at the label.
+        bars: of the row.
+        sign: a sign before the label of hosts where something failed; empty for the others.
+    """
+
+    y: float
+    label: str
+    title: str
+    bars: tuple[Bar, ...]
+    sign: str = ""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A moment on the time axis."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """A phase in the legend: the number of its colour, its name, and how long it took on the slowest host."""
+
+    series: int
+    phase: str
+    seconds: str
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of the table that says the same in words."""
+
+    hosts: str
+    count: int
+    slowest: str
+    phases: str
+    ended: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Gantt:
+    """The chart.
+
+    Args:
+        width: of the SVG.
+        height: of the SVG.
+        bar: height of the bars.
+        ticks: of the time axis.
+        lines: the rows, of which the first one is about all hosts together.
+        legend: the phases with a colour.
+        table: the same in words.
+        summary: the chart in one sentence.
+    """
+
+    width: float
+    height: float
+    bar: float
+    ticks: tuple[Tick, ...]
+    lines: tuple[Line, ...]
+    legend: tuple[Key, ...]
+    table: tuple[TableRow, ...]
+    summary: str
+
+
+def gantt(found: Timeline) -> Gantt:
+    """Lay out the chart of a timeline."""
+    series = series_of(found)
+    scale = (WIDTH - LEFT - RIGHT) / found.seconds if found.seconds else 0.0
+    marks = tuple(bar_of(span, scale, {}, "all hosts") for span in found.marks)
+    whole = [Line(AXIS, "all hosts", "what was done on all hosts together", marks)] if marks else []
+    first = AXIS + ROW * len(whole)
+    lines = [line_of(row, first + ROW * number, scale, series) for number, row in enumerate(found.rows)]
+    return Gantt(
+        width=WIDTH,
+        height=first + ROW * len(lines) + 4,
+        bar=BAR,
+        ticks=tuple(Tick(place(at, scale), tick_text(at)) for at in time_ticks(found.seconds)) if scale else (),
+        lines=(*whole, *lines),
+        legend=legend_of(found, series),
+        table=tuple(map(table_row, found.rows)),
+        summary=summary_of(found),
+    )
+
+
+def series_of(found: Timeline) -> Mapping[str, int]:
+    """The numbers of the phases that took longest, in the order of the phases."""
+    chosen = sorted(found.phases, key=lambda phase: -longest(found, phase))[:COLOURED]
+    return {phase: number for number, phase in enumerate((one for one in found.phases if one in chosen), 1)}
+
+
+def longest(found: Timeline, phase: str) -> float:
+    """How long a phase took at most in the rows that are shown."""
+    spans = (span for row in found.rows for span in row.spans if span.phase == phase)
+    return max((span.end - span.begin for span in spans), default=0.0)
+
+
+def legend_of(found: Timeline, series: Mapping[str, int]) -> tuple[Key, ...]:
+    """The phases with a colour, each with its longest time."""
+    return tuple(Key(number, phase, duration(longest(found, phase))) for phase, number in series.items())
+
+
+def place(at: float, scale: float) -> float:
+    """Where a moment is on the axis."""
+    return round(LEFT + at * scale, 1)
+
+
+def bar_of(span: Span, scale: float, series: Mapping[str, int], whose: str) -> Bar:
+    """The bar of a phase.
+
+    Args:
+        span: the phase.
+        scale: width of a second.
+        series: the numbers of the phases with a colour.
+        whose: for the title: the host whose times these are.
+    """
+    width = max(SMALLEST, round((span.end - span.begin) * scale, 1))
+    number = series.get(span.phase, 0)
+    inside = next((text for text in (span.phase, str(number or "")) if text and fits(text, width, FONT)), "")
+    outcome = {FAILED: ", failed", "unknown": ", interrupted"}.get(span.status, "")
+    times = f"{duration(span.end - span.begin)}, from {duration(span.begin)} to {duration(span.end)}"
+    title = f"{span.phase}{outcome}: {times} ({whose})"
+    x = min(place(span.begin, scale), WIDTH - RIGHT - SMALLEST)
+    return Bar(x, width, number, inside, title, bool(outcome))
+
+
+def line_of(row: Row, y: float, scale: float, series: Mapping[str, int]) -> Line:
+    """The row of a group of hosts."""
+    whose = f"{row.slowest}, the slowest of {len(row.hosts)}" if len(row.hosts) > 1 else row.slowest
+    bars = tuple(bar_of(span, scale, series, whose) for span in row.spans)
+    title = f"{fold(row.hosts)}: {row.lost}" if row.lost else fold(row.hosts)
+    return Line(y, label_of(row), title, bars, "✕" if row.has_failed else "")
+
+
+def label_of(row: Row) -> str:
+    """The hosts of a row in as many characters as there is room for."""
+    names, others = fold(row.hosts), len(row.hosts) - 1
+    room = LEFT - FONT * (2 if row.has_failed else 1)
+    if fits(names, room, FONT) or not others:
+        return cut(names, room, FONT)
+    rest = f" and {others} other{'s' if others > 1 else ''}"
+    return cut(row.slowest, room - len(rest) * FONT * CHARACTER, FONT) + rest
+
+
+def table_row(row: Row) -> TableRow:
+    """A row of the table."""
+    phases = "; ".join(
+        f"{span.phase} {duration(span.end - span.begin)}" + ("" if span.status == "changed" else f" ({span.status})")
+        for span in row.spans
+    )
+    outcome = row.lost or ("failed" if row.has_failed else "done")
+    names = f"other hosts: {fold(row.hosts)}" if row.is_rest else fold(row.hosts)
+    return TableRow(names, len(row.hosts), row.slowest, phases or "nothing", duration(row.end), outcome)
+
+
+def summary_of(found: Timeline) -> str:
+    """The chart in one sentence."""
+    if not found.rows:
+        return f"The run took {duration(found.seconds)} and changed nothing."
+    slowest = max(found.rows, key=lambda row: row.end)
+    count = sum(len(row.hosts) for row in found.rows)
+    longest = max(slowest.spans, key=lambda span: span.end - span.begin, default=None)
+    what = f", most of it for {longest.phase} ({duration(longest.end - longest.begin)})" if longest else ""
+    rest = f" Nothing to change on {found.unchanged} more." if found.unchanged else ""
+    hosts = "1 host" if count == 1 else f"{count} hosts"
+    return f"{duration(found.seconds)} for {hosts}; the last was {slowest.slowest}{what}.{rest}"

@@ -1,0 +1,330 @@
+"""The filter that every text of a support bundle passes: known secrets in any common form, and what looks like one.
+
+Known values are looked for as they are, escaped, in base64 at each alignment, and in hexadecimal digits. Of long ones
+every piece of some length counts, so that neither a line break nor a cut hides the rest. What may be encoded is
+decoded, some times over, and looked at again: in the lines, and in the text without its line breaks.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import quote
+
+from slurmfab.commands.support_bundle import opaque
+from slurmfab.commands.support_bundle.joined_text import JoinedText
+from slurmfab.on_hosts.agent.logs import command_lines
+from slurmfab.on_hosts.agent.logs import secret_detectors as detectors
+
+HIDDEN = "(not-shown)"
+"""Stands for a secret."""
+
+PIECE, STEP = 16, 8
+"""Characters of a piece of a long value, and from one piece to the next: shorter pieces are found by chance, and all
+pieces of the keys of a thousand hosts would fill the memory."""
+
+SHORT = 6
+"""Characters of the shortest value that is also replaced within words."""
+
+CODED = 6
+"""Characters of the shortest base64 that is looked for."""
+
+BITS_PER_DIGIT = 6
+"""Of base64."""
+
+DEEPEST = 3
+"""How many times over a text is decoded."""
+
+MOST_SEEN = 200_000
+"""So many words are remembered that have nothing encoded."""
+
+LEAST_LINE = 80
+"""Characters of the shortest line that is left out as a whole if most of it is opaque."""
+
+LEAST_WORDS = 2
+"""Words that the rest of such a line has at least, if the line stays."""
+
+MOST_SPACES = 8
+"""Of a secret: at each, a line break may be in its place."""
+
+_RUN = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
+_SPACED = re.compile(r"(?:[0-9A-Fa-f]{2,4}[ :]){5,}[0-9A-Fa-f]{1,4}")
+"""Digits of a dump, with separators."""
+
+_WORD = re.compile(r"[A-Za-z0-9+/=_-]+")
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+_PLAIN = re.compile(r"[A-Za-z]?[a-z]{0,15}\d{0,4}[-_/]?")
+_READABLE = re.compile(r"[A-Za-z]{3,}")
+
+_WRAPPED = re.compile(r"[ \t]{0,64}(?:\r?\n|\\n)[ \t]{0,64}([^\s\"'\\]+)")
+
+
+class Hidden(NamedTuple):
+    """A place in a text that is hidden.
+
+    Args:
+        first: where it begins.
+        end: where it ends.
+        shown: what is shown instead.
+        is_opaque: whether it is hidden because nobody can read it.
+        is_known: whether it is a value that was looked for.
+    """
+
+    first: int
+    end: int
+    shown: str = HIDDEN
+    is_opaque: bool = False
+    is_known: bool = False
+
+
+class Filter:
+    """Replaces secrets in texts.
+
+    Args:
+        secrets: known values.
+        public: texts with public keys, which private ones repeat; their pieces are not secret.
+        is_name: whether a decoded text has what is to get another name, so that it cannot stay encoded.
+    """
+
+    def __init__(
+        self, secrets: Iterable[bytes], public: Iterable[str] = (), is_name: Callable[[str], bool] | None = None
+    ) -> None:
+        whole: set[str] = set()
+        self.words: set[str] = set()
+        self.pieces: set[str] = set()
+        self.public: set[str] = set()
+        self.is_name = is_name
+        self.digests: dict[str, str] = {}
+        self.harmless: set[str] = set()
+        for value in dict.fromkeys(secrets):
+            for form in forms(value):
+                if len(value) < SHORT and form == value.decode(errors="replace"):
+                    self.words.add(form)
+                elif len(form) >= PIECE and _RUN.fullmatch(form):
+                    self.pieces.update(pieces_of(form))
+                elif form:
+                    whole.update((form, JoinedText(form).joined))
+        for text in public:
+            for run in _RUN.findall(text):
+                self.public.add(run)
+                self.pieces.difference_update(pieces_of(run, 1))
+        self.whole = sorted(whole - {""}, key=lambda form: (-len(form), form))
+
+    def text(self, text: str) -> str:
+        """A text without secrets, and without control characters, which could change a terminal."""
+        return self.clean(text)[0]
+
+    def clean(self, text: str) -> tuple[str, int]:
+        """A text without secrets, and how many of its lines are left out because most of them is opaque."""
+        text = _CONTROL.sub("�", text)
+        joined = JoinedText(text)
+        alone = merged((*self.in_lines(text), *self.anywhere(text)))
+        places = merged((*alone, *self.across(joined, alone)))
+        places, lines = with_lines(places, joined)
+        parts: list[str] = []
+        end = 0
+        for place in places:
+            parts += (text[end : place.first], place.shown)
+            end = place.end
+        return "".join((*parts, text[end:])), lines
+
+    def in_lines(self, text: str) -> Iterator[Hidden]:
+        """Yield what the words before it tell: values of settings, and of options on command lines."""
+        for first, end in (
+            *detectors.settings(text),
+            *detectors.slurm_options(text),
+            *detectors.after_words(text),
+            *command_lines.secrets(text),
+        ):
+            yield Hidden(first, end)
+            following = _WRAPPED.match(text, end)
+            if following and end - line_begin(text, end) in command_lines.WIDTHS:
+                yield Hidden(*following.span(1))
+
+    def across(self, joined: JoinedText, alone: list[Hidden]) -> Iterator[Hidden]:
+        """Yield what a line break has split.
+
+        Args:
+            joined: the text.
+            alone: what is hidden in the lines, each for itself.
+        """
+        if not joined.is_split:
+            return
+        begins, ends = {place.first for place in alone}, {place.end for place in alone}
+        for place in self.anywhere(joined.joined):
+            parts = list(joined.places(place.first, place.end))
+            # What is whole at the end of a line does not go on with a plain word in the next one.
+            if place.is_opaque and place.end - place.first < opaque.LONG:
+                continue
+            while len(parts) > 1 and not place.is_known and parts[-2][1] in ends and is_word(joined.text, parts[-1]):
+                parts.pop()
+            while len(parts) > 1 and not place.is_known and parts[1][0] in begins and is_word(joined.text, parts[0]):
+                parts.pop(0)
+            if len(parts) > 1:
+                yield from (place._replace(first=first, end=end) for first, end in parts)
+
+    def anywhere(self, text: str, depth: int = 0) -> Iterator[Hidden]:
+        """Yield what is a secret wherever it is, also encoded.
+
+        Args:
+            text: the text.
+            depth: how many times over it was decoded.
+        """
+        for first, end in self.known(text):
+            yield Hidden(first, end, is_known=True)
+        for first, end in (*detectors.tokens(text), *detectors.shapes(text)):
+            yield Hidden(first, end)
+        for first, end in opaque.runs(text):
+            if text[first:end] not in self.public:
+                yield Hidden(first, end, is_opaque=True)
+        for first, end in opaque.digests(text):
+            digest = text[first:end].lower()
+            yield Hidden(first, end, self.digests.setdefault(digest, f"(digest-{len(self.digests) + 1})"))
+        if depth < DEEPEST:
+            for first, end in opaque.encoded(text):
+                if self.has_encoded(text[first:end], depth):
+                    yield Hidden(first, end)
+
+    def has_encoded(self, run: str, depth: int) -> bool:
+        """Whether a run of characters has a secret encoded."""
+        if run in self.harmless or run in self.public:
+            return False
+        if any(self.has_secret(text, depth + 1) for text in opaque.decoded(run)):
+            return True
+        if depth == 0 and len(self.harmless) < MOST_SEEN:
+            self.harmless.add(run)
+        return False
+
+    def has_secret(self, text: str, depth: int) -> bool:
+        """Whether a decoded text has a secret, or a name that is not shown."""
+        if self.is_name is not None and self.is_name(text):
+            return True
+        return any(True for _ in self.in_lines(text)) or any(True for _ in self.anywhere(text, depth))
+
+    def known(self, text: str) -> Iterator[detectors.Place]:
+        """Yield the places of known values."""
+        for form in self.whole:
+            if form in text:
+                yield from (found.span() for found in re.finditer(re.escape(form), text))
+        if self.pieces:
+            for found in _RUN.finditer(text):
+                yield from self.pieces_in(found)
+            yield from (found.span() for found in _SPACED.finditer(text) if self.is_dump(found[0]))
+        if self.words:
+            yield from (found.span() for found in _WORD.finditer(text) if found[0] in self.words)
+            for form in self.words:
+                if not _WORD.fullmatch(form):
+                    yield from (found.span() for found in re.finditer(re.escape(form), text))
+
+    def pieces_in(self, found: re.Match[str]) -> Iterator[detectors.Place]:
+        """Yield the part of a run of characters that has pieces of secrets."""
+        run, begin = found[0], found.start()
+        known = [first for first in range(len(run) - PIECE + 1) if run[first : first + PIECE] in self.pieces]
+        if known:
+            # What is left of the secret before the first and after the last piece has less than STEP characters, and no
+            # `=` before other digits.
+            first = max(0, known[0] - STEP, run.rfind("=", 0, known[0]) + 1)
+            yield begin + first, begin + min(len(run), known[-1] + PIECE + STEP)
+
+    def is_dump(self, dump: str) -> bool:
+        """Whether a dump of hexadecimal digits has a piece of a secret."""
+        digits = re.sub("[ :]", "", dump).lower()
+        return any(piece in self.pieces for piece in pieces_of(digits, 1))
+
+
+def line_begin(text: str, place: int) -> int:
+    """Where the line begins that a place of a text is in, if not far before."""
+    before = text[max(0, place - max(command_lines.WIDTHS) - 2) : place]
+    return place - len(re.split(r"\n|\\n", before)[-1])
+
+
+def is_word(text: str, place: detectors.Place) -> bool:
+    """Whether a place of a text has a plain word."""
+    return _PLAIN.fullmatch(text, *place) is not None
+
+
+def merged(places: Iterable[Hidden]) -> list[Hidden]:
+    """The places in order, those that overlap as one."""
+    found: list[Hidden] = []
+    for place in sorted(one for one in places if one.first < one.end):
+        last = found[-1] if found else None
+        if last is None or place.first >= last.end:
+            found.append(place)
+            continue
+        shown = last.shown if last.shown == place.shown else HIDDEN
+        found[-1] = Hidden(last.first, max(last.end, place.end), shown, last.is_opaque or place.is_opaque)
+    return found
+
+
+def with_lines(places: list[Hidden], joined: JoinedText) -> tuple[list[Hidden], int]:
+    """The places, with whole lines for those that are opaque for the most part, and how many such lines there are."""
+    by_line: dict[tuple[int, int], list[Hidden]] = {}
+    for place in places:
+        if place.is_opaque:
+            by_line.setdefault(joined.line(place.first), []).append(place)
+    lines = [
+        Hidden(*line) for line, opaque_places in by_line.items() if is_opaque_line(joined.text, line, opaque_places)
+    ]
+    return (merged((*places, *lines)), len(lines)) if lines else (places, 0)
+
+
+def is_opaque_line(text: str, line: detectors.Place, places: list[Hidden]) -> bool:
+    """Whether most of a line is opaque, and the rest of it says nothing."""
+    first, end = line
+    if end - first < LEAST_LINE or 2 * sum(place.end - place.first for place in places) <= end - first:
+        return False
+    ends = (first, *(place.end for place in places))
+    begins = (*(place.first for place in places), end)
+    rest = " ".join(text[one:other] for one, other in zip(ends, begins, strict=True))
+    return len(_READABLE.findall(rest)) < LEAST_WORDS
+
+
+def pieces_of(form: str, step: int = STEP) -> Iterator[str]:
+    """Yield pieces of a text, the last characters among them.
+
+    Args:
+        form: the text.
+        step: characters from one to the next.
+    """
+    last = len(form) - PIECE
+    yield from (form[first : first + PIECE] for first in range(0, last + 1, step))
+    if last > 0:
+        yield form[last:]
+
+
+def forms(value: bytes) -> Iterator[str]:
+    """Yield the forms in which a value may be in a text.
+
+    >>> sorted(forms(b"p\\"w"))
+    ['702277', 'p"w', 'p%22w', 'p\\\\"w']
+    """
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        pass
+    else:
+        yield from dict.fromkeys((text, json.dumps(text)[1:-1], quote(text, safe=""), *without_a_space(text)))
+    digits = value.hex()
+    yield from dict.fromkeys((digits, digits.upper()))
+    for shift in range(3):
+        coded = coded_at(value, shift)
+        if len(coded) >= CODED:
+            yield from dict.fromkeys((coded, coded.replace("+", "-").replace("/", "_")))
+
+
+def without_a_space(text: str) -> Iterator[str]:
+    """Yield a text without each of its spaces, as it is where a line break is in the place of one."""
+    for found in list(re.finditer(" +", text))[:MOST_SPACES]:
+        yield text[: found.start()] + text[found.end() :]
+
+
+def coded_at(value: bytes, shift: int) -> str:
+    """The digits of base64 that a value alone decides where it begins at a byte 3n + shift of what is encoded."""
+    whole = base64.b64encode(bytes(shift) + value).decode()
+    first = (shift * 8 + BITS_PER_DIGIT - 1) // BITS_PER_DIGIT
+    return whole[first : (shift + len(value)) * 8 // BITS_PER_DIGIT]

@@ -1,0 +1,165 @@
+"""What an update would do on one host, as its agent tells it; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.slurm.platform import PLATFORMS
+from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.services.restartable import is_restartable
+
+OLD_SECONDS = 86400.0
+"""Age from which package lists count as old: apt's own timer fetches them each day where it is switched on."""
+
+
+class Kept(NamedTuple):
+    """A package that has a newer version and is not updated.
+
+    Args:
+        name: its name.
+        installed: its version.
+        candidate: the newer one.
+        why: `slurm`: it is Slurm's own; `held`: the site holds it; `apt`: it would need the removal of others.
+    """
+
+    name: str
+    installed: str
+    candidate: str
+    why: str
+
+
+class Daemon(NamedTuple):
+    """A daemon that uses replaced files.
+
+    Args:
+        unit: the name of its unit; `init` for systemd itself.
+        files: names of these files, a few of them.
+    """
+
+    unit: str
+    files: tuple[str, ...]
+
+    @property
+    def is_restarted(self) -> bool:
+        """Whether an update restarts it; otherwise a reboot has to."""
+        return is_restartable(self.unit)
+
+
+@dataclass(frozen=True)
+class HostUpdates:
+    """What an update would do on one host.
+
+    Args:
+        packages: those that are updated, and new ones that they need.
+        kept: those that are not updated although there is a newer version.
+        removed: packages that a full upgrade would remove, which an update never does.
+        reboot: why the host needs a reboot now; empty if it does not.
+        daemons: those that use replaced files.
+        age: seconds since the package lists were fetched; -1 if there are none.
+        unfinished: packages that dpkg has not completed.
+        trouble: why apt did not fetch all lists.
+    """
+
+    packages: tuple[Candidate, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    removed: tuple[str, ...] = ()
+    reboot: tuple[str, ...] = ()
+    daemons: tuple[Daemon, ...] = ()
+    age: float = 0.0
+    unfinished: str = ""
+    trouble: str = ""
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> HostUpdates:
+        """The value `updates` of an agent's answer, which its model has checked."""
+        return cls(
+            tuple(Candidate(*one) for one in answer["packages"]),
+            tuple(Kept(*one) for one in answer["kept"]),
+            tuple(answer["removed"]),
+            tuple(answer["reboot"]),
+            tuple(Daemon(unit, tuple(files)) for unit, files in sorted(answer["stale"].items())),
+            answer["age"],
+            answer["unfinished"],
+            answer["trouble"],
+        )
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The packages that are updated, as `NAME=VERSION`."""
+        return tuple(f"{one.name}={one.candidate}" for one in self.packages)
+
+    @property
+    def restarted(self) -> tuple[Daemon, ...]:
+        """The daemons that an update restarts."""
+        return tuple(one for one in self.daemons if one.is_restarted)
+
+    @property
+    def reboot_reasons(self) -> tuple[str, ...]:
+        """Why the host needs a reboot; daemons that are not restarted are a reason, too."""
+        left = [one for one in self.daemons if not one.is_restarted]
+        names = ", ".join("systemd itself" if one.unit == "init" else one.unit for one in left)
+        verb = "uses" if len(left) == 1 else "use"
+        return (*self.reboot, *((f"{names} {verb} replaced files",) if left else ()))
+
+    @property
+    def has_old_lists(self) -> bool:
+        """Whether the package lists are old or missing."""
+        return self.age < 0 or self.age > OLD_SECONDS
+
+    def is_due(self, *, reboots: bool) -> bool:
+        """Whether there is something to do.
+
+        Args:
+            reboots: whether the host is rebooted if it needs that.
+        """
+        return bool(self.packages or self.unfinished or self.restarted or (reboots and self.reboot_reasons))
+
+
+def slurms_own() -> tuple[str, ...]:
+    """The names of Slurm's own packages, of every kind."""
+    return tuple(sorted({name for platform in PLATFORMS.values() for name in platform.slurm_packages}))
+
+
+def may_reboot(cluster: Cluster, host: str) -> bool:
+    """Whether a host is rebooted by an update: compute nodes that are nothing else.
+
+    A controller cannot wait for its own return, and on a login host people would lose their sessions.
+    """
+    return cluster.roles(host) == ("compute",)
+
+
+class Group(NamedTuple):
+    """Hosts that are updated after one another or together.
+
+    Args:
+        name: `compute nodes`, `login hosts`, or `controllers and database`.
+        hosts: in the order in which they are updated.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+
+
+def groups(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[Group, ...]:
+    """The hosts in the order of an update: compute nodes, login hosts, and those that the cluster cannot do without.
+
+    Backup controllers come before the database and the primary controller, which is the last.
+
+    Args:
+        cluster: the cluster.
+        hosts: the hosts to update.
+    """
+    central = {*cluster.controllers, *(host for host in hosts if "database" in cluster.roles(host))}
+    order = [host for host in cluster.controllers if host != cluster.controller]
+    last = sorted(central & set(hosts), key=lambda host: (host == cluster.controller, host not in order, host))
+    compute = tuple(host for host in hosts if host not in central and "compute" in cluster.roles(host))
+    login = tuple(host for host in hosts if host not in central and host not in compute)
+    made = (
+        Group("compute nodes", compute),
+        Group("login hosts", login),
+        Group("controllers and database", tuple(last)),
+    )
+    return tuple(group for group in made if group.hosts)

@@ -1,0 +1,160 @@
+"""What the hosts of a cluster say when an upgrade is planned: what each has, and what apt would give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+
+
+@dataclass(frozen=True)
+class SpankPlugin:
+    """A plugin that plugstack.conf loads.
+
+    Args:
+        path: of the plugin.
+        is_required: whether no job step starts without it.
+        is_slurms: whether a package of Slurm's has it, so that the upgrade renews it.
+    """
+
+    path: str
+    is_required: bool
+    is_slurms: bool
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What apt would install on hosts of one release and architecture.
+
+    Args:
+        versions: the new version of each of Slurm's packages that would change, by name.
+        others: likewise, of the packages that would come along.
+        removed: packages that would go.
+        offered: all versions that the source has, newest first.
+        plugins: names of the plugins in the new packages.
+        trouble: why apt would install nothing; empty if it would.
+        asked_on: the host on which apt was asked.
+    """
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    trouble: str = ""
+    asked_on: str = ""
+
+
+@dataclass(frozen=True)
+class HostState:
+    """What one host has of Slurm.
+
+    Args:
+        release: its release and architecture, such as `trixie amd64`.
+        packages: versions of Slurm's packages by name.
+        held: those that apt may not change.
+        programs: versions of the daemons' programs, by daemon.
+        running: versions of the daemons that run, by daemon.
+        plugins: names of its plugins.
+        foreign: those that no package of Slurm's has.
+        spank: what plugstack.conf loads.
+        state: the series that wrote slurmctld's state; empty if it has none or that is not known.
+        free: free bytes by directory; -1 where that is not known.
+        rows: rows of the database's big tables, by table.
+        bytes: of the database.
+        place: the database server's directory; empty if it is elsewhere.
+        trouble: why the database could not be asked; empty if it could.
+        jobs: id, user, state, `1` for a batch job, and nodes of each job; `None` if slurmctld was not asked.
+        no_jobs: why slurmctld could not be asked; empty if it could.
+    """
+
+    release: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    held: tuple[str, ...] = ()
+    programs: Mapping[str, str] = field(default_factory=dict)
+    running: Mapping[str, str] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    spank: tuple[SpankPlugin, ...] = ()
+    state: str = ""
+    free: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    place: str = ""
+    trouble: str = ""
+    jobs: tuple[tuple[str, str, str, str, str], ...] | None = None
+    no_jobs: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """All that an upgrade is planned from.
+
+    Args:
+        cluster: the cluster file.
+        target: the key `slurm` as the upgrade would leave it.
+        version: the version that hosts were asked for; empty for any of the suite.
+        suite: the suite that was named; empty for none.
+        hosts: what each host that answered has, by name, in the cluster file's order.
+        offers: by release and architecture, as in `HostState.release`.
+        slurm_conf: the controller's slurm.conf with all that it includes; `cgroup_conf` likewise.
+        is_hand_made: whether somebody else than slurmfab wrote that slurm.conf.
+        silent: why a host did not answer, by host.
+    """
+
+    cluster: Cluster
+    target: SlurmPackages
+    version: str
+    suite: str
+    hosts: Mapping[str, HostState]
+    offers: Mapping[str, Offer]
+    slurm_conf: str = ""
+    cgroup_conf: str = ""
+    is_hand_made: bool = False
+    silent: Mapping[str, str] = field(default_factory=dict)
+
+    def offer(self, host: str) -> Offer:
+        """What apt would install on a host."""
+        return self.offers.get(self.hosts[host].release, Offer())
+
+
+def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
+    """What a host has, from its answer, which has passed its model.
+
+    Args:
+        release: its release and architecture.
+        answer: of `slurmfab.on_hosts.agent.upgrade.reading`.
+    """
+    jobs = answer.get("jobs")
+    return HostState(
+        release=release,
+        packages=answer["packages"],
+        held=tuple(answer["held"]),
+        programs=answer["programs"],
+        running=answer["running"],
+        plugins=tuple(answer["plugins"]),
+        foreign=tuple(answer["foreign"]),
+        spank=tuple(SpankPlugin(*one) for one in answer["spank"]),
+        state=answer["state"],
+        free=answer["free"],
+        rows=answer.get("rows", {}),
+        bytes=answer.get("bytes", 0),
+        place=answer.get("place", ""),
+        trouble=answer.get("trouble", ""),
+        jobs=None if jobs is None else tuple((row[0], row[1], row[2], row[3], row[4]) for row in jobs),
+        no_jobs=answer.get("no_jobs", ""),
+    )
+
+
+def offer(host: str, answer: Mapping[str, Any]) -> Offer:
+    """What apt would install, from a host's answer.
+
+    Args:
+        host: the host.
+        answer: of `slurmfab.on_hosts.agent.upgrade.offer`.
+    """
+    lists = {name: tuple(answer[name]) for name in ("removed", "offered", "plugins")}
+    return Offer(answer["versions"], answer["others"], **lists, trouble=answer["trouble"], asked_on=host)

@@ -1,0 +1,228 @@
+"""Asks the hosts what an upgrade is planned from: each what it has, and one of each kind what apt offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import repository_key, slurm_debs
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, DebDirectory, OtherSuite, SlurmPackages
+from slurmfab.cluster.slurm import platform
+from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, host_state, offer
+from slurmfab.core.engine import requests
+from slurmfab.core.engine.run import Run
+from slurmfab.core.plan.hand_made_files import is_hand_made
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
+
+ARCHIVES, DATABASE = "/var/cache/apt/archives", "/var/lib/mysql"
+"""Directories whose room matters: of fetched packages, and of the database server."""
+
+
+def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
+    """Ask the hosts of a run; nothing is changed.
+
+    Args:
+        run: the run; excludes hosts that do not answer.
+        target: the key `slurm` as the upgrade would leave it.
+        version: the version that hosts are asked for; empty for any of the suite.
+        suite: the suite that was named; empty for none.
+
+    Raises:
+        SlurmfabError: the controller or the database's host does not answer, or nothing is deployed there.
+    """
+    facts = requests.gather(run, run.hosts, may_prepare=False)
+    cluster = run.inventory.cluster
+    controller = facts[run.controller]
+    if not controller.slurm_conf:
+        raise SlurmfabError(f"{run.controller}: nothing is deployed there yet. First: {FAB} deploy.")
+    state = parse(controller.slurm_conf).settings.get("statesavelocation", cluster.state_directory)
+    hosts = ask_hosts(run, facts, state)
+    return Asked(
+        cluster,
+        target,
+        version,
+        suite,
+        hosts,
+        offers(run, hosts, target, version),
+        controller.slurm_conf,
+        controller.cgroup_conf,
+        is_hand_made(controller.slurm_conf),
+        {host: str(error).removeprefix(f"{host}: ") for host, error in run.failed_hosts.items()},
+    )
+
+
+def ask_hosts(run: Run, facts: Mapping[str, HostFacts], state: str) -> dict[str, HostState]:
+    """Ask all hosts what they have.
+
+    Args:
+        run: the run; excludes hosts that do not answer.
+        facts: of the hosts that answered.
+        state: StateSaveLocation.
+
+    Returns:
+        What each has, by name, in the cluster file's order.
+
+    Raises:
+        SlurmfabError: the controller or the database's host does not answer.
+    """
+    run.progress.begin("reading versions", tuple(facts))
+    hosts: dict[str, HostState] = {}
+    for host, answer in on_each(facts, lambda host: ask_host(run, facts[host], state)):
+        if isinstance(answer, SlurmfabError):
+            run.exclude(host, answer)
+        else:
+            hosts[host] = answer
+            run.progress.host_done(host)
+    run.require_controller()
+    cluster = run.inventory.cluster
+    missing = [host for host in cluster.database_hosts if host not in hosts]
+    if missing:
+        raise SlurmfabError(f"{missing[0]} has the accounting database, and did not answer. Nothing was changed.")
+    return {host: hosts[host] for host in cluster.hosts if host in hosts}
+
+
+def place_of(cluster: Cluster) -> dict[str, Any]:
+    """Where Slurm's packages are on a host, for the agent."""
+    kind = platform.wanted(cluster)
+    return {
+        "names": kind.slurm_packages,
+        "plugins": [f"{kind.libraries}/{kind.plugin_directory}"],
+        "programs": kind.programs,
+    }
+
+
+def ask_host(run: Run, facts: HostFacts, state: str) -> HostState:
+    """Ask one host what it has.
+
+    Args:
+        run: the run.
+        facts: of the host.
+        state: StateSaveLocation.
+
+    Raises:
+        HostError: it does not answer, or its answer was refused.
+    """
+    cluster, host = run.inventory.cluster, facts.name
+    request: dict[str, Any] = {"op": "upgrade", **place_of(cluster), "paths": [ARCHIVES]}
+    if host in cluster.controllers:
+        request |= {"state": state, "jobs": host == run.controller}
+    if cluster.database and host in cluster.database_hosts:
+        request |= {"database": cluster.database.name, "paths": [ARCHIVES, DATABASE]}
+        request |= {"settings": SLURMDBD_CONF} if cluster.database.external else {}
+    answer = answer_value(host, run.transport.call(host, request), "upgrade")
+    return host_state(release_of(facts), answer)
+
+
+def release_of(facts: HostFacts) -> str:
+    """The release and architecture of a host, by which hosts get the same packages."""
+    return f"{facts.codename or facts.os_id} {facts.architecture}"
+
+
+def offers(run: Run, hosts: Mapping[str, HostState], target: SlurmPackages, version: str) -> dict[str, Offer]:
+    """What apt would install on hosts of each release and architecture; a host that has most of the daemons is asked.
+
+    Args:
+        run: the run.
+        hosts: what each has.
+        target: the key `slurm` as the upgrade would leave it.
+        version: the version that hosts are asked for.
+
+    Raises:
+        InputError: a file that the cluster file names for the packages cannot be used.
+    """
+    by_release: dict[str, list[str]] = {}
+    for host, state in hosts.items():
+        if state.packages:
+            by_release.setdefault(state.release, []).append(host)
+    cluster = run.inventory.cluster.model_copy(update={"slurm": target})
+    wanted = replace(run.inventory, cluster=cluster)
+    if isinstance(target.source, DebDirectory):
+        return {release: in_directory(wanted, release, some, hosts) for release, some in by_release.items()}
+    request = {"op": "upgrade-offer", **place_of(cluster), "version": version, **source_of(wanted)}
+    # Packages differ between controllers and nodes, so that both are asked.
+    chosen = {host: release for release, some in by_release.items() for host in representatives(some, hosts)}
+    run.progress.begin("asking apt", tuple(chosen))
+    found: dict[str, Offer] = {}
+    for host, answer in on_each(chosen, lambda host: ask_offer(run, host, request)):
+        told = Offer(trouble=str(answer), asked_on=host) if isinstance(answer, SlurmfabError) else answer
+        release = chosen[host]
+        found[release] = joined(found[release], told) if release in found else told
+        run.progress.host_done(host)
+    return found
+
+
+def representatives(some: Iterable[str], hosts: Mapping[str, HostState]) -> tuple[str, ...]:
+    """One host for each set of Slurm's packages, with their versions, among hosts of one release."""
+    first: dict[frozenset[tuple[str, str]], str] = {}
+    for host in some:
+        first.setdefault(frozenset(hosts[host].packages.items()), host)
+    return tuple(first.values())
+
+
+def joined(one: Offer, other: Offer) -> Offer:
+    """What apt would install on hosts of one release with different packages."""
+    return Offer(
+        {**one.versions, **other.versions},
+        {**one.others, **other.others},
+        tuple(dict.fromkeys((*one.removed, *other.removed))),
+        tuple(dict.fromkeys((*one.offered, *other.offered))),
+        tuple(sorted({*one.plugins, *other.plugins})),
+        one.trouble or other.trouble,
+        one.asked_on,
+    )
+
+
+def ask_offer(run: Run, host: str, request: Mapping[str, Any]) -> Offer:
+    """Ask one host what apt would install.
+
+    Raises:
+        HostError: it does not answer, or its answer was refused.
+    """
+    return offer(host, answer_value(host, run.transport.call(host, request), "upgrade_offer"))
+
+
+def source_of(wanted: Inventory) -> dict[str, str]:
+    """The source of the packages, for the agent; empty for the hosts' own.
+
+    Raises:
+        InputError: the file with the key cannot be used.
+    """
+    source = wanted.cluster.slurm.source
+    if isinstance(source, OtherSuite):
+        return {"suite": source.suite}
+    if isinstance(source, AptRepository):
+        lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
+        lines += [f"Components: {' '.join(source.components)}"] if source.components else []
+        return {"stanza": "\n".join(lines), "key": repository_key.read(wanted)}
+    return {}
+
+
+def in_directory(wanted: Inventory, release: str, some: Iterable[str], hosts: Mapping[str, HostState]) -> Offer:
+    """What hosts of one release would get from a directory of packages.
+
+    Args:
+        wanted: the cluster with the wanted key `slurm`.
+        release: release and architecture of these hosts.
+        some: the hosts.
+        hosts: what each has.
+
+    Raises:
+        InputError: there is no such directory, or it has other files.
+    """
+    architecture = release.rpartition(" ")[2]
+    there = {deb.name: deb.version for deb in slurm_debs.read(wanted) if deb.architecture in (architecture, "all")}
+    installed = {name for host in some for name in hosts[host].packages}
+    return Offer(
+        {name: version for name, version in there.items() if name in installed},
+        offered=tuple(dict.fromkeys(there.values())),
+        asked_on="this machine",
+    )

@@ -1,0 +1,100 @@
+"""Waiting for slurmdbd, which converts its tables before it answers: without a limit, with progress.
+
+The wait is one of this side: a run that ends leaves slurmdbd converting, and the next run waits on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slurmfab.base.errors import DeployFailed, HostError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm import accounting
+from slurmfab.core.engine.job_waiting import SILENCE_SECONDS
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import answer_value
+
+POLL_SECONDS = 1.0
+TELL_SECONDS = 30.0
+"""How often the same table is told again."""
+
+
+def wait(run: Run, host: str, pause: Callable[[float], None] = time.sleep) -> None:
+    """Wait until slurmdbd answers.
+
+    Args:
+        run: the run.
+        host: slurmdbd's host.
+        pause: waits for that many seconds.
+
+    Raises:
+        DeployFailed: slurmdbd has ended; with its last words, and how to go on.
+        HostError: the host has not answered for some minutes; slurmdbd goes on there.
+    """
+    run.progress.begin("converting the database", (host,))
+    begun = heard = time.monotonic()
+    told: tuple[str, float] = ("", begun)
+    while True:
+        try:
+            found, heard = ask(run, host), time.monotonic()
+        except HostError:
+            if time.monotonic() - heard > SILENCE_SECONDS:
+                raise
+            pause(POLL_SECONDS)
+            continue
+        if found["state"] == "done":
+            run.progress.host_done(host)
+            if told[0]:
+                run.progress.line(f"{host}: slurmdbd answers, after {time.monotonic() - begun:.0f} s.")
+            return
+        if found["state"] == "ended":
+            raise ended(host, found)
+        text, now = words(found), time.monotonic()
+        if text and (text.split(",")[0] != told[0].split(",")[0] or now - told[1] > TELL_SECONDS):
+            told = text, now
+            run.progress.line(f"{host}: slurmdbd converts its database: {text}.")
+        pause(POLL_SECONDS)
+
+
+def ask(run: Run, host: str) -> Mapping[str, Any]:
+    """The state of the conversion.
+
+    Raises:
+        HostError: the host does not answer.
+    """
+    cluster = run.inventory.cluster
+    database = cluster.database
+    assert database is not None, "there is a step for slurmdbd"
+    name = "" if database.external else database.name
+    request = {"op": "conversion", "port": accounting.port(cluster.slurmdbd_conf), "database": name}
+    found: Mapping[str, Any] = answer_value(host, run.transport.call(host, request), "conversion")
+    return found
+
+
+def words(found: Mapping[str, Any]) -> str:
+    """The progress in words, such as `lab_job_table, for 12 s, 40% done`; empty if it is unknown.
+
+    Args:
+        found: the answer of the host.
+    """
+    if not found["table"]:
+        return ""
+    percent = f", {found['percent']}% done" if found["percent"] > 0 else ""
+    return f"{found['table']}, for {found['seconds']} s{percent}"
+
+
+def ended(host: str, found: Mapping[str, Any]) -> DeployFailed:
+    """The error for a slurmdbd that has ended.
+
+    Args:
+        host: its host.
+        found: the answer of the host.
+    """
+    said = " | ".join(found["words"]) or "it left no message"
+    return DeployFailed(
+        f"{host}: slurmdbd ended while it converted its database: {said}. slurmctld keeps the records of jobs until it "
+        f"answers. Repair what it says, then run the same command again, which goes on. To see more: on {host}, "
+        f"runuser -u slurm -- slurmdbd -D. To give up: the backup, with {FAB} upgrade's way back (docs/upgrade.md)."
+    )

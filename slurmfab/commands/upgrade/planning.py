@@ -1,0 +1,83 @@
+"""`fab upgrade --plan`: what an upgrade would do, printed and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.terminal import columns, write
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.commands.upgrade import asking, making, target, text
+from slurmfab.commands.upgrade.plan import UpgradePlan
+from slurmfab.core.engine import session
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.core.engine.summary import command_for
+
+
+def plan(cluster: str, to: str, suite: str, output: Output) -> int:
+    """Show what an upgrade would do; nothing is changed.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        to: the wanted version; empty for the cluster file's, or whatever the suite has.
+        suite: another suite of the hosts' own mirrors; empty for the cluster file's source.
+        output: options that all tasks share.
+
+    Returns:
+        The exit code: 4 where there is something to do, 1 where it may not be done, 3 without some hosts.
+
+    Raises:
+        InputError: a version is none, or nothing says where to.
+        SlurmfabError: the controller or the database's host does not answer.
+    """
+    known = loading.load_named(cluster)
+    wanted = target.target_of(known.cluster.slurm, to, suite)
+    run = session.start(known, "", output, RunOptions("upgrade"))
+    try:
+        found = made(run, wanted, to, suite)
+    except SlurmfabError:
+        session.print_failures(run)
+        raise
+    finally:
+        run.progress.end()
+        run.transport.close()
+    show(found, output)
+    if found.steps and not found.refusals:
+        write(f"\nNext: {command(known, to, suite)}", output.stream)
+    return text.exit_code(found)
+
+
+def made(run: Run, wanted: SlurmPackages, to: str, suite: str) -> UpgradePlan:
+    """The plan of an upgrade, from what the hosts of a run say.
+
+    Args:
+        run: the run.
+        wanted: the key `slurm` as the upgrade would leave it.
+        to: the version of `--to`.
+        suite: of `--suite`.
+
+    Raises:
+        SlurmfabError: the controller or the database's host does not answer.
+    """
+    return making.make(asking.ask(run, wanted, target.asked_version(wanted, to, suite), suite))
+
+
+def show(found: UpgradePlan, output: Output) -> None:
+    """Print a plan, and write it as JSON where that was asked for."""
+    output.write_json(text.as_json(found))
+    write(text.text(found, columns(output.stream)), output.stream)
+
+
+def command(known: Inventory, to: str, suite: str) -> str:
+    """The command that carries the upgrade out.
+
+    Args:
+        known: the cluster.
+        to: the version of `--to`.
+        suite: of `--suite`.
+    """
+    words = ["upgrade", *(["--to", shlex.quote(to)] if to else []), *(["--suite", shlex.quote(suite)] if suite else [])]
+    return command_for(" ".join(words), known.path)

@@ -1,0 +1,253 @@
+"""`fab upgrade`: carries an upgrade of Slurm out, step by step, and goes on where an earlier run was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from slurmfab.base.errors import HostError, InputError
+from slurmfab.base.exit_codes import DONE, NOT_ALL_CHECKED
+from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import columns, write
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
+from slurmfab.cluster.inventory.slurm_packages import DebDirectory, SlurmPackages
+from slurmfab.commands.checks import runner
+from slurmfab.commands.upgrade import planning as plans
+from slurmfab.commands.upgrade import proof, target, text, under_way
+from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
+from slurmfab.commands.upgrade.stages import Stages
+from slurmfab.core.engine import converge, file_writing, planning, session
+from slurmfab.core.engine.job_safety import JobSafety, may_have_jobs
+from slurmfab.core.engine.requests import gather, require_claim
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.session import Output
+
+
+@dataclass(frozen=True)
+class UpgradeOptions:
+    """The options of `fab upgrade`.
+
+    Args:
+        to: the wanted version; empty for the cluster file's, or whatever the suite has.
+        suite: another suite of the hosts' own mirrors; empty for the cluster file's source.
+        hosts: hostlist of the hosts that are upgraded now; empty for all.
+        at_once: how many nodes at a time: a number, or a percentage.
+        drain: whether nodes are empty of jobs before.
+        yes: whether to begin without a question.
+    """
+
+    to: str = ""
+    suite: str = ""
+    hosts: str = ""
+    at_once: str = "10%"
+    drain: bool = False
+    yes: bool = False
+
+
+def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
+    """Upgrade Slurm on all hosts, or go on with an upgrade that was cut off.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        options: the options of the command.
+        output: where to print.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: the upgrade is refused; nothing was changed.
+        SlurmfabError: a step failed; the same command goes on.
+    """
+    known = loading.load_named(cluster)
+    wanted = target.target_of(known.cluster.slurm, options.to, options.suite)
+    if isinstance(wanted.source, DebDirectory) or known.cluster.bundle:
+        raise InputError(
+            f"{FAB} upgrade gets packages from apt's sources on the hosts; it sends none from a directory or a bundle. "
+            "Make a repository of them (slurm: {source: {uris: …}}). Nothing was changed."
+        )
+    chosen = session.select_hosts(known.cluster, options.hosts, known.path)
+    run = session.start(known, "", output, RunOptions("upgrade", asks=not options.yes))
+    finished: list[bool] = []
+    code = session.perform(
+        run, output, lambda begun: finished.append(carry_out(begun, wanted, options, frozenset(chosen), output))
+    )
+    if code == DONE and finished == [True]:
+        checked = runner.check(str(known.path), "", "", "", replace(output, json=""))
+        # The upgrade is done on a busy node, too; what could not be checked there is on the screen.
+        return DONE if checked == NOT_ALL_CHECKED else checked
+    return code
+
+
+def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: frozenset[str], output: Output) -> bool:
+    """Plan, and do what is left.
+
+    Args:
+        run: the run.
+        wanted: the key `slurm` as the upgrade leaves it.
+        options: the options of the command.
+        chosen: the hosts that are upgraded now.
+        output: where to print.
+
+    Returns:
+        Whether the upgrade is done on all hosts now, and was not before.
+    """
+    plan = plans.made(run, wanted, options.to, options.suite)
+    run.progress.end()
+    write(text.text(plan, columns(output.stream)), output.stream)
+    if plan.refusals:
+        raise InputError("The upgrade is refused, for the reasons above. Nothing was changed.")
+    if plan.is_done and run.inventory.lock.upgrade is None:
+        return False
+    steps = limited(plan, chosen)
+    version = f"{plan.target.series}.*" if not wanted.version or options.suite else wanted.version
+    final = wanted.model_copy(update={"version": version})
+    if steps:
+        hosts = fold(dict.fromkeys(host for step in steps if step.what != "backup" for host in step.hosts))
+        run.confirm(
+            "Newer daemons convert Slurm's state and database, and older ones do not read them any more.",
+            f"Upgrade Slurm on {hosts} to {version}?",
+        )
+    require_claim(run)
+    write_target(run, final)
+    under_way.begin(run, plan, version)
+    converge.with_job_safety(run, lambda safety: do(run, plan, steps, safety, options))
+    return finish(run, final)
+
+
+def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...]:
+    """The steps on the chosen hosts.
+
+    Args:
+        plan: the plan.
+        chosen: hosts that are upgraded now.
+
+    Raises:
+        InputError: an earlier step is left out by that, and a later one is not; or only one of two controllers is.
+    """
+    found: list[UpgradeStep] = []
+    left: list[str] = []
+    for step in plan.steps:
+        hosts = step.hosts if step.what == "backup" else tuple(host for host in step.hosts if host in chosen)
+        missing = [host for host in step.hosts if host not in hosts]
+        if hosts and left and step.what != "backup":
+            raise InputError(
+                f"--hosts leaves out {fold(left)}, whose daemons are upgraded before those of {fold(hosts)}. "
+                f"First: {FAB} upgrade --hosts {fold(left)}. Nothing was changed."
+            )
+        if hosts and missing and step.what == "controllers":
+            raise InputError(
+                f"--hosts names {fold(hosts)} and leaves out {fold(missing)}: controllers are upgraded together, since "
+                "an older slurmctld cannot take over the state of a newer one. Name both. Nothing was changed."
+            )
+        left += [host for host in missing if host not in left] if step.what in ("slurmdbd", "controllers") else []
+        if hosts:
+            found.append(replace(step, hosts=hosts))
+    return tuple(found) if any(step.what != "backup" for step in found) else ()
+
+
+def write_target(run: Run, final: SlurmPackages) -> None:
+    """Write the new version and source into the cluster file, and go on with that.
+
+    Raises:
+        InputError: the file cannot be changed safely.
+    """
+    path = run.inventory.path
+    before = loading.read_text(path)
+    after = with_slurm(before, final)
+    if after == before:
+        return
+    file_writing.write(run, after)
+    cluster = run.inventory.cluster.model_copy(update={"slurm": final})
+    run.change_cluster(replace(run.inventory, cluster=cluster), run.hosts)
+    run.progress.line(f"{path}: slurm.version is {final.version} now.")
+
+
+def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobSafety, options: UpgradeOptions) -> None:
+    """Carry the steps out, in their order.
+
+    Args:
+        run: the run.
+        plan: the plan.
+        steps: those of its steps that are done now.
+        safety: counts the jobs before and after.
+        options: the options of the command.
+
+    Raises:
+        SlurmfabError: a step failed.
+    """
+    if not steps:
+        return
+    plan_input = planning.assess_hosts(run, gather(run, run.remaining(run.hosts)))
+    run.save_lock()
+    stages = Stages(run, plan, plan_input, safety, options.at_once, options.drain)
+    count_jobs(run, safety, stages)
+    work: Mapping[str, Callable[[UpgradeStep], None]] = {
+        "slurmdbd": stages.slurmdbd,
+        "controllers": stages.controllers,
+        "nodes": stages.nodes,
+        "logins": stages.logins,
+    }
+    for step in steps:
+        if step.what == "backup":
+            back_up(run)
+        else:
+            work[step.what](step)
+        run.update_record()
+
+
+def count_jobs(run: Run, safety: JobSafety, stages: Stages) -> None:
+    """Note the jobs that must still be there afterwards.
+
+    While the programs of the controller are new and slurmctld is old, its commands do not understand it; an upgrade
+    that goes on there cannot count them before.
+    """
+    safety.plan_input = stages.plan_input
+    if not may_have_jobs(stages.plan_input):
+        return
+    try:
+        slurm = safety.snapshot()
+    except HostError:
+        return
+    if slurm.is_up and not slurm.trouble:
+        safety.count_jobs(stages.plan_input, slurm)
+    else:
+        run.progress.line(f"{run.controller}: the jobs cannot be counted before: {slurm.trouble or 'no answer'}.")
+
+
+def back_up(run: Run) -> None:
+    """Make and prove a backup, unless this upgrade has one already.
+
+    Raises:
+        SlurmfabError: it cannot be made, or is not proved.
+    """
+    known = under_way.backup_of(run)
+    if known:
+        run.progress.line(f"Backup of this upgrade, proved before: {known}.")
+        return
+    under_way.note_backup(run, proof.proved_backup(run))
+
+
+def finish(run: Run, final: SlurmPackages) -> bool:
+    """Tell what is left; if nothing is, give the hosts the files of the new version, and end the upgrade.
+
+    Args:
+        run: the run.
+        final: the key `slurm` of the cluster file now.
+
+    Returns:
+        Whether nothing is left.
+    """
+    again = plans.made(run, final, "", "")
+    run.progress.end()
+    left = [host for step in again.steps if step.what != "backup" for host in step.hosts]
+    left += [host for host in run.inventory.cluster.hosts if host in again.silent]
+    if left:
+        run.progress.line(f"Still to be upgraded: {fold(dict.fromkeys(left))}. To go on: {FAB} upgrade.")
+        return False
+    converge.deploy(run)
+    under_way.put(run, None)
+    run.progress.line(f"Slurm {again.target.series} runs on all hosts.")
+    return True

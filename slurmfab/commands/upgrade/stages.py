@@ -1,0 +1,282 @@
+"""The steps of an upgrade on the hosts, each of which can be begun again after it was cut off anywhere.
+
+What is left to do follows from what hosts have and run; see `slurmfab.commands.upgrade.steps`. A daemon that a step stops is
+started by a guard on its host if the run ends meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slurmfab.base.errors import DeployFailed, HostError
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, OtherSuite
+from slurmfab.commands.nodes.batches import batch_size, batches
+from slurmfab.commands.upgrade import conversion_wait
+from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
+from slurmfab.core.engine import drain_first, job_waiting
+from slurmfab.core.engine.drain_first import DrainTarget
+from slurmfab.core.engine.job_safety import JobSafety
+from slurmfab.core.engine.node_changes import change, work_on_each
+from slurmfab.core.engine.report import Step, apart
+from slurmfab.core.engine.requests import apply_step
+from slurmfab.core.engine.run import Run
+from slurmfab.core.plan.phases import slurm_source
+from slurmfab.core.plan.phases.daemons import READY_SECONDS
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.status import snapshot
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, SHOW_SLURMD
+from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome, Resource
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
+from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
+from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.upgrade.renewed_daemon import PATIENT, RenewedDaemon
+from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
+
+ANSWERS = {"slurmd": SHOW_SLURMD}
+"""Programs that succeed once a daemon works."""
+
+BUSY = "busy"
+"""What the agent says of a node without room for a job (`slurmfab.on_hosts.agent.upgrade.trial_jobs`)."""
+
+STATES = ("RUNNING", "PENDING")
+"""The states of jobs that are counted in a line."""
+
+JOB_PHASE, WAY_ON = "job", "Repair it, then run the same command again, which goes on with what is left."
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The steps of one upgrade.
+
+    Args:
+        run: the run; a host that fails is excluded.
+        plan: what is to be done.
+        plan_input: facts and wanted state, with the cluster file as the upgrade leaves it.
+        safety: knows the jobs of before.
+        at_once: how many nodes are upgraded at a time: a number, or a percentage.
+        drain: whether nodes are empty of jobs before.
+    """
+
+    run: Run
+    plan: UpgradePlan
+    plan_input: PlanInput
+    safety: JobSafety
+    at_once: str
+    drain: bool
+
+    @property
+    def series(self) -> str:
+        """The new series."""
+        return str(self.plan.target.series)
+
+    def packages(self, step: UpgradeStep, host: str, stops: Sequence[str]) -> tuple[Resource, ...]:
+        """The new packages of a host, and where they come from; nothing if it has them.
+
+        Args:
+            step: the step.
+            host: the host.
+            stops: units that must not run meanwhile.
+        """
+        versions = tuple(f"{name}={version}" for name, version in sorted(step.packages.get(host, {}).items()))
+        if not versions:
+            return ()
+        source = slurm_source.resources(self.plan_input, host)
+        return (*source, ExchangedPackages(versions, self.suite, tuple(stops)))
+
+    @property
+    def suite(self) -> str:
+        """The suite that the packages come from; empty for the hosts' own sources."""
+        source = self.plan_input.cluster.slurm.source
+        if isinstance(source, OtherSuite):
+            return source.suite
+        return source.suites[0].rstrip("/.") if isinstance(source, AptRepository) else ""
+
+    def computes(self, host: str) -> bool:
+        """Whether slurmd runs jobs on a host."""
+        return "compute" in self.plan_input.cluster.roles(host)
+
+    def slurmdbd(self, step: UpgradeStep) -> None:
+        """The new slurmdbd, which converts its database; slurmctld goes on meanwhile.
+
+        Where slurmdbd's host runs jobs as well, its slurmd stops with the exchange of the packages; slurmctld does,
+        too, so that it takes no node for lost while the database is converted.
+
+        Raises:
+            SlurmfabError: a host fails, or slurmdbd ends.
+        """
+        for host in self.run.remaining(step.hosts):
+            stops = ["slurmdbd"]
+            if step.packages.get(host) and self.computes(host):
+                self.pause_slurmctld(self.plan_input.cluster.controllers)
+                stops.append("slurmd")
+            change(self.run, "packages", host, *self.packages(step, host, stops))
+            change(self.run, "slurmdbd", host, RenewedDaemon("slurmdbd"))
+            conversion_wait.wait(self.run, host)
+            change(self.run, "slurmdbd", host, Absent(PATIENT))
+        self.require(step.hosts)
+
+    def pause_slurmctld(self, hosts: Iterable[str]) -> None:
+        """Stop slurmctld on controllers, the backups first, and copy its state."""
+        primary = self.run.controller
+        for host in sorted(self.run.remaining(hosts), key=lambda host: host == primary):
+            change(self.run, "slurmctld stop", host, SlurmctldPause())
+        change(self.run, "state", primary, StateCopy(self.state_directory, self.series))
+
+    @property
+    def state_directory(self) -> str:
+        """The StateSaveLocation that slurmctld has now."""
+        return self.plan_input.state_before or self.plan_input.cluster.state_directory
+
+    def controllers(self, step: UpgradeStep) -> None:
+        """The new slurmctld on all controllers: away for as long as its packages and its state take.
+
+        Raises:
+            SlurmfabError: a host fails, or slurmctld does not start.
+        """
+        primary = self.run.controller
+        order = sorted(self.run.remaining(step.hosts), key=lambda host: host == primary)
+        for host in order:
+            stops = ("slurmctld", *(("slurmd",) if self.computes(host) else ()))
+            wanted = self.packages(step, host, stops)
+            if wanted:
+                change(self.run, "packages", host, *wanted)
+        starting = [host for host in order if "slurmctld" in step.daemons.get(host, ())]
+        if starting:
+            self.pause_slurmctld(starting)
+        for host in reversed(starting):
+            answers = PRIMARY_ANSWERS if host == primary else ()
+            change(self.run, "slurmctld", host, RenewedDaemon("slurmctld", answers))
+        for host in order:
+            if "slurmd" in step.daemons.get(host, ()):
+                change(self.run, "slurmd", host, RenewedDaemon("slurmd", SHOW_SLURMD))
+        self.require(step.hosts)
+        self.tell_jobs()
+
+    def tell_jobs(self) -> None:
+        """Compare the jobs with those of before, and tell what the new slurmctld knows.
+
+        Raises:
+            DeployFailed: slurmctld does not answer, or has lost jobs.
+        """
+        now = self.safety.snapshot_after()
+        if isinstance(now, str):
+            raise DeployFailed(f"{self.run.controller}: {now}. {WAY_ON}")
+        known = {job.number for job in now.jobs}
+        lost = [job for job in self.safety.jobs_before.values() if job.number not in known]
+        ended = self.safety.final_states(lost)
+        gone = [job.number for job in lost if job.number not in ended]
+        if gone:
+            raise DeployFailed(
+                f"{self.run.controller}: slurmctld no longer knows jobs {', '.join(sorted(gone)[:20])}. The state of "
+                f"before is in {StateCopy(self.state_directory, self.series).name()}; see docs/upgrade.md."
+            )
+        counts = [f"{sum(1 for job in now.jobs if job.state == state)} {state.lower()}" for state in STATES]
+        self.run.progress.line(f"slurmctld {self.series} answers and knows all jobs: {', '.join(counts)}.")
+
+    def nodes(self, step: UpgradeStep) -> None:
+        """The new slurmd, some nodes at a time, with the jobs that run there or without.
+
+        Raises:
+            SlurmfabError: a node does not come back; the nodes after it stay as they are.
+        """
+        hosts = self.run.remaining(step.hosts)
+        every = batch_size(self.at_once, len(self.plan_input.compute_nodes) or 1)
+        done = 0
+        for some in batches(hosts, every):
+            if self.drain:
+                self.drain_nodes(some)
+            work_on_each(self.run, some, lambda host: self.renew_node(step, host))
+            self.prove_nodes(self.run.remaining(some))
+            if self.drain:
+                drain_first.resume_drained(self.run, self.run.remaining(some))
+            failed = [host for host in some if host in self.run.failed_hosts]
+            done += len(some) - len(failed)
+            if failed:
+                left = hosts[hosts.index(some[-1]) + 1 :]
+                rest = f"{fold(left)} stay as they are. " if left else ""
+                reason = self.run.failed_hosts[failed[0]].reason
+                raise DeployFailed(f"{fold(failed)} did not come back: {reason.rstrip('.')}. {rest}{WAY_ON}")
+            self.run.progress.line(f"{fold(some)}: upgraded; {done} of {len(hosts)} nodes are done.")
+
+    def drain_nodes(self, some: tuple[str, ...]) -> None:
+        """Wait until the last job of these nodes has ended.
+
+        Raises:
+            SlurmfabError: Slurm does not drain them, or does not answer.
+        """
+        slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
+        drain_first.drain_and_wait(self.run, DrainTarget(some, (), "Slurm's upgrade"), slurm)
+
+    def renew_node(self, step: UpgradeStep, host: str) -> None:
+        """The new packages of a node, then its daemons."""
+        wanted = self.packages(step, host, ("slurmd",))
+        daemons = [RenewedDaemon(unit, ANSWERS.get(unit, ())) for unit in step.daemons.get(host, ())]
+        change(self.run, "nodes", host, *wanted, *daemons)
+
+    def prove_nodes(self, some: tuple[str, ...]) -> None:
+        """Wait until nodes have registered, and run a job on each; those where that fails are excluded."""
+        run = self.run
+        nodes = tuple(host for host in some if self.plan_input.is_compute_node(host))
+        if not nodes:
+            return
+        run.progress.begin("registration", nodes)
+        step = apply_step(run, "registration", run.controller, (SlurmNodes(nodes, READY_SECONDS),))
+        own, others = apart(step)
+        for outcome in own.fatal:
+            raise DeployFailed(f"{run.controller}: {outcome.id}: {outcome.message}")
+        for one in others:
+            run.record_steps(one)
+            run.exclude(one.host, HostError(one.host, one.fatal[0].message if one.fatal else "it did not register"))
+        self.run_jobs(run.remaining(nodes))
+
+    def run_jobs(self, nodes: tuple[str, ...]) -> None:
+        """Run a job of the slurm user on each node that has room for one."""
+        run, cluster = self.run, self.plan_input.cluster
+        in_service = self.in_service(nodes)
+        run.progress.begin(JOB_PHASE, in_service)
+        partitions = [partition_of_own_jobs(cluster, (node,)) for node in in_service]
+        request = {"op": "trial-jobs", "nodes": list(in_service), "partitions": partitions}
+        lines = run.transport.call(run.controller, request) if in_service else ()
+        found: dict[str, Any] = dict(answer_value(run.controller, lines, "trial_jobs")) if in_service else {}
+        for node in in_service:
+            if found.get(node) in ("", BUSY):
+                done = Step(JOB_PHASE, node, (Outcome(f"job:{node}", CHANGED, message=found[node]),), 0.0)
+                run.record_steps(done)
+                run.progress.host_done(node, done)
+            else:
+                run.exclude(node, HostError(node, f"a job on it failed: {found.get(node, 'no answer')}"))
+        busy = [node for node in in_service if found.get(node) == BUSY]
+        if busy:
+            run.progress.line(f"{fold(busy)}: busy with jobs, so that no test job was run there.")
+
+    def in_service(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the nodes on which jobs may begin: not those that a person has drained."""
+        slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
+        there = slurm.by_name
+        return tuple(node for node in nodes if node in there and there[node].state.is_in_service)
+
+    def logins(self, step: UpgradeStep) -> None:
+        """Slurm's new commands, and the daemons that run there.
+
+        Raises:
+            DeployFailed: a host fails.
+        """
+        for host in self.run.remaining(step.hosts):
+            wanted = self.packages(step, host, step.daemons.get(host, ()))
+            change(self.run, "logins", host, *wanted, *map(RenewedDaemon, step.daemons.get(host, ())))
+
+    def require(self, hosts: Iterable[str]) -> None:
+        """Stop if a host that all others depend on has failed.
+
+        Raises:
+            DeployFailed: one has.
+        """
+        failed = [host for host in hosts if host in self.run.failed_hosts]
+        if failed:
+            raise DeployFailed(f"{fold(failed)} did not get the new Slurm, so nothing else was begun. {WAY_ON}")

@@ -1,0 +1,104 @@
+"""The steps of an upgrade, in Slurm's order: slurmdbd, controllers, compute nodes, and all others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep, What, upstream
+
+DAEMONS_OF: Mapping[What, tuple[str, ...]] = {
+    "slurmdbd": ("slurmdbd",),
+    "controllers": ("slurmctld", "slurmd"),
+    "nodes": ("slurmd",),
+    "logins": ("sackd", "slurmrestd"),
+}
+"""The daemons that start with the new version in each step; slurmd of a controller that computes starts with it."""
+
+WHY: Mapping[What, str] = {
+    "backup": "backs up slurmctld's state, the accounting database and Slurm's files, and proves that they can be "
+    "restored; jobs are not touched",
+    "slurmdbd": "starts the new slurmdbd, which converts the database, and waits for it however long it takes; jobs "
+    "run, start and end meanwhile, and slurmctld keeps their records until slurmdbd answers; sacct and sacctmgr do not "
+    "answer",
+    "controllers": "stops slurmctld, copies its state, and starts the new one, on all controllers together; running "
+    "jobs go on; for some seconds nothing is submitted or started, and commands wait",
+    "nodes": "replaces slurmd, some nodes at a time; running jobs go on under the slurmstepd with which they began; "
+    "srun and salloc that wait for new steps there may have to wait",
+    "logins": "replaces Slurm's commands; those that are running keep the old ones",
+}
+
+
+def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, tuple[str, ...]]:
+    """The hosts of each step, in the cluster file's order; a host may be in several.
+
+    Args:
+        cluster: the cluster file.
+        there: versions by host; hosts without any package of Slurm's are in no step.
+    """
+    slurms = [host for host, versions in there.items() if versions.installed]
+    roles = {host: cluster.roles(host) for host in slurms}
+    databases = [host for host in slurms if host in cluster.database_hosts]
+    controllers = [host for host in slurms if host in cluster.controllers]
+    nodes = [host for host in slurms if "compute" in roles[host] and host not in controllers]
+    rest = [host for host in slurms if host not in (*databases, *controllers, *nodes)]
+    return {
+        "slurmdbd": tuple(databases),
+        "controllers": tuple(controllers),
+        "nodes": tuple(nodes),
+        "logins": tuple(rest),
+    }
+
+
+def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeStep, ...]:
+    """The steps that are left to do; none where every host has the new version and runs it.
+
+    Args:
+        cluster: the cluster file.
+        there: versions by host.
+    """
+    found: list[UpgradeStep] = []
+    given: set[str] = set()
+    for what, hosts in hosts_of(cluster, there).items():
+        packages = {host: there[host].offered for host in hosts if there[host].offered and host not in given}
+        daemons = {host: told for host in hosts if (told := starting(what, there[host], cluster.roles(host)))}
+        if packages or daemons:
+            some = tuple(host for host in hosts if host in packages or host in daemons)
+            found.append(UpgradeStep(what, some, packages, daemons, WHY[what]))
+        given.update(packages)
+    if not found:
+        return ()
+    kept = tuple(dict.fromkeys((*cluster.database_hosts, cluster.controller)))
+    return (UpgradeStep("backup", tuple(host for host in kept if host in there), {}, {}, WHY["backup"]), *found)
+
+
+def starting(what: What, versions: HostVersions, roles: Collection[str]) -> tuple[str, ...]:
+    """The daemons of a host that a step starts with the new version: installed ones that do not run it yet.
+
+    slurmd is started on compute nodes alone: a controller may have its package as well, as from an image or slurm-wlm.
+
+    Args:
+        what: the step.
+        versions: what the host has, and would get.
+        roles: the host's roles.
+    """
+    new = {upstream(version) for version in versions.offered.values()}
+    return tuple(
+        daemon
+        for daemon in DAEMONS_OF[what]
+        if daemon in versions.programs
+        and (daemon != "slurmd" or "compute" in roles)
+        and (new - {versions.running.get(daemon, "")} or is_outdated(daemon, versions))
+        and (daemon in versions.running or daemon not in ("sackd", "slurmrestd"))
+    )
+
+
+def is_outdated(daemon: str, versions: HostVersions) -> bool:
+    """Whether a daemon runs an older program than the one on the disk."""
+    return versions.running.get(daemon, versions.programs[daemon]) != versions.programs[daemon]
+
+
+def title(step: UpgradeStep) -> str:
+    """A step in a few words, such as `nodes n[1-4]`."""
+    return f"{step.what} {fold(step.hosts)}"

@@ -1,0 +1,105 @@
+"""Where an upgrade is to lead: the key `slurm` of the cluster file, with what `--to` and `--suite` say instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.slurm_packages import OtherSuite, SlurmPackages, series_of
+from slurmfab.cluster.slurm.versions import NEWEST
+from slurmfab.on_hosts.agent.slurm.state_versions import SERIES
+
+_SERIES = re.compile(r"\d\d\.\d\d")
+
+
+def wanted_version(given: str) -> str:
+    """A version as `--to` has it, as the cluster file has it: `26.05` becomes `26.05.*`.
+
+    Raises:
+        InputError: it is none, or of a Slurm that slurmfab does not know.
+    """
+    text = given.strip()
+    version = f"{text}.*" if _SERIES.fullmatch(text) else text
+    try:
+        SlurmPackages.model_validate({"version": version})
+    except ValidationError as error:
+        known = [series for series in SERIES if series_of(series)]
+        close = difflib.get_close_matches(text, known, n=1, cutoff=0.6)
+        guess = f" Did you mean {close[0]}?" if close and not text.startswith(close[0]) else ""
+        raise InputError(
+            f"--to {given}: {reason_of(error)}.{guess} Series that slurmfab knows: {', '.join(known)}."
+        ) from None
+    return version
+
+
+def reason_of(error: ValidationError) -> str:
+    """The reason of a refused value, without pydantic's words around it."""
+    return str(error.errors()[0]["msg"]).removeprefix("Value error, ").rstrip(".")
+
+
+def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
+    """The key `slurm` as the upgrade would leave it; without a version where the suite's own is wanted.
+
+    Args:
+        present: the key as it is in the cluster file.
+        to: the version of `--to`; empty for the cluster file's, or whatever the suite has.
+        suite: of `--suite`; empty for the cluster file's source.
+
+    Raises:
+        InputError: nothing says where to, or a value is wrong.
+    """
+    if not to and not suite:
+        if present.version is None:
+            raise InputError(
+                f"Say where to: {FAB} upgrade --to {NEWEST} for a version, or {FAB} upgrade --suite NAME for the Slurm "
+                "of another suite of the hosts' own mirrors. The cluster file names no version (slurm: {version: …})."
+            )
+        return present
+    values: dict[str, Any] = present.model_dump(by_alias=True, exclude_defaults=True)
+    values.pop("given", None)
+    if present.given and not suite:
+        values["source"] = present.given.model_dump(exclude_defaults=True)
+    if to:
+        values["version"] = wanted_version(to)
+    if suite:
+        values["source"] = {"suite": suite}
+        # A suite has one version; which one is seen when the hosts have asked for it.
+        values.setdefault("version", f"{NEWEST}.*")
+    try:
+        return SlurmPackages.model_validate(values)
+    except ValidationError as error:
+        raise InputError(f"{f'--suite {suite}' if suite else f'--to {to}'}: {reason_of(error)}.") from None
+
+
+def asked_version(target: SlurmPackages, to: str, suite: str) -> str:
+    """The version that hosts are asked for: none in particular where only a suite was named.
+
+    Args:
+        target: the wanted key.
+        to: the version of `--to`.
+        suite: of `--suite`.
+    """
+    return "" if suite and not to else target.version or ""
+
+
+def with_series(target: SlurmPackages, version: str) -> SlurmPackages:
+    """The wanted key with the series of the version that the hosts would get.
+
+    Args:
+        target: the wanted key.
+        version: the version that hosts would get, such as `26.05.5-1`.
+    """
+    return target.model_copy(update={"version": f"{version.rpartition(':')[2][:5]}.*"})
+
+
+def words_of(target: SlurmPackages, to: str, suite: str) -> str:
+    """The target in words, such as `Slurm 26.05.* from the suite sid`."""
+    version = asked_version(target, to, suite)
+    source = target.source
+    where = f" from the suite {source.suite}" if isinstance(source, OtherSuite) else ""
+    return f"Slurm {version}{where}" if version else f"the Slurm of the suite {suite}"

@@ -1,0 +1,295 @@
+"""What jobs used between two times, by user, account, partition and type of GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict
+
+from slurmfab.on_hosts.agent.accounting.idle_gpus import GPU_USE
+
+VERSION = 1
+"""Of the JSON form; it increases when a key changes its meaning or goes."""
+
+KEYS = ("user", "account", "partition", "gpu")
+"""By what use can be told; `gpu` is the type of GPU, empty for jobs without GPUs."""
+
+
+class SumsJson(TypedDict):
+    """What jobs used; what is unknown is null.
+
+    Args:
+        jobs: how many ran.
+        cpu_seconds: of allocated CPUs.
+        gpu_seconds: of allocated GPUs.
+        cpu_efficiency: CPU time used, as a part of what was allocated.
+        memory_efficiency: memory used, as a part of what was asked for.
+        gpu_busy: how busy GPUs were, as a part of 1, as far as the records tell.
+        mean_wait: seconds that jobs waited, on average.
+        longest_wait: seconds that the longest waited.
+    """
+
+    jobs: int
+    cpu_seconds: int
+    gpu_seconds: int
+    cpu_efficiency: float | None
+    memory_efficiency: float | None
+    gpu_busy: float | None
+    mean_wait: float | None
+    longest_wait: int
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What some jobs used within the window.
+
+    Args:
+        jobs: how many ran; parts of a job that was requeued or resized count each.
+        cpu_seconds: CPUs times seconds.
+        gpu_seconds: GPUs times seconds.
+        cpu_asked: CPU seconds of jobs that have ended, of which Slurm knows the CPU time.
+        cpu_used: seconds of CPU time of these.
+        memory_asked: MiB times seconds of jobs that have ended, of which Slurm knows the memory.
+        memory_used: the most that a step of these used, times seconds.
+        gpu_seen: GPU seconds of jobs that have ended, whose GPUs Slurm watched.
+        gpu_idle: those of jobs whose GPUs it never saw busy.
+        waits: how many jobs began.
+        waited: seconds that these waited, from when they could have begun.
+        longest_wait: the longest of these.
+    """
+
+    jobs: int = 0
+    cpu_seconds: int = 0
+    gpu_seconds: int = 0
+    cpu_asked: int = 0
+    cpu_used: int = 0
+    memory_asked: int = 0
+    memory_used: int = 0
+    gpu_seen: int = 0
+    gpu_idle: int = 0
+    waits: int = 0
+    waited: int = 0
+    longest_wait: int = 0
+
+    @property
+    def cpu_efficiency(self) -> float | None:
+        """The part of their CPU time that jobs used; `None` if Slurm does not know it of any."""
+        return ratio(self.cpu_used, self.cpu_asked)
+
+    @property
+    def memory_efficiency(self) -> float | None:
+        """The part of their memory that jobs used at most."""
+        return ratio(self.memory_used, self.memory_asked)
+
+    @property
+    def gpu_busy(self) -> float | None:
+        """The part of the watched GPU time that belongs to jobs whose GPUs were seen busy; a bound from above."""
+        return ratio(self.gpu_seen - self.gpu_idle, self.gpu_seen)
+
+    @property
+    def mean_wait(self) -> float | None:
+        """Seconds that a job waited on average."""
+        return ratio(self.waited, self.waits)
+
+    def __add__(self, other: Sums) -> Sums:
+        values = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Sums)}
+        return Sums(**{**values, "longest_wait": max(self.longest_wait, other.longest_wait)})
+
+    def as_json(self) -> SumsJson:
+        """The sums and what follows from them, as JSON values."""
+        return {
+            "jobs": self.jobs,
+            "cpu_seconds": self.cpu_seconds,
+            "gpu_seconds": self.gpu_seconds,
+            "cpu_efficiency": rounded(self.cpu_efficiency),
+            "memory_efficiency": rounded(self.memory_efficiency),
+            "gpu_busy": rounded(self.gpu_busy),
+            "mean_wait": rounded(self.mean_wait),
+            "longest_wait": self.longest_wait,
+        }
+
+
+def rounded(value: float | None) -> float | None:
+    """A number with four digits behind the point."""
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """A part of a whole; `None` where there is no whole."""
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the jobs of one user, account, partition and type of GPU used."""
+
+    user: str
+    account: str
+    partition: str
+    gpu: str
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the jobs used that have the same values of some keys."""
+
+    key: tuple[str, ...]
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was in use in one hour or day.
+
+    Args:
+        time: its begin, in seconds since 1970.
+        cpu_seconds: CPUs times seconds.
+        gpu_seconds: GPUs times seconds.
+    """
+
+    time: int
+    cpu_seconds: int
+    gpu_seconds: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One of the jobs that waited longest.
+
+    Args:
+        job: its ID.
+        user: whose it is.
+        account: its account.
+        partition: where it ran or may run.
+        gpus: how many GPUs it asked for.
+        seconds: how long it waited, from when it could have begun.
+        started: whether it has begun.
+    """
+
+    job: str
+    user: str
+    account: str
+    partition: str
+    gpus: int
+    seconds: int
+    started: bool
+
+
+@dataclass(frozen=True)
+class IdleGpus:
+    """A job that held GPUs and did not use them.
+
+    Args:
+        job: its ID.
+        user: whose it is.
+        account: its account.
+        partition: where it ran.
+        gpus: how many.
+        gpu_seconds: for how long within the window, times GPUs.
+        evidence: `gpuutil`: Slurm looked and never saw them busy; `cputime`: the job had hardly any CPU time.
+        running: whether it still runs.
+    """
+
+    job: str
+    user: str
+    account: str
+    partition: str
+    gpus: int
+    gpu_seconds: int
+    evidence: str
+    running: bool
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether Slurm watched the GPUs themselves."""
+        return self.evidence == GPU_USE
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What jobs used of a cluster between two times.
+
+    Args:
+        cluster: its name.
+        since: begin, in seconds since 1970.
+        until: end, likewise.
+        since_text: begin in the controller's zone, as `2026-11-01T00:00:00+0100`.
+        until_text: end, likewise.
+        capacity: what there was, by Slurm's name (`cpu`, `gres/gpu`), times seconds; nodes out of service included.
+        tracks_gpus: whether Slurm counts GPUs in its records.
+        tracks_gpu_use: whether it has a place in its records for how busy they are.
+        groups: the sums.
+        points: what was in use over time.
+        waits: the jobs that waited longest, those first that waited most.
+        idle: the jobs that held GPUs idle, those first that held most.
+    """
+
+    cluster: str
+    since: int
+    until: int
+    since_text: str
+    until_text: str
+    capacity: Mapping[str, int]
+    tracks_gpus: bool = False
+    tracks_gpu_use: bool = False
+    groups: tuple[Group, ...] = ()
+    points: tuple[Point, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    idle: tuple[IdleGpus, ...] = ()
+
+    @property
+    def total(self) -> Sums:
+        """What all jobs used."""
+        return added(group.sums for group in self.groups)
+
+    def by(self, keys: Sequence[str]) -> tuple[Row, ...]:
+        """The sums by some of `KEYS`; what used most GPUs is first, then what used most CPUs."""
+        found: dict[tuple[str, ...], Sums] = {}
+        for group in self.groups:
+            key = tuple(getattr(group, name) for name in keys)
+            found[key] = found.get(key, Sums()) + group.sums
+        rows = (Row(key, sums) for key, sums in found.items())
+        return tuple(sorted(rows, key=lambda row: (-row.sums.gpu_seconds, -row.sums.cpu_seconds, row.key)))
+
+    def cpu_share(self, sums: Sums) -> float | None:
+        """The part of all the cluster's CPU time that these used."""
+        return ratio(sums.cpu_seconds, self.capacity.get("cpu", 0))
+
+    def gpu_share(self, sums: Sums) -> float | None:
+        """The part of all the cluster's GPU time that these used."""
+        return ratio(sums.gpu_seconds, self.capacity.get("gres/gpu", 0))
+
+
+def added(sums: Iterable[Sums]) -> Sums:
+    """The sum of sums."""
+    return sum(sums, Sums())
+
+
+def from_answer(cluster: str, answer: Mapping[str, Any]) -> Usage | None:
+    """The usage in an agent's answer; `None` if Slurm keeps no records.
+
+    Args:
+        cluster: the cluster's name.
+        answer: of `slurmfab.on_hosts.agent.accounting.job_records.read`, after its model has found nothing wrong with it.
+    """
+    if not answer["accounting"]:
+        return None
+    tracked = set(answer["tracked"])
+    return Usage(
+        cluster=cluster,
+        since=answer["since"],
+        until=answer["until"],
+        since_text=answer["since_text"],
+        until_text=answer["until_text"],
+        capacity=answer["capacity"],
+        tracks_gpus="gres/gpu" in tracked,
+        tracks_gpu_use="gres/gpuutil" in tracked,
+        groups=tuple(
+            Group(user, account, partition, gpu, Sums(*sums))
+            for user, account, partition, gpu, sums in answer["groups"]
+        ),
+        points=tuple(Point(*values) for values in answer["points"]),
+        waits=tuple(Wait(*values) for values in answer["waits"]),
+        idle=tuple(IdleGpus(*values) for values in answer["idle"]),
+    )

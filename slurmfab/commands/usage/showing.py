@@ -1,0 +1,354 @@
+"""`fab usage`: the figures as tables, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, TextIO, TypedDict, cast
+
+from slurmfab.base import atomic_file, terminal
+from slurmfab.base.errors import HostFailed, InputError
+from slurmfab.base.terminal import BOLD, DIM, YELLOW, Paint
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.usage import asking, directories
+from slurmfab.commands.usage.directories import Directories, DirectoriesJson
+from slurmfab.commands.usage.figures import KEYS, VERSION, IdleGpus, Point, Row, Sums, SumsJson, Usage, Wait
+from slurmfab.core.engine import session
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.status.text import colour_table, duration
+
+NO_ACCOUNTING = (
+    "Slurm keeps no records of jobs on this cluster, so what they used is unknown. Name a host for the accounting "
+    "database in the cluster file (database: HOST) and deploy: jobs are on record from then on. See docs/accounting.md."
+)
+NO_GPUS = "Slurm's records of this cluster count no GPUs."
+NO_GPU_USE = (
+    "How busy GPUs were is not in Slurm's records: that takes AutoDetect=nvml or rsmi in gres.conf, and gres/gpuutil "
+    "in AccountingStorageTRES. So idle GPUs are found only where a job had hardly any CPU time."
+)
+SOURCE = "Added up from the records of jobs (sacct); sreport shows the same for full hours, some minutes after each."
+EVIDENCE = {True: "never seen busy", False: "hardly any CPU time"}
+MOST_ROWS, MOST_LISTED = 30, 10
+"""How many rows of the table, and how many jobs of a list the text has; JSON and CSV have more."""
+
+LEAST_WAIT = 60
+"""Shorter waits are no news."""
+
+
+class SharesJson(SumsJson):
+    """What jobs used, and their share of the cluster; what is unknown is null.
+
+    Args:
+        cpu_share: of the CPU time that the cluster had, as a part of 1.
+        gpu_share: of the GPU time that it had.
+    """
+
+    cpu_share: float | None
+    gpu_share: float | None
+
+
+class KeysJson(TypedDict, total=False):
+    """What tells rows from each other; each row has those of `by`.
+
+    Args:
+        user: a login name.
+        account: a Slurm account.
+        partition: a partition.
+        gpu: a type of GPU; empty for jobs without GPUs.
+    """
+
+    user: str
+    account: str
+    partition: str
+    gpu: str
+
+
+class RowJson(SharesJson, KeysJson):
+    """A row of the table."""
+
+
+class CapacityJson(TypedDict):
+    """What the cluster had in the time.
+
+    Args:
+        cpu_seconds: of all CPUs.
+        gpu_seconds: of all GPUs.
+    """
+
+    cpu_seconds: int
+    gpu_seconds: int
+
+
+class FiguresJson(TypedDict, total=False):
+    """What jobs used; left out if Slurm keeps no records of jobs.
+
+    Args:
+        since: begin of the time, as the controller writes it.
+        until: its end.
+        capacity: what the cluster had.
+        tracks_gpus: whether Slurm's records count GPUs.
+        tracks_gpu_use: whether they tell how busy GPUs were.
+        by: what the rows are: some of `user`, `account`, `partition` and `gpu`.
+        rows: the table.
+        total: of all rows.
+        over_time: for each day, or for each hour up to three days.
+        idle_gpus: jobs that hold GPUs idle, 50 at most.
+        longest_waits: 50 at most.
+    """
+
+    since: str
+    until: str
+    capacity: CapacityJson
+    tracks_gpus: bool
+    tracks_gpu_use: bool
+    by: list[str]
+    rows: list[RowJson]
+    total: SharesJson
+    over_time: list[Annotated[dict[str, Any], Point]]
+    idle_gpus: list[Annotated[dict[str, Any], IdleGpus]]
+    longest_waits: list[Annotated[dict[str, Any], Wait]]
+
+
+class UsageJson(FiguresJson):
+    """What jobs used over time: seconds, and parts of 1; what is unknown is null.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        directories: with `--homes`; null without.
+    """
+
+    version: int
+    cluster: str
+    directories: DirectoriesJson | None
+
+
+@dataclass(frozen=True)
+class UsageOptions:
+    """What the user asks for.
+
+    Args:
+        since: where the window begins, as in `asking.moment`.
+        until: where it ends; empty for now.
+        by: some of `KEYS`.
+        csv: path for the table as CSV, `-` for standard output, empty for none.
+        idle_minutes: from which age on a job can hold its GPUs idle.
+        homes: whether to measure what homes and scratch directories hold.
+    """
+
+    since: str = asking.SINCE
+    until: str = ""
+    by: tuple[str, ...] = ("user",)
+    csv: str = ""
+    idle_minutes: int = asking.IDLE_MINUTES
+    homes: bool = False
+
+    def check(self, json_path: str) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            InputError: a key is unknown, a file cannot be written, or standard output is asked for twice.
+        """
+        unknown = [key for key in self.by if key not in KEYS]
+        if unknown or not self.by:
+            raise InputError(f"--by {','.join(self.by)}: give some of {','.join(KEYS)}.")
+        if self.csv == "-" == json_path:
+            raise InputError("--json - and --csv -: only one of them can go to standard output.")
+        if self.csv not in ("", "-"):
+            atomic_file.require_writable(Path(self.csv), "--csv")
+        asking.moment(self.since, "--since")
+        asking.moment(self.until, "--until")
+
+
+def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
+    """Print what jobs used.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        options: what the user asks for.
+        output: where to print, and whether as JSON.
+
+    Returns:
+        The exit code: 0; 1 if Slurm keeps no records, and directories were measured alone.
+
+    Raises:
+        InputError: an option is wrong.
+        HostError: no controller answers, slurmdbd does not, or Slurm keeps no records.
+    """
+    options.check(output.json)
+    known = loading.load_named(cluster)
+    run = session.start(known, "", output, RunOptions("usage"))
+    try:
+        usage = asking.ask(known.cluster, run.transport, options.since, options.until, options.idle_minutes)
+        found = directories.ask(known.cluster, run.transport) if options.homes else None
+    finally:
+        run.transport.close()
+    if usage is None and found is None:
+        raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
+    output.write_json(as_json(known.cluster.name, usage, options.by, found))
+    write_csv(options.csv, as_csv(usage, options.by) if usage else "")
+    if "-" not in (output.json, options.csv):
+        write(usage, options.by, sys.stdout, found)
+    return 0 if usage else 1
+
+
+def write_csv(path: str, text: str) -> None:
+    """Write the table to a file, to standard output for `-`, or nowhere for an empty path."""
+    if path == "-":
+        sys.stdout.write(text)
+    elif path:
+        atomic_file.write(Path(path), text)
+
+
+def as_json(cluster: str, usage: Usage | None, by: Sequence[str], found: Directories | None) -> UsageJson:
+    """The figures as JSON values; without records of Slurm, the directories alone."""
+    told: UsageJson = {"version": VERSION, "cluster": cluster, "directories": found.as_json() if found else None}
+    return {**told, **figures_as_json(usage, by)} if usage else told
+
+
+def figures_as_json(usage: Usage, by: Sequence[str]) -> FiguresJson:
+    """What jobs used as JSON values."""
+    keys = (cast("KeysJson", dict(zip(by, row.key, strict=True))) for row in usage.by(by))
+    rows: list[RowJson] = [
+        {**key, **sums_as_json(usage, row.sums)} for key, row in zip(keys, usage.by(by), strict=True)
+    ]
+    return {
+        "since": usage.since_text,
+        "until": usage.until_text,
+        "capacity": {"cpu_seconds": usage.capacity.get("cpu", 0), "gpu_seconds": usage.capacity.get("gres/gpu", 0)},
+        "tracks_gpus": usage.tracks_gpus,
+        "tracks_gpu_use": usage.total.gpu_seen > 0,
+        "by": list(by),
+        "rows": rows,
+        "total": sums_as_json(usage, usage.total),
+        "over_time": [asdict(point) for point in usage.points],
+        "idle_gpus": [asdict(one) for one in usage.idle],
+        "longest_waits": [asdict(one) for one in usage.waits],
+    }
+
+
+def sums_as_json(usage: Usage, sums: Sums) -> SharesJson:
+    """Sums with their share of the cluster."""
+    cpu, gpu = (None if one is None else round(one, 6) for one in (usage.cpu_share(sums), usage.gpu_share(sums)))
+    return {**sums.as_json(), "cpu_share": cpu, "gpu_share": gpu}
+
+
+def as_csv(usage: Usage, by: Sequence[str]) -> str:
+    """The table as CSV with a header, in the units of JSON; empty cells for what is unknown."""
+    out = io.StringIO()
+    header = (*by, *sums_as_json(usage, Sums()))
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for row in usage.by(by):
+        writer.writerow([*row.key, *("" if one is None else one for one in sums_as_json(usage, row.sums).values())])
+    return out.getvalue()
+
+
+def write(usage: Usage | None, by: Sequence[str], out: TextIO, found: Directories | None = None) -> None:
+    """Write the tables."""
+    paint = Paint(out)
+    lines = jobs_text(usage, by, paint) if usage else [paint(NO_ACCOUNTING, YELLOW)]
+    if found is not None:
+        lines += ["", *directories.table(found, paint)]
+    terminal.write("\n".join(lines), out)
+
+
+def jobs_text(usage: Usage, by: Sequence[str], paint: Paint) -> list[str]:
+    """The lines about jobs."""
+    lines = [paint(f"{usage.cluster}, {plain(usage.since_text)} to {plain(usage.until_text)}", BOLD)]
+    rows = usage.by(by)
+    if not rows:
+        return [*lines, "No job ran or waited."]
+    lines += ["", *main_table(usage, by, rows, paint), *idle_table(usage, paint), *waits_table(usage, paint)]
+    return [*lines, "", paint(SOURCE, DIM)]
+
+
+def plain(when: str) -> str:
+    """A time for people: `2026-11-01 00:00 +0100`."""
+    return f"{when[:10]} {when[11:16]} {when[19:]}"
+
+
+def main_table(usage: Usage, by: Sequence[str], rows: Sequence[Row], paint: Paint) -> list[str]:
+    """The table by keys, with its sum, and what it cannot tell."""
+    has_gpus = usage.tracks_gpus or usage.total.gpu_seconds > 0
+    gpus = ("GPU HOURS", "SHARE", "GPU BUSY") if has_gpus else ()
+    header = (*(key.upper() for key in by), "JOBS", "CPU HOURS", "SHARE", *gpus, "CPU USED", "MEMORY USED", "MEAN WAIT")
+    total = Row(("all", *("" for _ in by[1:])), usage.total)
+    cells = [cells_of(usage, row, has_gpus=has_gpus) for row in (*rows[:MOST_ROWS], total)]
+    lines = colour_table(header, cells, paint, [*[""] * (len(cells) - 1), BOLD])
+    if len(rows) > MOST_ROWS:
+        lines.append(f"… and {len(rows) - MOST_ROWS} more rows; --json and --csv have them all.")
+    return lines if has_gpus else [*lines, "", NO_GPUS]
+
+
+def cells_of(usage: Usage, row: Row, *, has_gpus: bool) -> tuple[str, ...]:
+    """A row's cells."""
+    sums = row.sums
+    gpus = (hours(sums.gpu_seconds), percent(usage.gpu_share(sums)), percent(sums.gpu_busy, "≤ "))
+    wait = sums.mean_wait
+    return (
+        *(value or "-" for value in row.key),
+        str(sums.jobs),
+        hours(sums.cpu_seconds),
+        percent(usage.cpu_share(sums)),
+        *(gpus if has_gpus else ()),
+        percent(sums.cpu_efficiency),
+        percent(sums.memory_efficiency),
+        "-" if wait is None else duration(round(wait)),
+    )
+
+
+def hours(seconds: int) -> str:
+    """Seconds as hours: `1,234.50`."""
+    return f"{seconds / 3600:,.2f}"
+
+
+def percent(part: float | None, prefix: str = "") -> str:
+    """A part as `12.3 %`; `-` if it is unknown."""
+    return "-" if part is None else f"{prefix}{part * 100:.1f} %"
+
+
+def idle_table(usage: Usage, paint: Paint) -> list[str]:
+    """The jobs that held GPUs idle, or why that is unknown."""
+    if not usage.total.gpu_seconds:
+        return []
+    note = [] if usage.total.gpu_seen else [NO_GPU_USE]
+    lines = ["", paint("Jobs that held GPUs idle", BOLD)]
+    if not usage.idle:
+        return [*lines, "None that Slurm can tell.", *note]
+    header = ("JOB", "USER", "ACCOUNT", "PARTITION", "GPUS", "GPU HOURS", "STATE", "WHY")
+    rows = [idle_cells(one) for one in usage.idle[:MOST_LISTED]]
+    colours = [YELLOW if one.running else "" for one in usage.idle[:MOST_LISTED]]
+    return [*lines, *colour_table(header, rows, paint, colours), *rest(len(usage.idle)), *note]
+
+
+def idle_cells(one: IdleGpus) -> tuple[str, ...]:
+    """The cells of a job that held GPUs idle."""
+    state = "running" if one.running else "ended"
+    who = (one.job, one.user, one.account, one.partition, str(one.gpus))
+    return (*who, hours(one.gpu_seconds), state, EVIDENCE[one.is_certain])
+
+
+def waits_table(usage: Usage, paint: Paint) -> list[str]:
+    """The jobs that waited longest."""
+    waits = [one for one in usage.waits if one.seconds >= LEAST_WAIT]
+    lines = ["", paint("Largest waits", BOLD)]
+    if not waits:
+        return [*lines, "No job waited for a minute."]
+    header = ("JOB", "USER", "ACCOUNT", "PARTITION", "GPUS", "WAITED", "STATE")
+    return [*lines, *colour_table(header, [wait_cells(one) for one in waits[:MOST_LISTED]], paint), *rest(len(waits))]
+
+
+def wait_cells(one: Wait) -> tuple[str, ...]:
+    """The cells of a job that waited."""
+    who = (one.job, one.user, one.account, one.partition, str(one.gpus or "-"))
+    return (*who, duration(one.seconds), "has begun" if one.started else "waits still")
+
+
+def rest(count: int) -> list[str]:
+    """The line about jobs that are not listed."""
+    return [f"… and {count - MOST_LISTED} more; --json has them."] if count > MOST_LISTED else []

@@ -1,0 +1,199 @@
+"""The commands `fab deploy` and `fab plan`, from their options to the exit code.
+
+Loading the modules that plan and change takes as long as hosts take to answer, so both are done at once: this module
+imports at its top what the first request needs, and the other modules after that request was sent.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.exit_codes import DONE
+from slurmfab.base.terminal import write
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.core.engine import requests, retry
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.session import Output, perform, print_failures, start
+from slurmfab.core.engine.summary import after_plan, command_for
+from slurmfab.core.impact.approvals import DeployOptions
+
+if TYPE_CHECKING:
+    from slurmfab.core.engine.report import Report
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a busy thread yields to a waiting one (sys.setswitchinterval) while modules are loaded.
+
+With Python's default of 0.005 s every packet of every host would wait that long for the main thread.
+"""
+
+
+def is_first_contact(cluster: str, options: DeployOptions) -> bool:
+    """Whether a deployment is the first contact: it names hosts, and there is no cluster file yet."""
+    return bool(options.hosts) and not options.plan_file and not loading.named_path(cluster).exists()
+
+
+def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
+    """Deploy the cluster file.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        options: the hosts, a saved plan, and what the user allowed.
+        connection_options: only for the first contact; refused here, since the cluster file has an ssh section.
+        output: options that all tasks share.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: the options contradict each other, or the cluster file has a mistake.
+        SlurmfabError: the deployment failed.
+    """
+    refuse_wrong_options(options)
+    if options.plan_file:
+        from slurmfab.core.engine import planned
+
+        planned_run = planned.start_run(cluster, options, connection_options, output)
+        return perform(planned_run, output, deploy_and_accept) if planned_run else DONE
+    path = loading.named_path(cluster)
+    known = loading.load(path)
+    refuse_connection_options(cluster, connection_options)
+    hosts = retry.hosts_to_retry(known, output.progress().line) if options.retry_failed else options.hosts
+    if hosts is None:
+        return DONE
+    run_options = RunOptions("deploy", options.approvals, wakes=options.wake, asks=not options.yes)
+    run = start(known, hosts, output, run_options, accept_new=connection_options.accept_new)
+    return perform(run, output, deploy_and_accept)
+
+
+def refuse_connection_options(cluster: str, connection_options: ConnectionOptions) -> None:
+    """Refuse options of a first contact where there is a cluster file.
+
+    Raises:
+        InputError: there are such options.
+    """
+    if connection_options.controller_computes:
+        raise InputError(f"{loading.named_path(cluster)} says which hosts compute; name the controller in its nodes.")
+    if connection_options.is_given:
+        raise InputError(
+            f"{loading.named_path(cluster)} says how to reach the hosts; change its ssh section instead of giving "
+            "options."
+        )
+
+
+def refuse_wrong_options(options: DeployOptions) -> None:
+    """Refuse options that exclude each other, and unknown names of disruptive changes.
+
+    Raises:
+        InputError: there are such options.
+    """
+    if options.retry_failed:
+        retry.refuse_others(options.hosts, options.plan_file)
+    if options.approvals.allowed:
+        from slurmfab.core.impact.disruptive_changes import require_known
+
+        require_known(options.approvals)
+
+
+def deploy_and_accept(run: Run) -> None:
+    """Deploy, then run a test job on each new node and let the nodes that pass into service."""
+    ask_and_load(run)
+    from slurmfab.core.engine import acceptance
+    from slurmfab.core.engine import converge as deployment
+
+    deployment.deploy(run)
+    acceptance.accept_new_nodes(run)
+
+
+def plan(cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output) -> int:
+    """Show what a deployment would do.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        options: the hosts, and what the user allowed.
+        save: file in which the plan is saved for `deploy --plan`; empty for none.
+        connection_options: only for the preview of a first contact; refused here.
+        output: options that all tasks share.
+
+    Returns:
+        The exit code: 4 when there is something to do, otherwise that of the report.
+
+    Raises:
+        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    """
+    from slurmfab.core.engine import saved_plan
+
+    refuse_connection_options(cluster, connection_options)
+    path = loading.named_path(cluster)
+    if save:
+        saved_plan.refuse_other_file(Path(save))
+    files = saved_plan.Files.of(path)
+    known = loading.load(path)
+    digest_key = saved_plan.new_key() if save else ""
+    run = start(known, options.hosts, output, RunOptions("plan", options.approvals, digest_key=digest_key))
+    report = show_plan(run, output)
+    if save:
+        saved_plan.save(saved_plan.from_run(run, files), Path(save))
+        write(f"Saved in {save}.\nNext: {command_for(f'deploy --plan {shlex.quote(save)}', path)}", output.stream)
+    elif after := after_plan(report, options, path):
+        write(after, output.stream)
+    return report.exit_code
+
+
+def show_plan(run: Run, output: Output) -> Report:
+    """Compare all hosts with what is wanted, and print what a deployment would do.
+
+    Args:
+        run: a run of the command `plan`.
+        output: options that all tasks share.
+
+    Raises:
+        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    """
+    report = dry_run(run)
+    report = replace(report, finds_work=any(step.differs for step in report.steps))
+    output.write_json(report.as_json())
+    from slurmfab.core.engine.plan_text import plan_text
+
+    write(plan_text(report, report.steps), output.stream)
+    return report
+
+
+def dry_run(run: Run) -> Report:
+    """Report what a deployment would do, and close the connections.
+
+    Raises:
+        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    """
+    try:
+        ask_and_load(run)
+        from slurmfab.core.engine import converge as deployment
+
+        return deployment.dry_run(run)
+    except SlurmfabError:
+        print_failures(run)
+        raise
+    finally:
+        run.progress.end()
+        run.transport.close()
+
+
+def ask_and_load(run: Run) -> None:
+    """Ask the hosts for their facts and load the modules for planning while the hosts work."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    try:
+        requests.ask_ahead(run)
+        from slurmfab.cluster import facts
+        from slurmfab.cluster.slurm import render
+        from slurmfab.core.engine import converge as deploy  # noqa: F401 - loads all modules that plan, compare and change
+
+        facts.adapter()
+        render.load_templates()
+    finally:
+        sys.setswitchinterval(usual)

@@ -1,0 +1,222 @@
+"""A deployment: ask the hosts for facts, plan, compare, change what differs, and compare again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.core.engine import drift, id_migration, notices, refused_files, shared_state
+from slurmfab.core.engine.job_safety import JobSafety
+from slurmfab.core.engine.phase_run import PhaseRun
+from slurmfab.core.engine.planning import assess_hosts, exclude_without_packages
+from slurmfab.core.engine.report import Report, Step
+from slurmfab.core.engine.requests import gather, hosts_to_ask, request_apply, require_claim, take_claim
+from slurmfab.core.engine.run import Run
+from slurmfab.core.plan.plan import PHASES, Phase, Plan, make_plan
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.on_hosts.agent.core.resource import Outcome
+
+AnyPlanInput = TypeVar("AnyPlanInput", bound=PlanInput)
+
+
+def deploy(run: Run) -> Report:
+    """Bring the hosts to the state in the cluster file, without harm to running jobs.
+
+    Args:
+        run: the run; gains the steps, the failed hosts and the impact on jobs.
+
+    Returns:
+        The run's report.
+
+    Raises:
+        DeployFailed: the controller failed.
+        IdConflict: the hosts' UIDs and GIDs contradict each other; nothing was changed.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for; nothing was changed.
+        JobsInTheWay: a change would harm jobs, and the user did not allow it; nothing was changed.
+    """
+    with_job_safety(run, lambda job_safety: converge_differences(run, job_safety))
+    return run.report()
+
+
+def with_job_safety(run: Run, work: Callable[[JobSafety], None]) -> None:
+    """Do work that changes hosts, count the jobs before and after it, and resume nodes that were drained for it.
+
+    Args:
+        run: the run; gains the impact on jobs.
+        work: changes the hosts, with the job safety of this run.
+
+    Raises:
+        SlurmfabError: the work raises it.
+    """
+    job_safety = JobSafety(run)
+    try:
+        work(job_safety)
+        job_safety.finish()
+    except SlurmfabError:
+        job_safety.count_jobs_again()
+        job_safety.report_unfinished()
+        raise
+    except BaseException:
+        job_safety.report_unfinished()
+        raise
+    finally:
+        run.progress.end()
+
+
+def converge_differences(run: Run, job_safety: JobSafety) -> None:
+    """Change what differs on the hosts.
+
+    Phases that prepare a host (packages, users, keys) come first. Then the hosts are asked again, since the other
+    phases are planned on the new facts. All phases after the first one that differs are carried out, since a change in
+    one phase can cause a difference in a later one.
+    """
+    plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
+    id_migration.print_planned(run, steps)
+    notices.tell(run, plan_input, steps)
+    other_hardware = drift.other_hardware(plan_input, run.hosts)
+    run.set_other_hardware(tuple(step.host for step in other_hardware))
+    notices.print_other_hardware(run, plan_input, other_hardware)
+    if differing(steps):
+        shared_state.require_shared(
+            run.inventory.cluster,
+            run.remaining(run.hosts),
+            lambda host, file, dry: request_apply(run, host, [file], dry_run=dry)[0],
+        )
+    if any(phase.prepares for phase in differing(steps)):
+        first = PHASES.index(differing(steps)[0])
+        converge(run, plan_input, [phase for phase in PHASES[first:] if phase.prepares])
+        id_migration.print_done(run)
+        plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
+    if differing(steps):
+        first = PHASES.index(differing(steps)[0])
+        converge(run, plan_input, [phase for phase in PHASES[first:] if not phase.prepares])
+
+
+def survey_until_safe(
+    run: Run, job_safety: JobSafety, ask: Callable[[], tuple[AnyPlanInput, list[Step]]]
+) -> tuple[AnyPlanInput, list[Step]]:
+    """Survey the hosts until the differences may be changed: no other run changes the cluster, and no job is harmed.
+
+    Then the lock, completed by the facts, is saved.
+
+    Args:
+        run: the run.
+        job_safety: refuses changes that harm jobs, or drains nodes first.
+        ask: surveys the hosts.
+
+    Returns:
+        The plan's input, and all outcomes of the comparison.
+
+    Raises:
+        SlurmfabError: the differences may not be changed.
+    """
+    while True:
+        plan_input, steps = ask()
+        run.hooks.check_survey(run, steps)
+        job_safety.refuse(plan_input, steps)
+        if any(step.differs for step in steps) and not run.claim.is_held and take_claim(run):
+            continue
+        if not job_safety.drain_first():
+            run.save_lock()
+            return plan_input, steps
+
+
+def dry_run(run: Run) -> Report:
+    """Report what `deploy` would do, and change nothing; the report's steps hold all outcomes."""
+    plan_input, steps = survey(run, may_prepare=False)
+    job_safety = JobSafety(run)
+    job_safety.assess(plan_input, steps)
+    notices.tell(run, plan_input, steps)
+    run.record_steps(*drift.with_drift(plan_input, steps))
+    job_safety.report_left_drained()
+    run.progress.end()
+    return run.report()
+
+
+def survey(run: Run, *, may_prepare: bool) -> tuple[PlanInput, list[Step]]:
+    """Ask the hosts for facts, plan, and compare: two requests per host.
+
+    Args:
+        run: the run.
+        may_prepare: whether a missing python3 may be installed.
+
+    Returns:
+        The plan's input, and all outcomes of the comparison.
+
+    Raises:
+        DeployFailed: the controller is excluded.
+        IdConflict: the hosts' UIDs and GIDs contradict each other.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for.
+    """
+    facts = gather(run, run.remaining(hosts_to_ask(run)), may_prepare=may_prepare)
+    plan_input = assess_hosts(run, facts)
+    exclude_without_packages(run, plan_input)
+    return plan_input, compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts)))
+
+
+def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
+    """The phases in which any host differs, in the order of a deployment."""
+    names = {step.phase for step in steps if step.differs}
+    return tuple(phase for phase in PHASES if phase.name in names)
+
+
+def compare_hosts(run: Run, plan: Plan) -> list[Step]:
+    """Compare all resources of a plan with their hosts, and change nothing: one request per host.
+
+    Args:
+        run: excludes hosts that do not answer.
+        plan: what each host shall have.
+
+    Returns:
+        A step for each host and phase, with all outcomes, in the order of the plan's hosts.
+
+    Raises:
+        DeployFailed: the controller does not answer.
+        InputError: the installed Slurm refuses the new files.
+    """
+
+    def compare(host: str) -> tuple[Step, ...]:
+        begun = time.monotonic()
+        wanted = plan.of_host(host)
+        outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
+        by_phase: dict[str, list[Outcome]] = {}
+        for (phase, _), outcome in zip(wanted, outcomes, strict=True):
+            by_phase.setdefault(phase.name, []).append(outcome)
+        seconds = time.monotonic() - begun
+        return tuple(Step(name, host, tuple(outcomes), seconds, run.at(begun)) for name, outcomes in by_phase.items())
+
+    steps: list[Step] = []
+    run.progress.begin("comparing", plan.hosts)
+    for host, answer in on_each(plan.hosts, compare):
+        if isinstance(answer, SlurmfabError):
+            run.exclude(host, answer)
+        else:
+            steps.extend(answer)
+            run.progress.host_done(host)
+    run.note_survey(steps)
+    run.require_controller()
+    refused_files.refuse_unparsable(run, steps)
+    order = {name: number for number, name in enumerate(plan.hosts)}
+    return sorted(steps, key=lambda step: order[step.host])
+
+
+def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tuple[str, ...] | None = None) -> None:
+    """Carry out phases on hosts, each host at its own pace; a host that fails is excluded from the next.
+
+    A node that slurmctld reports as not ready gets the later phases as well, since its host answers.
+
+    Args:
+        run: gains a step for each phase and host where anything differed.
+        plan_input: the plan's input.
+        phases: the phases, in order.
+        hosts: the hosts to change; all hosts of the run when left out.
+
+    Raises:
+        DeployFailed: the controller failed, or slurmdbd's host while the new slurm.conf depends on it.
+        SlurmfabError: another run is changing the cluster.
+    """
+    require_claim(run)
+    PhaseRun(run, plan_input, tuple(phases), run.hosts if hosts is None else hosts).carry_out()

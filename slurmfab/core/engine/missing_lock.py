@@ -1,0 +1,128 @@
+"""The lock of a cluster that was deployed, and is not there: where copies are, and putting one back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import write
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory import shared_files
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.core.engine import record
+
+GIT_SECONDS = 5.0
+
+
+class Copy(NamedTuple):
+    """A copy of a lock.
+
+    Args:
+        lock: the lock.
+        of: what has it, such as `the record of 20261121T112423.829348Z-deploy by ann@laptop`.
+    """
+
+    lock: locks.Lock
+    of: str
+
+
+def refuse(known: Inventory) -> None:
+    """Refuse to go on without the lock of a cluster whose records show that there was one.
+
+    Without it no host key is pinned, and a run would take every host for a new one.
+
+    Raises:
+        InputError: there is a copy; the message says where, and how to put it back.
+    """
+    if known.lock != locks.Lock() or known.files is None or known.files.lock is not None:
+        return
+    copy = newest_copy(known.path)
+    if copy is None:
+        return
+    path = shared_files.lock_path(known.path)
+    git = f" Git has one too: git checkout HEAD -- {path}." if is_in_git(path) else ""
+    raise InputError(
+        f"{path} is missing, and this cluster has been deployed. It has the SSH host keys by which slurmfab knows the "
+        f"hosts, their hardware and the numbers of users. A copy is in {copy.of}. To put that back: {FAB} "
+        f"restore-lock.{git} Nothing was changed on any host."
+    )
+
+
+def require_deployed(known: Inventory) -> None:
+    """Refuse a cluster that was never deployed.
+
+    Raises:
+        InputError: it was not, or its lock is missing.
+    """
+    refuse(known)
+    if not known.lock.ids:
+        raise InputError(f"{known.path} has never been deployed. First: {FAB} deploy.")
+
+
+def refuse_present(cluster_file: Path) -> None:
+    """Refuse to put back a lock that is there.
+
+    Raises:
+        InputError: there is one.
+    """
+    path = shared_files.lock_path(cluster_file)
+    if shared_files.content(path) is not None:
+        raise InputError(f"{path} is there; nothing was changed.")
+
+
+def no_copy(cluster_file: Path, controller: str) -> str:
+    """The message that no record has the lock, with the places that may have it."""
+    return (
+        f"No record in {record.directory(cluster_file)} has a lock. {controller}, the controller, may have a copy: "
+        f"{FAB} restore-lock --from-controller. Others may be in git, on the machine from which the cluster was "
+        f"deployed, and in backups ({FAB} backup)."
+    )
+
+
+def put_back(cluster_file: Path, copy: Copy) -> int:
+    """Write a copy of a missing lock, and print where it is from.
+
+    Args:
+        cluster_file: path of the cluster file.
+        copy: the copy.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: there is a lock meanwhile.
+    """
+    path = shared_files.lock_path(cluster_file)
+    with shared_files.exclusively(cluster_file):
+        refuse_present(cluster_file)
+        locks.save(copy.lock, path)
+    write(f"Wrote {path} as {copy.of} has it. See what has changed since then: {FAB} plan.", sys.stdout)
+    return 0
+
+
+def newest_copy(cluster_file: Path) -> Copy | None:
+    """The lock in the newest record that has one; records that are broken have none."""
+    for path in sorted(record.directory(cluster_file).glob("*.json"), reverse=True):
+        try:
+            stored = record.stored(path)
+            if stored.lock is not None:
+                lock = locks.parse(json.dumps(stored.lock).encode(), path)
+                return Copy(lock, f"the record of {path.stem} by {stored.by}")
+        except (OSError, BrokenFile, InputError):
+            continue
+    return None
+
+
+def is_in_git(path: Path) -> bool:
+    """Whether the last commit of the file's repository has it."""
+    argv = ["git", "-C", str(path.parent), "cat-file", "-e", f"HEAD:./{path.name}"]
+    try:
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=GIT_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,63 @@
+"""Changes outside of a deployment's phases: resources on one host, or the same resources on several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from slurmfab.base.errors import DeployFailed, HostError, SlurmfabError
+from slurmfab.core.engine.login_proof import apply_proved_step
+from slurmfab.core.engine.requests import apply_step
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.on_hosts.agent.core.resource import Resource
+
+
+def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool = False) -> None:
+    """Apply resources on one host; if this fails, the run ends.
+
+    Args:
+        run: gains a step if anything differed.
+        phase: name of the step in reports.
+        host: the host's name.
+        resources: what the host shall have.
+        proved: whether another login proves the change, or else the host takes it back.
+
+    Raises:
+        DeployFailed: a resource failed.
+        HostError: the host does not answer.
+    """
+    run.progress.begin(phase, (host,))
+    step = (apply_proved_step if proved else apply_step)(run, phase, host, resources)
+    if step.differs:
+        run.record_steps(step)
+    run.progress.host_done(host, step)
+    if step.has_failed:
+        failed = step.with_status("failed")[0]
+        raise DeployFailed(f"{host}: {failed.id}: {failed.message}")
+
+
+def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource) -> None:
+    """Apply the same resources on hosts at once; a host that fails or does not answer is excluded.
+
+    Args:
+        run: gains a step for each host where anything differed.
+        phase: name of the steps in reports.
+        hosts: names of the hosts.
+        resources: what each host shall have.
+    """
+    work_on_each(run, hosts, lambda host: change(run, phase, host, *resources))
+
+
+def work_on_each(run: Run, hosts: Iterable[str], work: Callable[[str], None]) -> None:
+    """Do work on hosts at once; a host that fails or does not answer is excluded.
+
+    Args:
+        run: excludes hosts.
+        hosts: names of the hosts.
+        work: called with a host's name; raises `SlurmfabError`.
+    """
+    for host, answer in on_each(hosts, work):
+        if isinstance(answer, HostError):
+            run.exclude(host, answer)
+        elif isinstance(answer, SlurmfabError):
+            run.exclude(host, HostError(host, str(answer).removeprefix(f"{host}: ")))

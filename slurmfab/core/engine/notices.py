@@ -1,0 +1,167 @@
+"""Notices about hosts that need no change, or that a deployment does not change; printed once in a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from slurmfab.base.folding import fold_lines
+from slurmfab.base.hostlist import fold
+from slurmfab.base.paths import FORMER_SPOOL, SLURM_HOME, SLURM_SPOOL
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm import mixed
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run
+from slurmfab.core.impact import gpu_changes
+from slurmfab.core.impact.hardware_changes import GPUS
+from slurmfab.core.plan import address_remarks, root_jobs
+from slurmfab.core.plan.phases import slurm_source
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import gres
+from slurmfab.core.plan.preflight.cgroups import cgroup_notices
+from slurmfab.core.plan.slurm_series import of_others
+from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, Outcome
+from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
+
+PRUNABLE = ("person-gone",)
+"""Kinds of resources that --prune removes, and whose remarks are printed also after a change."""
+
+KEEPING = ("export-files", "in-effect", "root-log")
+"""Kinds of resources with remarks about what stays, for other hosts or until a boot, and what was there."""
+
+SLURM_KEYS = f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys"
+KEY_LINE = re.compile(r"^([-+]).* slurm@(\S+)$", re.MULTILINE)
+"""A line of authorized_keys that comes or goes, in a unified diff: which of both, and the hostname at its end."""
+
+KEPT_SPOOL = (
+    f"slurmd keeps its directory {FORMER_SPOOL}, by which it finds running steps. Upgrades of Debian's packages give "
+    "the directory above it to slurm, until the next deployment. To move it: slurm_conf: {SlurmdSpoolDir: "
+    f"{SLURM_SPOOL}}} in the cluster file, and {FAB} deploy --drain-first."
+)
+
+
+def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
+    """Print all notices that a survey gives rise to.
+
+    Args:
+        run: the run, whose progress prints them.
+        plan_input: what the survey was planned from.
+        steps: the outcomes of the survey.
+    """
+    tell_of_resources(run, steps)
+    if others := of_others(plan_input):
+        ours = plan_input.controller_facts.slurm_version
+        run.progress.line(mixed.notice(others, plan_input.cluster.controller, ours))
+    for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
+        run.progress.line(line)
+    tell_folded(run, root_jobs.notices(plan_input))
+    tell_folded(run, gres.remarks(plan_input, run.hosts))
+    tell_folded(run, slurm_source.unwanted_versions(plan_input))
+    tell_folded(run, address_remarks.missing(plan_input, run.hosts))
+    tell_folded(run, lost_logins(plan_input, steps))
+    if keeps_spool(plan_input):
+        run.progress.line(KEPT_SPOOL)
+
+
+def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:
+    """The controllers on which slurm users of other hosts can log in now, and cannot any more, each with a sentence.
+
+    Args:
+        plan_input: what the survey was planned from.
+        steps: the outcomes of the survey.
+    """
+    if plan_input.cluster.slurm_ssh.logins != "from_controllers":
+        return []
+    members = {plan_input.host(name).hostname: name for name in plan_input.members}
+    found = []
+    for step in steps:
+        if step.host not in plan_input.cluster.controllers:
+            continue
+        diffs = (one.diff for outcome in step.outcomes if outcome.id == SLURM_KEYS for one in outcome.changes)
+        lines = [found.groups() for diff in diffs for found in KEY_LINE.finditer(diff)]
+        before, after = ({name for sign, name in lines if sign == wanted} for wanted in "-+")
+        gone = {members[name] for name in before - after if name in members} - {*plan_input.cluster.controllers}
+        if gone:
+            found.append((step.host, f"the slurm user of {fold(gone)} does not log in here any more; `slurm_ssh: both` "
+                          "in the cluster file keeps these logins"))  # fmt: skip
+    return found
+
+
+def keeps_spool(plan_input: PlanInput) -> bool:
+    """Whether slurmd's directory stays where an earlier slurmfab had it, and the cluster file does not say so."""
+    is_set = any(key.lower() == "slurmdspooldir" for key in plan_input.cluster.slurm_conf)
+    return plan_input.lock.spool == FORMER_SPOOL and not is_set
+
+
+def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
+    """Print the messages of resources that are as wanted; `JobSafety` reports nodes that are still drained."""
+    messages: list[tuple[str, str]] = []
+    is_prunable = False
+    for step in steps:
+        for outcome in step.with_status(OK):
+            if outcome.message and outcome.message != LEFT_DRAINED:
+                messages.append((step.host, outcome.message))
+                is_prunable |= outcome.id.partition(":")[0] in PRUNABLE
+    tell_folded(run, messages)
+    if is_prunable and not run.options.approvals.prune:
+        run.progress.line(f"{FAB} deploy --prune removes such users; their files stay.")
+
+
+def tell_after_change(run: Run, steps: Iterable[Step]) -> None:
+    """Print the remarks that came of a change: what was left as it was, and what stays of users who were removed.
+
+    Args:
+        run: the run, whose progress prints them.
+        steps: the outcomes of a phase that was carried out.
+    """
+    tell_folded(
+        run,
+        [
+            (step.host, outcome.message)
+            for step in steps
+            for outcome in step.outcomes
+            if outcome.message and (is_left(outcome) or is_removal(outcome) or keeps_something(outcome))
+        ],
+    )
+
+
+def is_left(outcome: Outcome) -> bool:
+    """Whether a resource differs and was left as it was."""
+    return outcome.status == OK and bool(outcome.changes)
+
+
+def is_removal(outcome: Outcome) -> bool:
+    """Whether a user was removed."""
+    return outcome.status == CHANGED and outcome.id.partition(":")[0] in PRUNABLE
+
+
+def keeps_something(outcome: Outcome) -> bool:
+    """Whether only the change showed what stays, for hosts outside of the run, or what was in a log's place."""
+    return outcome.status in (OK, CHANGED) and outcome.id.partition(":")[0] in KEEPING
+
+
+def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
+    """Print which nodes have other hardware than the lock, which no deployment changes.
+
+    Args:
+        run: the run.
+        plan_input: the plan's input.
+        steps: a step for each of these nodes; see `drift.other_hardware`.
+    """
+    lines = []
+    for step in steps:
+        gpus = gpu_changes.changes(plan_input.host(step.host).gpus, plan_input.facts[step.host].gpus)
+        descriptions = [change.description for change in gpus]
+        for outcome in step.outcomes:
+            descriptions += [
+                f"{one.name} is {one.actual} instead of {one.wanted}" for one in outcome.changes if one.name != GPUS
+            ]
+            lines.append((step.host, f"other hardware: {'; '.join(descriptions)}; {outcome.message}"))
+    for line in fold_lines(lines):
+        run.progress.line(line)
+
+
+def tell_folded(run: Run, notices: Iterable[tuple[str, str]]) -> None:
+    """Print notices, pairs of a host and a text without its full stop, folded over the hosts with the same text."""
+    for line in fold_lines(notices):
+        run.progress.line(f"{line}.")

@@ -1,0 +1,240 @@
+"""From the hosts' facts to the input of a plan: which hosts are excluded, what is refused, and what the lock gains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from slurmfab.base.errors import HostFailed, InputError
+from slurmfab.base.folding import fold_lines
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import (
+    deb_files,
+    files_on_hosts,
+    job_scripts,
+    people_ids,
+    repository_key,
+    slurm_debs,
+    slurm_files,
+    system_ids,
+)
+from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.files_on_hosts import Content
+from slurmfab.cluster.inventory.job_scripts import Scripts
+from slurmfab.cluster.inventory.key_lines import with_lines
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.slurm_files import SiteFile
+from slurmfab.core.engine import database_password, mail_password, older_copy, power_password, registry_users
+from slurmfab.core.engine.actor import stamp
+from slurmfab.core.engine.run import Run
+from slurmfab.core.impact.approvals import Approvals
+from slurmfab.core.impact.disruptive_changes import LOST_LIMITS
+from slurmfab.core.plan.address_remarks import newly_trusted
+from slurmfab.core.plan.database_order import require_slurmdbd
+from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.preflight import judging, other_clusters
+from slurmfab.core.plan.preflight.configuration import KeysRefused
+
+
+@dataclass(frozen=True)
+class LocalInput:
+    """What a plan takes from the deployer's machine, besides the cluster file and the lock.
+
+    Args:
+        database_password: password of an external accounting database; empty where there is none.
+        scripts: the scripts that nodes run before and after jobs.
+        stamp: who runs the deployment and when, for the reasons of drained nodes.
+        slurm_files: the site's own files in Slurm's directory.
+        own_files: the site's own files elsewhere on hosts.
+        deb_files: the packages beside the cluster file that it names, by their paths there.
+        slurm_key: the OpenPGP key of the repository with Slurm's packages; empty where there is none.
+        slurm_debs: Slurm's packages beside the cluster file, if they come from there.
+        power_password: password of the IPMI controllers of nodes; empty where none is needed.
+        mail_password: password of the relay of mail about jobs; empty where there is none.
+        registry_users: users of the image registry with hashes of their passwords; empty where there is none.
+    """
+
+    database_password: str
+    scripts: Scripts
+    stamp: str
+    slurm_files: tuple[SiteFile, ...] = ()
+    own_files: tuple[Content, ...] = ()
+    deb_files: Mapping[str, DebFile] = field(default_factory=dict)
+    slurm_key: str = ""
+    slurm_debs: tuple[DebFile, ...] = ()
+    power_password: str = field(default="", repr=False)
+    mail_password: str = field(default="", repr=False)
+    registry_users: str = field(default="", repr=False)
+
+
+UNCHANGED = "Nothing was changed on any host."
+Taken = TypeVar("Taken")
+
+
+def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
+    """Read the files that the cluster file names.
+
+    Args:
+        inventory: the cluster.
+        with_scripts: whether the scripts that nodes run around jobs, and the site's own files, are read too.
+
+    Raises:
+        InputError: a file is missing or not fit for use.
+    """
+    cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
+    passwords = LocalInput(
+        all_of.take(lambda: database_password.read(cluster.database), ""),
+        {},
+        stamp(),
+        power_password=all_of.take(lambda: power_password.read(cluster.power, beside), ""),
+        mail_password=all_of.take(lambda: mail_password.read(cluster.mail, beside), ""),
+        registry_users=all_of.take(lambda: registry_users.read(cluster.registry, beside), ""),
+    )
+    if not with_scripts:
+        all_of.refuse()
+        return passwords
+    read = replace(
+        passwords,
+        scripts=all_of.take(lambda: job_scripts.read(cluster, beside), {}),
+        slurm_files=all_of.take(lambda: slurm_files.read(cluster.slurm_files, beside), ()),
+        own_files=all_of.take(lambda: files_on_hosts.read_whole(cluster, beside), ()),
+        deb_files=all_of.take(lambda: deb_files.read(inventory), {}),
+        slurm_key=all_of.take(lambda: repository_key.read(inventory), ""),
+        slurm_debs=all_of.take(lambda: slurm_debs.read(inventory), ()),
+    )
+    all_of.refuse()
+    return read
+
+
+class Readings:
+    """Readings of files of which all are tried, so that one run names every file that is missing or not fit for use."""
+
+    def __init__(self) -> None:
+        self.complaints: dict[str, None] = {}
+
+    def take(self, read: Callable[[], Taken], otherwise: Taken) -> Taken:
+        """What a reading returns, or another value where it fails."""
+        try:
+            return read()
+        except InputError as error:
+            self.complaints |= dict.fromkeys(str(error).splitlines())
+            return otherwise
+
+    def refuse(self) -> None:
+        """Raise an InputError with the complaints of all readings, if there are any."""
+        if self.complaints:
+            lines = [line for line in self.complaints if line != UNCHANGED]
+            raise InputError("\n".join((*lines, UNCHANGED)))
+
+
+def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
+    """Exclude the hosts that are not fit for the plan, and return what the plan for the others is made from.
+
+    Args:
+        run: excludes unfit hosts; its lock gains what the facts show.
+        facts: of the hosts that answered.
+        with_scripts: whether the plan takes the scripts that nodes run around jobs from the deployer's machine.
+
+    Raises:
+        DeployFailed: the controller is excluded, or slurmdbd's host while the new slurm.conf depends on it.
+        IdConflict: the hosts' UIDs and GIDs contradict each other.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for, a new host belongs to
+            another cluster, or the cluster file is older than what the hosts have.
+    """
+    inventory, approvals = run.inventory, run.options.approvals
+    local = read_local_input(inventory, with_scripts=with_scripts)
+    other_clusters.refuse_in_use(inventory.cluster, inventory.lock, facts, approvals.allowed)
+    for host, reason in judging.left_out(inventory.cluster, inventory.lock, facts, approvals.allowed).items():
+        run.exclude(host, HostFailed(host, reason))
+    run.require_controller()
+    fit = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
+    plan_input = make_plan_input(inventory, fit, local, approvals)
+    older_copy.refuse(run, plan_input.conf_before.nodes)
+    refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
+    for line in fold_lines(newly_trusted(plan_input, inventory.lock.hosts)):
+        run.progress.line(f"{line}.")
+    run.update_lock(plan_input.lock)
+    return plan_input
+
+
+def make_plan_input(
+    inventory: Inventory, facts: Mapping[str, HostFacts], local: LocalInput, approvals: Approvals
+) -> PlanInput:
+    """The input of a plan, with the lock as the facts complete it.
+
+    Args:
+        inventory: the cluster file, and the lock before.
+        facts: of the hosts that are fit.
+        local: the deployer's part.
+        approvals: what the user agreed to.
+
+    Raises:
+        IdConflict: the hosts' UIDs and GIDs contradict each other.
+        InputError: a decision in the lock is in the way.
+    """
+    may_move, may_lose = approvals.move_ids, LOST_LIMITS in approvals.allowed
+    lock = pin(inventory.cluster, inventory.lock, facts, move_ids=may_move, may_lose=may_lose)
+    return PlanInput(
+        cluster=inventory.cluster,
+        lock=lock,
+        facts=facts,
+        stamp=local.stamp,
+        move_ids=may_move,
+        prune=approvals.prune,
+        database_password=local.database_password,
+        scripts=local.scripts,
+        slurm_files=local.slurm_files,
+        own_files=local.own_files,
+        deb_files=local.deb_files,
+        slurm_key=local.slurm_key,
+        slurm_debs=local.slurm_debs,
+        power_password=local.power_password,
+        mail_password=local.mail_password,
+        registry_users=local.registry_users,
+    )
+
+
+def refuse_unfit(
+    before: Inventory,
+    plan_input: PlanInput,
+    *,
+    hosts: tuple[str, ...],
+    failed: Collection[str],
+    allowed: Collection[str],
+) -> None:
+    """Refuse what the installed Slurm, or the hosts, cannot do, or cannot do while hosts are missing.
+
+    Args:
+        before: the cluster file, and the lock before.
+        plan_input: with the lock that is to be.
+        hosts: the hosts that the run is about.
+        failed: the hosts that are excluded from the run.
+        allowed: names of the disruptive changes that the user allowed.
+
+    Raises:
+        DeployFailed: slurmdbd's host is excluded while the new slurm.conf depends on it.
+        IdConflict: numbers of users would change on hosts that are not in the run, or do not answer.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for.
+    """
+    cluster, ids, facts = plan_input.cluster, plan_input.lock.ids, plan_input.facts
+    people_ids.refuse_partial(cluster, {*facts, *failed}, before.lock.ids, ids)
+    if plan_input.move_ids:
+        system_ids.refuse_partial_move(hosts, cluster.hosts, before.lock.ids, ids, facts)
+    try:
+        judging.refuse_unfit(plan_input, hosts, allowed)
+    except KeysRefused as refused:
+        raise KeysRefused(with_lines(before, refused.mistakes), refused.way) from None
+    require_slurmdbd(plan_input, failed)
+
+
+def exclude_without_packages(run: Run, plan_input: PlanInput) -> None:
+    """Exclude the hosts that lack packages which the run's source of packages does not have.
+
+    Raises:
+        InputError: a bundle that is needed is missing, damaged or another one than before.
+        DeployFailed: the controller is among these hosts.
+    """
+    for host, reason in run.packages.refusals(run.inventory, plan_input, run.remaining(run.hosts)).items():
+        run.exclude(host, HostFailed(host, reason))
+    run.require_controller()

@@ -1,0 +1,279 @@
+"""The record of each run, a JSON file beside the cluster file: who did what and when, and the result.
+
+The record is begun before the first host is changed and replaced at the end. So an interrupted run has a record too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import cache
+from getpass import getuser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from slurmfab import __version__
+from slurmfab.base import atomic_file, bounded_file, strict_json
+from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
+from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.cluster.inventory import loading, shared_files
+from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.run import Run
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+MOST_BYTES = 256 << 20
+"""Size of the largest record that is read; it has the cluster file and the lock."""
+
+MOST_RECORDS = 100
+"""So many records are kept; the oldest are removed first."""
+
+CONVERGING = ("deploy", "rollback")
+"""Commands that bring all hosts to the wanted state, also if they find nothing to do."""
+
+UNFINISHED: Final = "unfinished"
+FINISHED: Final = "finished"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A recorded run.
+
+    Args:
+        run: the run's id.
+        command: name of the command, such as `deploy`.
+        by: user and machine, such as `ann@laptop`.
+        begun: when the run began.
+        ended: when it ended; `None` while it is unfinished.
+        pid: the process id of the deployer; 0 where it is unknown.
+        hosts: the hosts that the run was about.
+        exit_code: exit code of the run; without meaning while it is unfinished.
+        seconds: how long it took; while it is unfinished, until the record was written.
+        error: why it stopped early; empty where it did not.
+        steps: what was done.
+        timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
+        lost: the hosts that were excluded, each with the reason.
+        undoes: id of the run that a rollback undoes; empty for other commands.
+        cluster_file: text of the cluster file at the end of the run; `None` where the record does not have it.
+        lock: JSON of the lock at the end of the run; `None` where the record does not have it.
+    """
+
+    run: str
+    command: str
+    by: str
+    begun: datetime
+    ended: datetime | None = None
+    pid: int = 0
+    hosts: tuple[str, ...] = ()
+    exit_code: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    steps: tuple[Step, ...] = ()
+    timeline: tuple[tuple[float, str], ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+    undoes: str = ""
+    cluster_file: str | None = field(default=None, repr=False)
+    lock: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class StoredMark:
+    """A line of a stored timeline."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
+
+    at: float
+    doing: Phrase
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRecord:
+    """The values in the file of a record; see `Record`. A newer slurmfab may have written more."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
+
+    state: Literal["unfinished", "finished"] = FINISHED
+    command: Phrase
+    by: Phrase
+    begun: datetime | None = None
+    ended: datetime | None = None
+    pid: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    hosts: tuple[Phrase, ...]
+    exit_code: Annotated[int, Field(ge=-255, le=255)]
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    error: Text = ""
+    steps: tuple[Step, ...]
+    timeline: tuple[StoredMark, ...] = ()
+    lost: Mapping[Phrase, Text]
+    undoes: Phrase = ""
+    cluster_file: str | None = None
+    lock: Mapping[str, Any] | None = None
+
+
+def directory(cluster_file: Path) -> Path:
+    """The directory of a cluster's records: `cluster.runs/` beside `cluster.yaml`."""
+    return cluster_file.with_name(f"{cluster_file.stem}.runs")
+
+
+def path_of(run: Run) -> Path:
+    """The file of a run's record."""
+    return directory(run.inventory.path) / f"{run.id}.json"
+
+
+def begin(run: Run) -> None:
+    """Write the record of a run that is going on.
+
+    Raises:
+        InputError: the record cannot be written.
+    """
+    write(run, UNFINISHED)
+
+
+def finish(run: Run, error: str = "") -> None:
+    """Write the record of a run that has ended, and remove the oldest records.
+
+    A run without any effect gets no record, unless it shows that an interrupted run left nothing undone.
+
+    Args:
+        run: the run.
+        error: why it stopped early; empty where it did not.
+
+    Raises:
+        InputError: the record cannot be written.
+    """
+    if not (run.steps or run.failed_hosts or completes_interrupted(run)):
+        with contextlib.suppress(OSError):
+            path_of(run).unlink()
+        return
+    write(run, FINISHED, error)
+    for old in sorted(directory(run.inventory.path).glob("*.json"))[:-MOST_RECORDS]:
+        with contextlib.suppress(OSError):
+            old.unlink()
+
+
+def completes_interrupted(run: Run) -> bool:
+    """Whether the run before was interrupted, and this one brought all hosts to the wanted state or found them so."""
+    if run.options.command not in CONVERGING or set(run.hosts) != set(run.inventory.cluster.hosts):
+        return False
+    before = [path for path in sorted(directory(run.inventory.path).glob("*.json")) if path != path_of(run)][-1:]
+    try:
+        return any(stored(path).state == UNFINISHED for path in before)
+    except (OSError, BrokenFile):
+        return False
+
+
+def write(run: Run, state: str, error: str = "") -> None:
+    """Write the record of a run as of now, for those alone who may change the cluster file.
+
+    Args:
+        run: the run.
+        state: `UNFINISHED` or `FINISHED`.
+        error: why it stopped early; empty where it did not.
+
+    Raises:
+        InputError: the record cannot be written.
+    """
+    path = run.inventory.path
+    about = {
+        "run": run.id,
+        "state": state,
+        "slurmfab": __version__,
+        "by": f"{getuser()}@{socket.gethostname()}",
+        "pid": os.getpid(),
+        "begun": run.started.isoformat(timespec="seconds"),
+        "ended": datetime.now(timezone.utc).isoformat(timespec="seconds") if state == FINISHED else None,
+        "error": error,
+        "undoes": run.options.undoes,
+    }
+    text = json.dumps({**about, **run.report().as_json(), **deployed_files(path)}, indent=2) + "\n"
+    atomic_file.write_private(path_of(run), text, path)
+
+
+def deployed_files(cluster_file: Path) -> dict[str, Any]:
+    """The text of the cluster file and the JSON of the lock, which hold no secrets of hosts.
+
+    Returns:
+        The values of the record's keys `cluster_file` and `lock`; `None` for a file that cannot be read.
+    """
+    texts: dict[str, Any] = {"cluster_file": None, "lock": None}
+    with contextlib.suppress(InputError):
+        texts["cluster_file"] = loading.read_text(cluster_file)
+    with contextlib.suppress(InputError):
+        lock = loading.lock_path(cluster_file)
+        texts["lock"] = strict_json.parse(shared_files.content(lock) or b"null", lock)
+    return texts
+
+
+def load_all(cluster_file: Path) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+    """All records of a cluster, oldest first, and a message for each file that is not a record."""
+    records, complaints = [], []
+    for path in sorted(directory(cluster_file).glob("*.json")):
+        try:
+            records.append(record_from(stored(path), path.stem))
+        except OSError as error:
+            complaints.append(f"{path}: cannot be read: {error.strerror}")
+        except BrokenFile as error:
+            complaints.append(f"{path}: this file is not the record of a run and was ignored: {error.reason}")
+    return tuple(records), tuple(complaints)
+
+
+def stored(path: Path) -> StoredRecord:
+    """What is in the file of a record.
+
+    Raises:
+        BrokenFile: it is not a record.
+        OSError: it cannot be read.
+    """
+    return strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
+
+
+@cache
+def adapter() -> TypeAdapter[StoredRecord]:
+    """The pydantic adapter that reads records."""
+    from pydantic import TypeAdapter  # 55 ms that `fab --list` need not pay
+
+    return TypeAdapter(StoredRecord)
+
+
+def record_from(values: StoredRecord, name: str) -> Record:
+    """A record from the values in its file.
+
+    Args:
+        values: the values; older records have no beginning, and the time in their name is the end.
+        name: name of the file without `.json`.
+
+    Raises:
+        BrokenFile: the name or the values are not those of a record.
+    """
+    try:
+        named = datetime.strptime(f"{name.partition('-')[0]}+0000", "%Y%m%dT%H%M%S.%fZ%z")
+    except ValueError as error:
+        raise BrokenFile(name, "its name does not begin with a time") from error
+    if values.state == FINISHED and values.ended is None:
+        raise BrokenFile(name, "ended: Field required")
+    return Record(
+        run=name,
+        command=values.command,
+        by=values.by,
+        begun=values.begun or named,
+        ended=values.ended if values.state == FINISHED else None,
+        pid=values.pid,
+        hosts=values.hosts,
+        exit_code=values.exit_code,
+        seconds=values.seconds,
+        error=values.error,
+        steps=values.steps,
+        timeline=tuple((mark.at, mark.doing) for mark in values.timeline),
+        lost=values.lost,
+        undoes=values.undoes,
+        cluster_file=values.cluster_file,
+        lock=values.lock,
+    )

@@ -1,0 +1,458 @@
+"""The report of a run: outcomes by phase and host, as data, as JSON, and as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from sys import intern
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from pydantic_core import SchemaValidator, core_schema
+
+from slurmfab.base.answers import MOST_TEXT, checked_object, strict_object
+from slurmfab.base.errors import (
+    AgentFailed,
+    AnotherRun,
+    BecomeRefused,
+    HostError,
+    HostFailed,
+    PythonMissing,
+    SlurmfabError,
+    Unreachable,
+)
+from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
+from slurmfab.base.folding import fold_lines
+from slurmfab.base.terminal import hang, in_one_line
+from slurmfab.core.impact.forecast import Forecast, ForecastJson
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, SKIPPED, WOULD_CHANGE, Change, Outcome
+
+if TYPE_CHECKING:
+    from slurmfab.core.impact.job_tally import JobTally, JobTallyJson
+
+LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
+"""Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
+
+NOT_DEPLOYING = ("drain", "reboot", "resume", "update", "upgrade")
+"""Commands after which a deployment does not help failed hosts: jobs still run there, an admin has drained them, or the
+same command goes on."""
+
+UNKNOWN = "unknown"
+"""The status of the resource at work on a host when the host was lost: it may have been changed."""
+
+WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:")
+"""The beginnings of ids of resources that nothing depends on: a host where one fails stays in the run."""
+
+DIFFERS = "differs"
+"""The status of a resource that differs from what is wanted and that a deployment does not change."""
+
+
+VERSION = 1
+"""Version of the JSON format of runs; it increases if a key changes its meaning or is removed."""
+
+
+class ChangeJson(TypedDict):
+    """A difference of a resource.
+
+    Args:
+        name: what differs, such as `mode`.
+        actual: its value before; empty for none.
+        wanted: its value afterwards; empty for none.
+        diff: the difference of a file's text as a unified diff; empty for other differences.
+    """
+
+    name: str
+    actual: str
+    wanted: str
+    diff: str
+
+
+class OutcomeJson(TypedDict):
+    """What became of a resource that was not as wanted.
+
+    Args:
+        id: such as `file:/etc/slurm/slurm.conf`.
+        status: `changed`, `would change`, `differs`, `failed`, `skipped` or `unknown`.
+        message: why it failed, or what else is to be said; may be empty.
+        drift: the kind of drift, such as `changed file`; empty if it is none.
+        changes: in what it differed.
+    """
+
+    id: str
+    status: str
+    message: str
+    drift: str
+    changes: list[ChangeJson]
+
+
+class StepJson(TypedDict):
+    """A phase on a host.
+
+    Args:
+        phase: such as `packages`.
+        host: the host's name.
+        at: when it began, in seconds from the beginning of the run; null where that is not known.
+        seconds: how long it took.
+        ok: how many resources were right already.
+        outcomes: of the other resources.
+    """
+
+    phase: str
+    host: str
+    at: float | None
+    seconds: float
+    ok: int
+    outcomes: list[OutcomeJson]
+
+
+class TimelineJson(TypedDict):
+    """What was begun on all hosts.
+
+    Args:
+        at: when, in seconds from the beginning of the run.
+        doing: what.
+    """
+
+    at: float
+    doing: str
+
+
+class RunJson(ForecastJson):
+    """A run that compares hosts with the cluster file, or changes them.
+
+    Args:
+        version: of this format: 1.
+        command: the task, such as `deploy`.
+        cluster: the cluster's name.
+        hosts: the hosts that the run was for.
+        exit_code: of the task.
+        seconds: how long the run took.
+        lost: the hosts that were left out, each with the reason.
+        steps: phases by host, as far as something differed there.
+        refused: whether it ended without changes, since a change that would harm jobs was not allowed.
+        jobs: the jobs before and after the changes; null if nothing was changed, or no slurmctld knew of jobs.
+        left_drained: nodes that an earlier run drained and that are still drained.
+        other_hardware: nodes whose hardware differs from the lock.
+        not_met: hosts of a first contact that did not answer, each with the reason.
+        timeline: what was begun when.
+    """
+
+    version: int
+    command: str
+    cluster: str
+    hosts: list[str]
+    exit_code: int
+    seconds: float
+    lost: dict[str, str]
+    steps: list[StepJson]
+    refused: bool
+    jobs: JobTallyJson | None
+    left_drained: list[str]
+    other_hardware: list[str]
+    not_met: dict[str, str]
+    timeline: list[TimelineJson]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The outcomes of one phase on one host.
+
+    Args:
+        phase: the phase's name.
+        host: the host's name.
+        outcomes: of the phase's resources, in order.
+        seconds: the time from the request to the end of the answer.
+        at: when it began, in seconds from the beginning of the run; `None` where that is not known.
+    """
+
+    phase: str
+    host: str
+    outcomes: tuple[Outcome, ...]
+    seconds: float = 0.0
+    at: float | None = field(default=None, compare=False)
+
+    def with_status(self, status: str) -> tuple[Outcome, ...]:
+        """The outcomes with this status."""
+        return tuple(outcome for outcome in self.outcomes if outcome.status == status)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a resource failed."""
+        return bool(self.with_status(FAILED))
+
+    @property
+    def fatal(self) -> tuple[Outcome, ...]:
+        """The failed outcomes on which other resources of the host depend."""
+        return tuple(outcome for outcome in self.with_status(FAILED) if not outcome.id.startswith(WITHOUT_FOLLOWERS))
+
+    @property
+    def differs(self) -> bool:
+        """Whether a resource was changed, would be changed, differs or failed."""
+        return any(outcome.status != OK for outcome in self.outcomes)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run and its outcomes.
+
+    Args:
+        command: such as `deploy`.
+        cluster: the cluster's name.
+        hosts: the hosts that the run was for.
+        steps: in the order in which they ended; hosts without differences have steps only in a survey.
+        failed_hosts: the error of each host that was skipped for the rest of the run.
+        seconds: how long the run took.
+        forecast: what its changes require of Slurm's daemons and would do to jobs, by the last survey.
+        is_refused: whether it ended without changes, since a disruptive change was not allowed.
+        jobs: how many ran before and after its changes; `None` if that is unknown, or nothing was changed.
+        left_drained: the nodes that are still drained by an earlier run.
+        other_hardware: the nodes whose hardware differs from the lock, which a deployment does not change.
+        timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
+        finds_work: whether it was a dry run that found something to do.
+        error_code: exit code of the error that ended the run early; 0 where none did.
+        not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
+        differed: the resources that a survey found to differ: host, phase and id.
+    """
+
+    command: str
+    cluster: str
+    hosts: tuple[str, ...]
+    steps: tuple[Step, ...]
+    failed_hosts: Mapping[str, HostError]
+    seconds: float
+    forecast: Forecast = field(default_factory=Forecast)
+    is_refused: bool = False
+    jobs: JobTally | None = None
+    left_drained: tuple[str, ...] = ()
+    other_hardware: tuple[str, ...] = ()
+    timeline: tuple[tuple[float, str], ...] = ()
+    finds_work: bool = False
+    error_code: int = DONE
+    not_met: Mapping[str, str] = field(default_factory=dict)
+    differed: frozenset[tuple[str, str, str]] = frozenset()
+
+    @property
+    def changes(self) -> int:
+        """The number of resources that differed and are as wanted now: what a plan of the same run counts.
+
+        More than were converged: a package brings its directories and starts its service before their turn comes.
+        """
+        changed = resource_keys(self.steps, CHANGED)
+        if self.error_code or self.is_refused:
+            return self.count(CHANGED)
+        wrong = resource_keys(self.steps, FAILED, SKIPPED, UNKNOWN)
+        settled = {key for key in self.differed if key[0] not in self.failed_hosts} - changed - wrong
+        return self.count(CHANGED) + len(settled)
+
+    def count(self, status: str) -> int:
+        """The number of resources with this status."""
+        return sum(len(step.with_status(status)) for step in self.steps)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the process: that of the error that ended the run early, or else by the outcomes.
+
+        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped, do not let the slurm user in, or
+        do not reach a user's home, and all else is as wanted, 4 if a dry run found something to do.
+        """
+        if self.error_code:
+            return self.error_code
+        harmless = Unreachable if self.command in NOT_DEPLOYING else LEAVES_THE_REST_WELL
+        are_skipped = all(isinstance(error, harmless) for error in self.failed_hosts.values())
+        failed = [step for step in self.steps if step.has_failed and step.host not in self.failed_hosts]
+        if not are_skipped or any(step.fatal for step in failed):
+            return FAILURE
+        if self.is_refused or (self.jobs and self.jobs.is_broken):
+            return FAILURE
+        if self.failed_hosts or failed or self.not_met:
+            return LEFT_OUT
+        return SOMETHING_TO_DO if self.finds_work else DONE
+
+    def as_json(self) -> RunJson:
+        """The run as JSON values, for records and `--json`; outcomes hold no secrets."""
+        return {
+            "version": VERSION,
+            "command": self.command,
+            "cluster": self.cluster,
+            "hosts": list(self.hosts),
+            "exit_code": self.exit_code,
+            "seconds": round(self.seconds, 3),
+            "lost": {host: error.reason for host, error in self.failed_hosts.items()},
+            "steps": [step_as_json(step) for step in self.steps],
+            **self.forecast.as_json(),
+            "refused": self.is_refused,
+            "jobs": self.jobs.as_json() if self.jobs else None,
+            "left_drained": list(self.left_drained),
+            "other_hardware": list(self.other_hardware),
+            "not_met": dict(self.not_met),
+            "timeline": [{"at": round(at, 3), "doing": doing} for at, doing in self.timeline],
+        }
+
+
+def resource_keys(steps: Iterable[Step], *statuses: str) -> frozenset[tuple[str, str, str]]:
+    """The resources of outcomes with one of these statuses: host, phase and id."""
+    return frozenset(
+        (step.host, step.phase, one.id) for step in steps for one in step.outcomes if one.status in statuses
+    )
+
+
+def step_as_json(step: Step) -> StepJson:
+    """A step as JSON values, without the resources that were right already."""
+    differing = [outcome for outcome in step.outcomes if outcome.status != OK]
+    return {
+        "phase": step.phase,
+        "host": step.host,
+        "at": None if step.at is None else round(step.at, 3),
+        "seconds": round(step.seconds, 3),
+        "ok": len(step.outcomes) - len(differing),
+        "outcomes": [
+            {
+                "id": outcome.id,
+                "status": outcome.status,
+                "message": outcome.message,
+                "drift": outcome.drift,
+                "changes": [change_as_json(change) for change in outcome.changes],
+            }
+            for outcome in differing
+        ],
+    }
+
+
+def change_as_json(change: Change) -> ChangeJson:
+    """A difference as JSON values, without its digest, which only saved plans need."""
+    return {"name": change.name, "actual": change.actual, "wanted": change.wanted, "diff": change.diff}
+
+
+@cache
+def outcome_model() -> SchemaValidator:
+    """The model of an outcome in an agent's answer; the kind of drift is not the agent's to tell."""
+    text, statuses = core_schema.str_schema(max_length=MOST_TEXT), [OK, CHANGED, WOULD_CHANGE, FAILED, SKIPPED]
+    change = strict_object({"name": text}, dict.fromkeys(("actual", "wanted", "diff", "digest"), text))
+    others = {
+        "changes": core_schema.list_schema(change),
+        "message": text,
+        "seconds": core_schema.float_schema(ge=0, allow_inf_nan=False),
+        "drift": core_schema.literal_schema([""]),
+        "others": core_schema.list_schema(core_schema.list_schema(text, min_length=2, max_length=2)),
+    }
+    return SchemaValidator(strict_object({"id": text, "status": core_schema.literal_schema(statuses)}, others))
+
+
+def outcome_from(answer: Any, host: str = "") -> Outcome:
+    """The outcome in a line of an agent's answer; equal texts of many hosts are stored once.
+
+    Args:
+        answer: the value `outcome` of the line.
+        host: the host that answered, for the error.
+
+    Raises:
+        AgentFailed: it is no outcome.
+    """
+    line = checked_object(host, outcome_model(), answer, "outcome")
+    changes = tuple(Change(**interned(without_secrets(change))) for change in line.get("changes", ()))
+    message = hide(line.get("message", ""))
+    message = hang(message) if "\n" in message else message
+    others = tuple((intern(name), hang(why)) for name, why in line.get("others", ()))
+    return Outcome(
+        intern(line["id"]), intern(line["status"]), changes, intern(message), line.get("seconds", 0.0), others=others
+    )
+
+
+def interned(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values whose texts are interned, so that equal ones share memory."""
+    return {key: intern(value) if type(value) is str else value for key, value in plain.items()}
+
+
+SHOWN = ("actual", "wanted", "diff")
+"""The parts of a change that people see."""
+
+
+def without_secrets(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A change whose texts have `(hidden)` in the place of what looks like a secret.
+
+    Its digests still compare what was there. Nothing after this knows the secret: no plan, record, page or bundle.
+    Resources whose state is a secret as a whole are hidden on their hosts already.
+    """
+    return {key: hide(value) if key in SHOWN and type(value) is str else value for key, value in change.items()}
+
+
+@lru_cache(maxsize=256)
+def hide(text: str) -> str:
+    """A text without secrets; cached, because many hosts have equal differences."""
+    from slurmfab.on_hosts.agent.logs import (
+        secret_texts,  # some 30 patterns that a run without differences need not compile
+    )
+
+    return secret_texts.without_secrets(text) if text else ""
+
+
+def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:
+    """A step without what its outcomes say about other hosts, and a step for each of these hosts.
+
+    slurmctld says on the controller which nodes are not ready; that is no failure of the controller.
+    """
+    others = tuple(
+        replace(step, host=host, outcomes=(Outcome(f"{outcome.id.partition(':')[0]}:{host}", FAILED, message=why),))
+        for outcome in step.outcomes
+        for host, why in outcome.others
+    )
+    own = tuple(replace(outcome, others=()) for outcome in step.outcomes) if others else step.outcomes
+    return replace(step, outcomes=own), others
+
+
+def headline(step: Step) -> str:
+    """The outcomes of a phase on a host, counted: `2 changed`, `1 failed`."""
+    counts = {status: len(step.with_status(status)) for status in (CHANGED, WOULD_CHANGE, FAILED)}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count) or "ok"
+
+
+def difference_lines(outcome: Outcome) -> tuple[str, ...]:
+    """An outcome's differences in lines: `uid: 1001 -> 64030`, or a unified diff."""
+    lines = [f"{outcome.id}: {outcome.status}" + (f" ({outcome.drift})" if outcome.drift else "")]
+    for change in outcome.changes:
+        actual, wanted = (in_one_line(value) or "(none)" for value in (change.actual, change.wanted))
+        if change.diff:
+            lines += [f"  {change.name}:", *(f"    {line}" for line in change.diff.splitlines())]
+        elif outcome.status == DIFFERS:
+            lines.append(f"  {change.name}: {actual}; the lock has {wanted}")
+        elif not change.actual and change.wanted == "differs":
+            lines.append(f"  {change.name}: differs (not shown, it is secret)")
+        else:
+            lines.append(f"  {change.name}: {actual} -> {wanted}")
+    return tuple(lines)
+
+
+def failures(steps: Iterable[Step], failed_hosts: Mapping[str, SlurmfabError]) -> tuple[str, ...]:
+    """A line for each failed resource and each skipped host, folded over hosts: host, what failed, why, what to try."""
+    failed = [(step.host, f"{outcome.id}: {outcome.message}") for step in steps for outcome in step.with_status(FAILED)]
+    lost = [(error.host, error.reason) for error in failed_hosts.values() if isinstance(error, HostError)]
+    others = dict.fromkeys(str(error) for error in failed_hosts.values() if not isinstance(error, HostError))
+    return (*fold_lines([*failed, *lost]), *others)
+
+
+class FoldedSteps(NamedTuple):
+    """The hosts on which a phase has the same outcomes, and these outcomes in lines."""
+
+    phase: str
+    hosts: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def fold_steps(steps: Sequence[Step]) -> tuple[FoldedSteps, ...]:
+    """Steps with equal outcomes put together, in the order of their first host; those without differences left out."""
+    # Equal outcomes are found before their lines are made, which takes long for ten thousand hosts.
+    alike: dict[tuple[str, tuple[Outcome, ...]], list[str]] = {}
+    for step in steps:
+        outcomes = tuple(replace(outcome, seconds=0.0) for outcome in step.outcomes if outcome.status != OK)
+        if outcomes:
+            alike.setdefault((step.phase, outcomes), []).append(step.host)
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (phase, outcomes), hosts in alike.items():
+        lines = tuple(line for outcome in outcomes for line in describe(outcome))
+        groups.setdefault((phase, lines), []).extend(hosts)
+    return tuple(FoldedSteps(phase, tuple(hosts), lines) for (phase, lines), hosts in groups.items())
+
+
+def describe(outcome: Outcome) -> tuple[str, ...]:
+    """An outcome's differences in lines, with its message if it has one."""
+    return (*difference_lines(outcome), *((f"  {outcome.message}",) if outcome.message else ()))

@@ -1,0 +1,248 @@
+"""What all commands share: they start a run, show and record what it does, and end with an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from slurmfab.base import atomic_file
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import write
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.core.engine import file_writing, missing_lock, record
+from slurmfab.core.engine.package_source import HostRepositories, PackageSource
+from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Report, failures
+from slurmfab.core.engine.run import Run, RunHooks, RunOptions
+from slurmfab.core.engine.summary import next_step, summary
+from slurmfab.hosts import route
+from slurmfab.hosts.hidden_input import hidden_input
+from slurmfab.hosts.host_keys import PinnedKey, known_host
+from slurmfab.hosts.transport import SshTransport
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.cluster.inventory.lock import UpgradeUnderWay
+
+
+UPGRADE = "upgrade"
+"""The command that goes on with an upgrade, and tells of it by itself."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """The options that all tasks on a cluster share: what they show, and where hosts get packages from.
+
+    Args:
+        verbose: whether every difference is shown.
+        json: file for the report as JSON; `-` for standard output, empty for none.
+        ask_password: whether the user is asked for the sudo password at the start.
+        packages: where hosts get packages from.
+    """
+
+    verbose: bool = False
+    json: str = ""
+    ask_password: bool = False
+    packages: PackageSource = field(default_factory=HostRepositories)
+
+    def progress(self) -> Progress:
+        """What shows the progress of a run."""
+        return Progress(verbose=self.verbose)
+
+    @property
+    def stream(self) -> TextIO:
+        """The stream for results as text: standard output, or standard error where standard output gets JSON."""
+        return sys.stderr if self.json == "-" else sys.stdout
+
+    def write_json(self, values: Mapping[str, object]) -> None:
+        """Write values as JSON, where `--json` asks for it; their type is in `reference/json_outputs.py`."""
+        if not self.json:
+            return
+        text = json.dumps(values, indent=2) + "\n"
+        if self.json == "-":
+            sys.stdout.write(text)
+        else:
+            atomic_file.write(Path(self.json), text)
+
+    def asker(self, stdin: TextIO | None = None) -> Callable[[], str] | None:
+        """A function that asks for the sudo password; `None` where no user can answer.
+
+        Args:
+            stdin: where the password is read; standard input when left out.
+        """
+        source = stdin or sys.stdin
+        if source is not None and source.isatty():
+            return lambda: hidden_input.ask("sudo password: ")
+        return (lambda: source.readline().rstrip("\n")) if self.ask_password else None
+
+
+def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
+    """Do the work of a run, print the result, and write the record, also when an error ends the work.
+
+    Args:
+        run: the run.
+        output: options that all tasks share.
+        work: does the work on the run.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SlurmfabError: the work raises it.
+    """
+    try:
+        work(run)
+        keep_lock_copy(run)
+    except SlurmfabError as error:
+        keep_lock_copy(run)
+        run.end_early(error)
+        finish(run, output, str(error))
+        print_failures(run)
+        raise
+    except BaseException:
+        run.update_record()
+        raise
+    finally:
+        run.progress.end()
+        run.transport.close()
+    report = finish(run, output)
+    write("\n".join(filter(None, (summary(report), next_step(report, run.inventory.path)))), output.stream)
+    return report.exit_code
+
+
+def keep_lock_copy(run: Run) -> None:
+    """Have the controller keep the lock as a run leaves it, if the run may have changed anything."""
+    if run.claim.is_held:
+        from slurmfab.core.engine import lock_copy  # it imports this module
+
+        lock_copy.keep(run)
+
+
+def print_failures(run: Run) -> None:
+    """Print what failed on which host, when a run ends early."""
+    run.progress.end()
+    for line in failures(run.steps, run.failed_hosts):
+        run.progress.line(line)
+
+
+def start(
+    known: Inventory,
+    hosts: str,
+    output: Output,
+    options: RunOptions,
+    *,
+    password: str = "",
+    accept_new: bool = False,
+    hooks: RunHooks | None = None,
+) -> Run:
+    """Prepare a run over hosts of a cluster; no host is connected to yet.
+
+    Args:
+        known: the cluster.
+        hosts: hostlist; empty for all hosts of the cluster.
+        output: options that all tasks share.
+        options: what was asked for.
+        password: sudo password; empty where it is not known, or there is none.
+        accept_new: whether host keys are trusted of hosts that have none in known_hosts or the lock.
+        hooks: functions of the command; when left out, the lock is saved and no survey is checked.
+
+    Raises:
+        InputError: a host is not in the cluster, or the lock is missing.
+    """
+    missing_lock.refuse(known)
+    names = select_hosts(known.cluster, hosts, known.path)
+    asker = output.asker()
+    if output.ask_password and asker and not password:
+        password = asker()
+    policies = {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in known.cluster.hosts}
+    return Run(
+        options,
+        known,
+        names,
+        SshTransport(route.to_hosts(known.cluster), policies, asker, password),
+        progress_of(known, options.command, output),
+        packages=output.packages,
+        hooks=hooks or RunHooks(save_lock=file_writing.save_lock),
+        write_record=record.begin,
+    )
+
+
+def progress_of(known: Inventory, command: str, output: Output) -> Progress:
+    """What shows the progress of a run; an upgrade of Slurm that is under way is told first.
+
+    Args:
+        known: the cluster.
+        command: name of the command.
+        output: options that all tasks share.
+    """
+    progress = output.progress()
+    if known.lock.upgrade and command != UPGRADE:
+        progress.line(format_upgrade(known.lock.upgrade))
+    return progress
+
+
+def format_upgrade(upgrade: UpgradeUnderWay) -> str:
+    """The message about an upgrade that is not done yet."""
+    return (
+        f"An upgrade of Slurm from {upgrade.had} to {upgrade.to} is under way (begun by {upgrade.by}, {upgrade.since})."
+        f" To go on with it: {FAB} upgrade."
+    )
+
+
+def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
+    """The hosts of a hostlist, in the cluster's order.
+
+    Args:
+        cluster: the cluster.
+        hosts: hostlist; empty for all hosts.
+        path: the cluster file, for the message.
+
+    Raises:
+        InputError: a host is not in the cluster.
+    """
+    named = expand(hosts) if hosts else cluster.hosts
+    known, wanted = frozenset(cluster.hosts), frozenset(named)
+    unknown = [host for host in named if host not in known]
+    if unknown:
+        raise InputError(
+            f"{fold(unknown)}: not in {path} (known: {fold(cluster.hosts)}). To add new hosts: {FAB} add-node."
+        )
+    return tuple(host for host in cluster.hosts if host in wanted)
+
+
+def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
+    """The host keys that are trusted for a host: those in the lock, or else those in known_hosts files.
+
+    Args:
+        known: the cluster.
+        host: the host's name.
+
+    Returns:
+        The public keys in base64, one or several by type, such as `ssh-ed25519`.
+    """
+    if host in known.lock.hosts and known.lock.hosts[host].host_keys:
+        return {kind: (key,) for kind, key in known.lock.hosts[host].host_keys.items()}
+    return known_host(route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))).keys()
+
+
+def finish(run: Run, output: Output, error: str = "") -> Report:
+    """Finish the record of a run, and write the report as JSON where `--json` asks for it.
+
+    Args:
+        run: the run, which has ended.
+        output: options that all tasks share.
+        error: why the run stopped early; empty where it did not.
+
+    Returns:
+        The run's report.
+    """
+    record.finish(run, error)
+    report = run.report()
+    output.write_json(report.as_json())
+    return report

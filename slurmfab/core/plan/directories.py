@@ -1,0 +1,131 @@
+"""The directories of Slurm's daemons and of backups, each with names of files that show that it is such a directory.
+
+An existing directory without such files, as one that a cluster file names by mistake, is not given away nor closed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from slurmfab.base.paths import FORMER_SPOOL, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.cluster.slurm import accounting, places
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.root_log import RootLog
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+
+SLURM_LIBRARY = "/var/lib/slurm"
+FORMER_LOG = f"{SLURM_LOGS}/slurmd.log"
+"""Where an earlier slurmfab had slurmd's log; steps that began then write there until they end."""
+
+LOG_MARKS = ("slurm*.log*", "slurm_job*")
+"""Logs of Slurm's daemons, and of ended jobs (JobCompLoc)."""
+
+STATE_MARKS = ("clustername", "job_state*", "node_state*", "heartbeat", "last_config_lite*")
+"""Files that slurmctld writes when it starts, or soon afterwards (slurm.conf(5), StateSaveLocation)."""
+
+BACKUP_MARKS = ("*-*T??????Z.tar", "*-*T??????Z-*.tar", ".new-*-*T??????Z.*")
+"""Backups as `slurmfab.on_hosts.agent.backup.archive` names them, and unfinished ones."""
+
+PRIVATE_MARKS = ("[1-9]*",)
+"""Directories of jobs, which slurmd names by their ids (job_container.conf(5))."""
+
+
+def slurm_directory() -> Directory:
+    """The directory of Slurm's files, which every user's commands read."""
+    return Directory(SLURM_DIRECTORY, "root", "root", 0o755)
+
+
+def shared_directory(path: str) -> Directory:
+    """The directory of Slurm's files that the hosts share, on the primary controller, which writes them."""
+    return Directory(path, "root", "root", 0o755)
+
+
+def log_directory(plan_input: PlanInput, host: str) -> Directory:
+    """The directory of the logs of slurmctld and slurmdbd; root's on hosts that have neither.
+
+    Steps that began under an earlier slurmfab open slurmd's log there anew, as root, whenever slurmd is reconfigured.
+    """
+    owner = logs_owner(plan_input.cluster, host)
+    return Directory(SLURM_LOGS, owner, owner, 0o755, LOG_MARKS)
+
+
+def logs_owner(cluster: Cluster, host: str) -> str:
+    """The user of the directory of slurmctld's and slurmdbd's logs on a host."""
+    return "slurm" if {"controller", "database"} & {*cluster.roles(host)} else "root"
+
+
+def slurmd_directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The directories in which slurmd works as root, where slurmfab has them, and what its log must not be.
+
+    Debian's packages give /var/lib/slurm to slurm, who could put something else in place of what is in it.
+    """
+    if "compute" not in plan_input.cluster.roles(host):
+        return ()
+    is_known = plan_input.is_compute_node(host)
+    spool = spool_directory(plan_input, host) if is_known else plan_input.lock.spool_directory
+    private = plan_input.cluster.private_tmp
+    used = (spool, *((private.base,) if private else ()))
+    log = slurmd_log(plan_input, host)
+    logs = dict.fromkeys((log if log.startswith("/") else "", FORMER_LOG))
+    is_shared = any(path.startswith(f"{SLURM_LIBRARY}/") for path in used)
+    return (
+        *((Directory(SLURM_LIBRARY, "root", "root", 0o755),) if is_shared else ()),
+        *((Directory(spool, "root", "root", 0o755, for_root=True),) if spool in (SLURM_SPOOL, FORMER_SPOOL) else ()),
+        *((Directory(SLURMD_LOGS, "root", "root", 0o755, for_root=True),) if log.startswith(f"{SLURMD_LOGS}/") else ()),
+        *(RootLog(path) for path in logs if path),
+    )
+
+
+def slurmd_log(plan_input: PlanInput, host: str) -> str:
+    """The path of slurmd's log on a host, whose hardware may not be known yet; `syslog` or empty for none."""
+    hostname = plan_input.host(host).hostname if plan_input.is_compute_node(host) else ""
+    return places.log_file(plan_input.conf_wanted.settings, "slurmd", host, hostname)
+
+
+def spool_directory(plan_input: PlanInput, node: str) -> str:
+    """SlurmdSpoolDir of a compute node."""
+    return places.spool_directory(plan_input.conf_wanted.settings, node, plan_input.host(node).hostname)
+
+
+def log_files(plan_input: PlanInput, host: str) -> tuple[tuple[str, str], ...]:
+    """Path and user of each log that a host's daemons write."""
+    cluster, settings = plan_input.cluster, plan_input.conf_wanted.settings
+    hostname, roles = plan_input.host(host).hostname, cluster.roles(host)
+    found = (
+        *(((places.log_file(settings, "slurmctld", host, hostname), "slurm"),) if "controller" in roles else ()),
+        *(((places.log_file(settings, "slurmd", host, hostname), "root"),) if "compute" in roles else ()),
+        *(((accounting.log_file(cluster.slurmdbd_conf), "slurm"),) if "database" in roles else ()),
+    )
+    return tuple((path, user) for path, user in found if path.startswith("/"))
+
+
+def site_directories(plan_input: PlanInput, host: str) -> tuple[Directory, ...]:
+    """The directories of a host's daemons that slurm_conf and slurmdbd_conf name: made if missing, else as they are."""
+    found = {posixpath.dirname(path): user for path, user in log_files(plan_input, host)}
+    if plan_input.is_compute_node(host):
+        found[spool_directory(plan_input, host)] = "root"
+    return tuple(
+        Directory(path, user, user, 0o755, kept=True)
+        for path, user in found.items()
+        if path not in (SLURM_LOGS, SLURMD_LOGS, SLURM_SPOOL, FORMER_SPOOL)
+    )
+
+
+def state_directory(path: str) -> Directory:
+    """slurmctld's state directory; it holds job scripts, so only the slurm user may read it."""
+    return Directory(path, "slurm", "slurm", 0o700, STATE_MARKS)
+
+
+def backup_directory(path: str) -> Directory:
+    """The directory of scheduled backups, which hold secrets."""
+    return Directory(path, "root", "root", 0o700, BACKUP_MARKS, alone=True)
+
+
+def private_directory(path: str) -> Directory:
+    """The directory on compute nodes that contains the private directories of jobs."""
+    return Directory(path, "root", "root", 0o755, PRIVATE_MARKS, for_root=True)

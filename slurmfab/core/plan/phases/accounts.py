@@ -1,0 +1,145 @@
+"""Accounting in slurmdbd: the cluster, QOS, accounts and users, before a slurm.conf that enforces them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slurmfab.base.ip_addresses import IPV6
+from slurmfab.cluster.inventory.accounting import ROOT, Account, User
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.slurm import limits
+from slurmfab.core.plan.plan_input import PlanInput, families_of
+from slurmfab.on_hosts.agent.accounting.tree import AccountTree, RestOfAccounts
+from slurmfab.on_hosts.agent.core.resource import Resource
+
+SLURM = "slurm"
+"""The user that slurmfab runs test jobs and checks as."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The account tree, on slurmdbd's host."""
+    return (AccountTree(**tree(plan_input)),) if host in plan_input.cluster.database_hosts else ()
+
+
+def rest(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The changes that wait until slurmctld runs with the new slurm.conf.
+
+    These are limits of TRES that slurmctld reports to slurmdbd, such as GPUs, and with `prune` the removals.
+    """
+    if host not in plan_input.cluster.database_hosts:
+        return ()
+    wanted = RestOfAccounts(**tree(plan_input), prune=plan_input.prune)
+    return (wanted,) if wanted.complete or wanted.users else ()
+
+
+def tree(plan_input: PlanInput) -> Mapping[str, Any]:
+    """The fields of the `AccountTree` of this cluster, by name."""
+    cluster = plan_input.cluster
+    # sacctmgr runs on slurmdbd's host, which is upgraded before slurmctld.
+    version = plan_input.slurm_of(cluster.database.host) if cluster.database else plan_input.slurm_version
+    sections = {"qos": cluster.qos, "accounts": cluster.accounts}
+    return {
+        "cluster": cluster.name,
+        "conf": private_conf(plan_input),
+        "qos_keys": tuple(map(tuple, limits.keys(limits.QOS, (version.major, version.minor)))),
+        "keys": tuple(map(tuple, limits.keys(limits.ASSOCIATION, (version.major, version.minor)))),
+        "qos": tuple((one.name, "", limits.normal(one.settings, limits.QOS_BY_NAME)) for one in cluster.qos),
+        "accounts": tuple(
+            (
+                one.name,
+                one.parent if one.name != ROOT else "",
+                one.description,
+                one.organization,
+                one.coordinators,
+                account_settings(one),
+            )
+            for one in parents_first(cluster.accounts)
+        ),
+        "users": users(cluster),
+        "complete": tuple(name for name, entries in sections.items() if entries),
+    }
+
+
+def private_conf(plan_input: PlanInput) -> str:
+    """The text of a slurm.conf for sacctmgr, see `private_conf_text`."""
+    cluster = plan_input.cluster
+    here = plan_input.host(cluster.database.host).addresses if cluster.database else ()
+    controller = plan_input.host(cluster.controller).hostname
+    return private_conf_text(cluster.name, controller, here, plan_input.accounting_server["accounting_port"])
+
+
+def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = (), port: int = 0) -> str:
+    """The text of a slurm.conf for sacctmgr, because the host may have none yet, or one without slurmdbd.
+
+    Args:
+        cluster: the ClusterName.
+        controller: the primary controller's own hostname; sacctmgr does not contact it.
+        addresses: of slurmdbd's host. On a host without IPv4, Slurm finds `localhost` with IPv6 alone.
+        port: slurmdbd's; 0 for Slurm's default.
+    """
+    own_port = f"AccountingStoragePort={port}\n" if port else ""
+    ipv6 = "CommunicationParameters=EnableIPv6\n" if families_of(addresses) == {IPV6} else ""
+    return (
+        f"ClusterName={cluster}\nSlurmctldHost={controller}\nSlurmUser={SLURM}\nAuthType=auth/munge\n"
+        "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=localhost\n"
+        f"{own_port}{ipv6}"
+    )
+
+
+def users(cluster: Cluster) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
+    """The users with accounts, and the slurm user, whose jobs need an account too.
+
+    Returns:
+        The field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
+    """
+    ours = ((SLURM, "", ((ROOT, ()),)),) if cluster.has_accounts else ()
+    return (*ours, *(user(one) for one in cluster.users if one.accounts))
+
+
+def user(one: User) -> tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]]:
+    """One entry of `AccountTree.users`: a user with an association for each account.
+
+    Returns:
+        Name, AdminLevel (sacctmgr's `None` by default), and account and settings of each association, the default
+        account first.
+    """
+    everywhere = dict(limits.normal(one.settings, limits.USER_BY_NAME))
+    level = everywhere.pop(limits.LEVEL, "None")
+    return (
+        one.name,
+        level,
+        tuple(
+            (
+                account,
+                tuple(
+                    {
+                        **everywhere,
+                        **dict(limits.normal(one.associations.get(account, {}), limits.ASSOCIATION_BY_NAME)),
+                    }.items()
+                ),
+            )
+            for account in one.accounts
+        ),
+    )
+
+
+def account_settings(one: Account) -> tuple[tuple[str, str], ...]:
+    """Settings of an account, as name and value; root always gets a QOS list, which all accounts inherit."""
+    settings = limits.normal(one.settings, limits.ASSOCIATION_BY_NAME)
+    is_root = one.name == ROOT and limits.QOS_LIST not in dict(settings)
+    return (*settings, (limits.QOS_LIST, limits.NORMAL)) if is_root else settings
+
+
+def parents_first(accounts: tuple[Account, ...]) -> tuple[Account, ...]:
+    """The accounts in breadth-first order from root; accounts with the same parent stay in the file's order."""
+    below: dict[str, list[Account]] = {}
+    for account in accounts:
+        if account.name != ROOT:
+            below.setdefault(account.parent, []).append(account)
+    ordered, waiting = [account for account in accounts if account.name == ROOT], [ROOT]
+    while waiting:
+        children = below.pop(waiting.pop(0), [])
+        ordered += children
+        waiting += [child.name for child in children]
+    return tuple(ordered)

@@ -1,0 +1,105 @@
+"""Scheduled backups on the primary controller and slurmdbd's host: a program, a systemd timer and a directory."""
+
+from __future__ import annotations
+
+import json
+
+from slurmfab.base.paths import (
+    BACKUP_PROGRAM,
+    BACKUP_SETTINGS,
+    BACKUP_UNIT,
+    MUNGE_KEY,
+    SLURM_DIRECTORY,
+    SLURMDBD_CONF,
+    UNIT_FILES,
+)
+from slurmfab.cluster.inventory.backups import Backup
+from slurmfab.cluster.slurm.render import fill
+from slurmfab.cluster.slurm.software import AGE
+from slurmfab.core.plan.directories import backup_directory
+from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.program import Program
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.services.timer import Timer
+
+UNITS = tuple(f"{UNIT_FILES}/{BACKUP_UNIT}.{kind}" for kind in ("service", "timer"))
+
+MODULES = tuple(
+    f"agent.{name}"
+    for name in (
+        "backup.archive", "backup.database", "backup.encryption", "backup.pieces", "backup.state",
+        "backup.timed_backup", "client.commands",
+        "core.account", "core.differences", "core.failure_reasons", "core.language", "core.reading", "core.record",
+        "core.replace", "core.resource", "core.safe_paths", "database.slurmdbd_settings",
+    )
+)  # fmt: skip
+"""The modules of slurmfab that the backup program needs."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The backup program with its timer; on hosts without scheduled backups, their removal. Backups stay."""
+    backup = plan_input.cluster.backup
+    if backup is None or host not in plan_input.cluster.backup_hosts:
+        return gone(plan_input, host)
+    context = {
+        "directory": backup.directory,
+        "calendar": backup.calendar,
+        "program": BACKUP_PROGRAM,
+        "settings": BACKUP_SETTINGS,
+    }
+    return (
+        backup_directory(backup.directory),
+        Program(BACKUP_PROGRAM, programs.files("agent.backup.timed_backup", MODULES)),
+        File(BACKUP_SETTINGS, settings(plan_input, backup, host)),
+        *(File(path, fill(path.rpartition("/")[2], context)) for path in UNITS),
+        Timer(BACKUP_UNIT),
+    )
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """What encrypts backups, where the cluster file wants that."""
+    backup = plan_input.cluster.backup
+    return (AGE,) if backup and backup.encrypt_to and host in plan_input.cluster.backup_hosts else ()
+
+
+def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of timer and program, if the timer exists.
+
+    The timer's file is removed last: an interrupted run finds it and continues.
+    """
+    if f"{BACKUP_UNIT}.timer" not in plan_input.facts[host].services:
+        return ()
+    service, timer = UNITS
+    return (
+        Service(f"{BACKUP_UNIT}.timer", running=False),
+        Program(BACKUP_PROGRAM, ()),
+        *(Absent(path) for path in (BACKUP_SETTINGS, service, timer)),
+    )
+
+
+def settings(plan_input: PlanInput, backup: Backup, host: str) -> str:
+    """The settings of the backup program as JSON text.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        backup: the backup settings of the cluster file.
+        host: the host; slurmctld's state and the munge key are saved on the primary controller, the database on
+            slurmdbd's host.
+    """
+    cluster = plan_input.cluster
+    database = cluster.database if host in cluster.database_hosts else None
+    wanted = {
+        "cluster": cluster.name,
+        "directory": backup.directory,
+        "keep": backup.keep,
+        **({"encrypt_to": list(backup.encrypt_to)} if backup.encrypt_to else {}),
+        "files": SLURM_DIRECTORY,
+        **({"state": cluster.state_directory, "key": MUNGE_KEY} if host == cluster.controller else {}),
+        **({"database": database.name} if database else {}),
+        **({"login": SLURMDBD_CONF} if database and database.external else {}),
+    }
+    return json.dumps(wanted, indent=1, sort_keys=True) + "\n"

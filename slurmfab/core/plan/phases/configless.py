@@ -1,0 +1,120 @@
+"""Nodes that fetch Slurm's files from slurmctld (`configless`): the drop-in of slurmd's unit, and both changes of mode.
+
+Local to configless: the node gets the new local files first; when slurmctld serves them, slurmd is restarted and
+fetches them, and then the local files are removed. So Slurm's commands on the node always find files. Configless to
+local: the node gets local files, and slurmd reads them, before slurmctld stops serving files. The state of each step
+can be read from the host, so the next run continues an interrupted one.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from slurmfab.base.paths import SLURM_DIRECTORY
+from slurmfab.cluster.slurm.render import fill
+from slurmfab.cluster.slurm.site_files import is_served
+from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
+from slurmfab.core.plan.phases import site_files
+from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED, is_about_to_fetch, read_by_slurmd
+from slurmfab.core.plan.plan_input import PlanInput, digest
+from slurmfab.core.plan.site_servers import port, site_servers
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.slurm.carried_files import CarriedFiles
+from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
+
+OURS = ("slurm.conf", "gres.conf", "cgroup.conf", JOB_CONTAINER)
+"""The files that slurmfab writes itself."""
+
+GIVEN_UP = "# slurmd reads files of its own again, once it has been restarted; then slurmfab removes this.\n"
+"""The text of the drop-in between the first and the last step back to local files."""
+
+
+def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -> tuple[Resource, ...]:
+    """slurmd that fetches its files, and the removal of local files; the site's own way of fetching them stays.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: a node that fetches its files according to the cluster file.
+        local: the service of slurmd with local files.
+        carried: whether slurmctld was just told to send new files to every slurmd.
+    """
+    own = site_servers(plan_input, host)
+    if own:
+        return (
+            FetchedFiles(own, digests(plan_input), carried),
+            Service("slurmd"),
+            *site_files.fetched(plan_input),
+        )
+    is_turning = is_about_to_fetch(plan_input, host)
+    return (
+        *((local,) if is_turning else ()),
+        Directory(posixpath.dirname(CONFIGLESS_DROP_IN), "root", "root", 0o755),
+        File(CONFIGLESS_DROP_IN, drop_in(plan_input, plan_input.slurm_of(host))),
+        FetchedFiles(servers(plan_input), digests(plan_input), carried and not is_turning),
+        *(() if is_turning else (Service("slurmd"),)),
+        # Without private_tmp, a job_container.conf is not listed here: slurmfab may not have written it.
+        *(Absent(path) for path in read_by_slurmd(plan_input)),
+        *site_files.fetched(plan_input),
+    )
+
+
+@once
+def digests(plan_input: PlanInput) -> tuple[tuple[str, str], ...]:
+    """Name and SHA-256 (hexadecimal) of each of Slurm's files that slurmctld serves."""
+    version = plan_input.slurm_version
+    texts = {**dict(plan_input.files), **{file.name: file.text for file in site_files.served(plan_input)}}
+    return tuple((name, digest(text)) for name, text in texts.items() if name in OURS or is_served(name, version))
+
+
+@once
+def drop_in(plan_input: PlanInput, version: SlurmVersion) -> str:
+    """The text of the drop-in of slurmd's unit on hosts with this version of Slurm."""
+    platform = plan_input.platform
+    values = {"program": platform.program("slurmd"), "mode": platform.slurmd_mode(version)}
+    return fill("slurmd-configless.conf", {**values, "servers": servers(plan_input)})
+
+
+@once
+def servers(plan_input: PlanInput) -> str:
+    """The value of slurmd's `--conf-server`: the controllers with their port, the primary first (slurmd(8))."""
+    places = [(name, plan_input.address(name)) for name in plan_input.cluster.controllers if name in plan_input.members]
+    # slurmd would take a colon in an IPv6 address for the one before the port.
+    return ",".join(f"{name if ':' in address else address}:{port(plan_input)}" for name, address in places)
+
+
+def given_up(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmd with local files again, before slurmctld stops serving files; an earlier phase has written them.
+
+    The drop-in is removed last, because it shows a later run that the node still fetches its files.
+    """
+    if not stops_fetching(plan_input, host):
+        return ()
+    return (File(CONFIGLESS_DROP_IN, GIVEN_UP), Service("slurmd", watches=WATCHED), Absent(CONFIGLESS_DROP_IN))
+
+
+def stops_fetching(plan_input: PlanInput, host: str) -> bool:
+    """Whether a node fetches its files now and has local files according to the cluster file."""
+    fetches = host in plan_input.facts and plan_input.facts[host].fetches
+    return fetches and plan_input.is_compute_node(host) and not plan_input.cluster.fetches(host)
+
+
+def carried(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """Every configless slurmd with the controller's files, also on nodes outside the run; without new nodes."""
+    if host != plan_input.cluster.controller or not plan_input.cluster.configless:
+        return ()
+    nodes = tuple(
+        name
+        for name in plan_input.compute_nodes
+        if plan_input.cluster.fetches(name) and not plan_input.is_on_trial(name)
+    )
+    if not nodes:
+        return ()
+    log = plan_input.conf_wanted.settings.get("slurmctldlogfile", "")
+    watches = tuple(f"{SLURM_DIRECTORY}/{name}" for name, _ in plan_input.files)
+    return (CarriedFiles(nodes, watches, log, reconfigure_renews_daemons(plan_input.slurm_version)),)

@@ -1,0 +1,68 @@
+"""slurmctld and slurmdbd started as the slurm user, as the packages' units do from 23.11 on.
+
+Started as root, they open their logs and give them to slurm before they become slurm: in a directory of slurm's, which
+could put a link there.
+"""
+
+from __future__ import annotations
+
+from slurmfab.base.paths import SLURM_LOGS, UNIT_FILES
+from slurmfab.cluster.slurm import accounting, places
+from slurmfab.cluster.slurm.platform import BY_SYSTEMD
+from slurmfab.cluster.slurm.render import fill
+from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+
+ROLES = {"slurmctld": "controller", "slurmdbd": "database"}
+"""The role of a host that has the daemon."""
+
+
+def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, ...]:
+    """The file that extends a daemon's unit, in force from its next start; its removal where the unit needs none.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the host.
+        daemon: one of `ROLES`.
+    """
+    version = plan_input.slurm_of(host)
+    _, pid = log_and_pid(plan_input, host, daemon)
+    made = "" if pid == plan_input.platform.pid_files(version)[daemon] else pid
+    text = fill("slurm-user.conf", {"daemon": daemon, "pid_file": made})
+    of, drop_ins = f"{daemon}-user", paths(plan_input, host, daemon)
+    files = owned(plan_input, host, of, (OwnedFile(one, text) for one in drop_ins))
+    return (*files, UnitsLoaded(of, (f"{daemon}.service",), drop_ins)) if files else ()
+
+
+def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
+    """The path of the file that extends a daemon's unit; empty for none.
+
+    A daemon with its log or PID file in a place of the site's keeps its unit: slurm might make no files there.
+    """
+    version, roles = plan_input.slurm_of(host), plan_input.cluster.roles(host)
+    if version >= BY_SYSTEMD or ROLES[daemon] not in roles:
+        return ()
+    log, pid = log_and_pid(plan_input, host, daemon)
+    usual = (plan_input.platform.pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")
+    is_known = log.startswith(f"{SLURM_LOGS}/") and pid in usual
+    return (f"{UNIT_FILES}/{daemon}.service.d/slurmfab-user.conf",) if is_known else ()
+
+
+def log_and_pid(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, str]:
+    """The paths of a daemon's log and PID file; empty where it has none.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the host.
+        daemon: one of `ROLES`.
+    """
+    if daemon == "slurmctld":
+        settings = plan_input.conf_wanted.settings
+        default = f"/var/run/{daemon}.pid"
+        return places.log_file(settings, daemon, host), settings.get("slurmctldpidfile", default)
+    own = {key.lower(): value or "" for key, value in plan_input.cluster.slurmdbd_conf.items()}
+    pid = own.get("pidfile", plan_input.platform.pid_files(plan_input.slurm_of(host))[daemon])
+    return accounting.log_file(plan_input.cluster.slurmdbd_conf), pid

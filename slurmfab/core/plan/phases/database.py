@@ -1,0 +1,103 @@
+"""The accounting database: slurmdbd, and MariaDB unless it is external, on the host that the cluster file names."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+
+from slurmfab.base.paths import SLURM_LOGS
+from slurmfab.cluster.inventory.accounting import Database
+from slurmfab.cluster.slurm import accounting
+from slurmfab.core.plan.directories import log_directory, slurm_directory
+from slurmfab.core.plan.phases import daemon_users
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH, SlurmdbdConf
+from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage
+from slurmfab.on_hosts.agent.database.storage_login import StorageLogin
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.services.listening import Listening
+from slurmfab.on_hosts.agent.services.service import Service
+
+READY_SECONDS = 120
+"""Seconds that slurmdbd gets until it listens: before, it creates its tables or converts them from an older version."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """A database that accepts slurmdbd's login, and slurmdbd; on other hosts, slurmdbd stopped if it runs.
+
+    slurmdbd does not need a restart after one of MariaDB: it retries every few seconds.
+    """
+    database = plan_input.cluster.database
+    if database is None:
+        return ()
+    if host != database.host:
+        runs = host in plan_input.facts and plan_input.facts[host].services.get("slurmdbd") == "active"
+        return (Service("slurmdbd", running=False),) if runs else ()
+    own = plan_input.cluster.slurmdbd_conf
+    return (
+        slurm_directory(),
+        log_directory(plan_input, host),
+        *log_elsewhere(own),
+        *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
+        *daemon_users.resources(plan_input, host, "slurmdbd"),
+        Service("slurmdbd", watches=(PATH,)),
+        Listening("slurmdbd", accounting.port(own), READY_SECONDS, accounting.log_file(own)),
+    )
+
+
+def log_elsewhere(own: Mapping[str, str | None]) -> tuple[Resource, ...]:
+    """The directory of slurmdbd's log if the site has it elsewhere: made if missing, else as it is."""
+    directory = posixpath.dirname(accounting.log_file(own))
+    is_ours = directory in ("", SLURM_LOGS)
+    return () if is_ours else (Directory(directory, "slurm", "slurm", 0o755, kept=True),)
+
+
+def server_here(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
+    """MariaDB on slurmdbd's host, with settings for its memory unless it has its own, and slurmdbd.conf.
+
+    The password is generated on the host and stays there.
+    """
+    return (
+        *(server_with_settings(plan_input, database) if database.settings else (Service(MARIADB_UNIT),)),
+        SlurmdbdConf(slurmdbd_conf(plan_input, database, "localhost", 0)),
+        Storage(database.name, database.user),
+    )
+
+
+def server_with_settings(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
+    """MariaDB with slurmfab's settings; a change of these restarts it."""
+    pinned, path = plan_input.host(database.host), plan_input.platform.database_settings
+    memory = pinned.hardware.RealMemory if pinned.hardware else 0
+    return (
+        File(path, accounting.mariadb_settings(memory, plan_input.cluster.roles(database.host))),
+        Service(MARIADB_UNIT, watches=(path,)),
+    )
+
+
+def server_elsewhere(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
+    """A checked login at an external server, then slurmdbd.conf."""
+    host, port = database.server
+    password = plan_input.database_password
+    return (
+        StorageLogin(host, port, database.user, database.name, password, database.keep_password),
+        SlurmdbdConf(slurmdbd_conf(plan_input, database, host, port), password),
+    )
+
+
+def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: int) -> str:
+    """The text of slurmdbd.conf, without the password.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        database: the database in the cluster file.
+        server: address of the database server; `localhost` for one on the same host.
+        port: TCP port of the server; 0 for the default.
+    """
+    hostname = plan_input.host(database.host).hostname
+    version = plan_input.slurm_of(database.host)
+    values = (hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
+    cluster = plan_input.cluster
+    own = (cluster.slurmdbd_conf, cluster.private_data, plan_input.platform)
+    return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, *own))

@@ -1,0 +1,35 @@
+"""A managed block in /etc/hosts, so that all hosts resolve each other's names without DNS."""
+
+from __future__ import annotations
+
+from slurmfab.cluster.inventory.trusted_addresses import is_source
+from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.host_names import HostNames
+
+HOSTS = "/etc/hosts"
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """One line per host of the cluster with an IP address; no block with `hosts_file: no`.
+
+    With a block, the host's own name and those of the controllers have no loopback address in lines of others.
+    """
+    if not plan_input.cluster.hosts_file:
+        return (block(plan_input),)
+    return block(plan_input), HostNames(HOSTS, own_names(plan_input, host))
+
+
+def own_names(plan_input: PlanInput, host: str) -> tuple[tuple[str, str], ...]:
+    """The names of a host and of the controllers, each with its IP address; without hosts that have none."""
+    owners = [name for name in dict.fromkeys((host, *plan_input.cluster.controllers)) if name in plan_input.members]
+    pairs = ((name, plan_input.address(owner)) for owner in owners for name in plan_input.names(owner))
+    return tuple((name, address) for name, address in pairs if is_source(address))
+
+
+@once
+def block(plan_input: PlanInput) -> Block:
+    """The block, the same on all hosts; empty content removes it."""
+    return Block(HOSTS, "hosts", plan_input.names_and_addresses if plan_input.cluster.hosts_file else "", strict=True)

@@ -1,0 +1,95 @@
+"""Logins of users: on compute nodes only with a job there; on login hosts with limits and a message of the day."""
+
+from __future__ import annotations
+
+from slurmfab.base.paths import UNIT_FILES
+from slurmfab.cluster.inventory.logins import LoginLimits
+from slurmfab.core.plan import motd
+from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.user_slices import UserSlices
+from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
+from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
+
+NODE_LOGINS = "node-logins"
+"""What the facts of a host with these lines have among `owned`."""
+
+XAUTH = "xauth"
+"""The package without which neither sshd nor Slurm forwards X11, on either side."""
+
+PAM_SYSTEMD = "libpam-systemd"
+"""The package without which no login gets a slice of its user's, and with it its limits (pam_systemd(8))."""
+
+LIMITS, MOTD = "login-limits", "motd"
+"""What the facts of login hosts have among `owned`."""
+
+DROP_IN = "50-slurmfab.conf"
+OF_USERS, OF_ROOT = (f"{UNIT_FILES}/{slice}.d/{DROP_IN}" for slice in ("user-.slice", "user-0.slice"))
+"""A drop-in for the slices of all users (systemd.unit(5)), and one for root's, which goes over it."""
+
+MESSAGE = "/etc/motd.d/slurmfab"
+"""A part of the message of the day, which Debian's sshd and login show (pam_motd(8))."""
+
+
+def node_logins(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The lines of sshd's PAM configuration on a closed node; their removal where the node is not closed any more.
+
+    A change of an earlier run that was never proved, and that the host could not take back itself, is taken back first.
+    """
+    unproved = LoginGuard(proved=False)
+    if plan_input.cluster.closes(host):
+        hostname = plan_input.host(host).hostname
+        return unproved, NodeLogins(exempt(plan_input), "" if hostname == host else host)
+    has_some = host in plan_input.facts and NODE_LOGINS in plan_input.facts[host].owned
+    return (unproved, NodeLogins(())) if has_some else ()
+
+
+@once
+def exempt(plan_input: PlanInput) -> tuple[str, ...]:
+    """The users who need no job, sorted: root, slurm, the user of slurmfab's own SSH, and users with sudo."""
+    cluster = plan_input.cluster
+    own = (cluster.ssh.user, *(place.rpartition("@")[0] for place in cluster.ssh.endpoints.values()))
+    named = (user.name for user in cluster.users if user.sudo)
+    return tuple(sorted({"root", "slurm", *(user for user in own if user), *named}))
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The packages that the host's logins need."""
+    cluster = plan_input.cluster
+    has_screens = cluster.x11 and not cluster.is_for_database_alone(host)
+    is_limited = cluster.login_limits is not None and "login" in cluster.roles(host)
+    sessions = (PAM_SYSTEMD,) if is_limited else ()
+    return (
+        *sessions,
+        *((plan_input.platform.pam,) if cluster.closes(host) else ()),
+        *((XAUTH,) if has_screens else ()),
+    )
+
+
+def login_hosts(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The limits of users and the message of the day on a login host; their removal where they are not wanted."""
+    cluster = plan_input.cluster
+    is_login = "login" in cluster.roles(host)
+    limits = slices(cluster.login_limits) if is_login and cluster.login_limits else ()
+    has_limits = host in plan_input.facts and LIMITS in plan_input.facts[host].owned
+    message = (OwnedFile(MESSAGE, motd.message(cluster)),) if is_login and cluster.motd else ()
+    return (
+        *((UserSlices(LIMITS, limits),) if limits or has_limits else ()),
+        *owned(plan_input, host, MOTD, message),
+    )
+
+
+def slices(limits: LoginLimits) -> tuple[OwnedFile, ...]:
+    """The drop-ins with these limits, and with none for root (systemd.resource-control(5))."""
+    wanted = {
+        "MemoryMax": (limits.memory, "infinity"),
+        "TasksMax": (limits.tasks, "infinity"),
+        "CPUQuota": (limits.cpus and f"{limits.cpus * 100}%", ""),
+    }
+    head = "# Made by slurmfab from the cluster file; edits here are overwritten.\n[Slice]\n"
+    lines = [(f"{key}={value}\n", f"{key}={none}\n") for key, (value, none) in wanted.items() if value]
+    users, root = ("".join(texts) for texts in zip(*lines, strict=True))
+    return OwnedFile(OF_USERS, head + users), OwnedFile(OF_ROOT, head + root)

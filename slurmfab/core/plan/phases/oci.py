@@ -1,0 +1,60 @@
+"""Containers of Slurm's own: the runtime that oci.conf names, and sbundle, which makes bundles from images.
+
+oci.conf itself is one of the files in Slurm's directory (`PlanInput.site_files`). The program is there before it, and
+goes after it.
+"""
+
+from __future__ import annotations
+
+from slurmfab.base.paths import OCI_PROGRAM, SBUNDLE
+from slurmfab.cluster.slurm.oci import PYTHON
+from slurmfab.cluster.slurm.software import OCI
+from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.container_hosts import uses
+from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.program import Program
+
+CAPABILITY = "oci"
+MODULES = (
+    *(
+        f"agent.core.{name}"
+        for name in ("differences", "failure_reasons", "language", "record", "removal", "resource", "safe_paths")
+    ),
+    "programs.containers.driver",
+    "programs.containers.gpus",
+    *(f"programs.oci.{name}" for name in ("bundle", "config", "main", "records", "runtime")),
+)
+"""The modules of slurmfab that the program needs."""
+
+
+COMMAND = f"""\
+#!/bin/sh
+# Made by slurmfab from the cluster file, for containers: [oci]; edits here are overwritten.
+exec {PYTHON} {OCI_PROGRAM}/run.py bundle "$@"
+"""
+"""The text of sbundle."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The program, and the command for users; of these, the command goes as soon as the key does."""
+    if not uses(plan_input, host, "oci"):
+        return owned(plan_input, host, CAPABILITY, ())
+    command = OwnedFile(SBUNDLE, COMMAND, mode=0o755)
+    return (
+        Program(OCI_PROGRAM, programs.files("programs.oci.main", MODULES)),
+        *owned(plan_input, host, CAPABILITY, (command,)),
+    )
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The packages of the runtime and of sbundle."""
+    return OCI if uses(plan_input, host, "oci") else ()
+
+
+def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of the program, once no oci.conf names it."""
+    is_there = host in plan_input.facts and CAPABILITY in plan_input.facts[host].programs
+    return (Program(OCI_PROGRAM, ()),) if is_there and not uses(plan_input, host, "oci") else ()

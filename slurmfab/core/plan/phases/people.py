@@ -1,0 +1,176 @@
+"""The users of the cluster file on every host, with the same UIDs and GIDs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from slurmfab.cluster.inventory.mounts import covering, mounts_of
+from slurmfab.cluster.inventory.people_ids import former, further_groups, split
+from slurmfab.core.plan.phases import accounts
+from slurmfab.core.plan.phases.once import once
+from slurmfab.on_hosts.agent.accounting.removed_associations import AssociationsGone
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.identities.group import Group
+from slurmfab.on_hosts.agent.mounts import mount_units
+from slurmfab.on_hosts.agent.people.authorized_keys import AuthorizedKeys
+from slurmfab.on_hosts.agent.people.person import Person
+from slurmfab.on_hosts.agent.people.person_home import PersonHome
+from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
+from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.accounting import User
+    from slurmfab.core.plan.plan_input import PlanInput
+
+SUDOERS = "/etc/sudoers.d/slurmfab"
+"""The file with slurmfab's sudo rules."""
+
+SUDO_ROLES = ("controller", "login")
+"""The roles of hosts with sudo rules; a host that is only a compute node has none."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """Groups, users, home directories and SSH keys, and the removal of former users that may be removed.
+
+    Empty if a directory service provides the users (`unix_users: false`).
+    """
+    if not plan_input.cluster.unix_users:
+        return ()
+    numbers = plan_input.lock.ids
+    groups = [group for group in further_groups(plan_input.cluster) if f"{group}.gid" in numbers]
+    own = [user.name for user in plan_input.cluster.users]
+    managed = managed_groups(plan_input)
+    return (
+        *(Group(group, numbers[f"{group}.gid"], system=False) for group in (*groups, *own)),
+        *(resource for user in plan_input.cluster.users for resource in of_user(plan_input, host, user, managed)),
+        *leaving(plan_input, host),
+    )
+
+
+def served_homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The homes that wait for mounts on hosts that serve directories; these come first: NFS denies root of others."""
+    return waiting_homes(plan_input, host) if host in plan_input.cluster.servers else ()
+
+
+def homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The homes that wait for mounts on all other hosts."""
+    return waiting_homes(plan_input, host) if host not in plan_input.cluster.servers else ()
+
+
+def waiting_homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The homes and SSH keys that wait for the host's mounts: those on them, and where a former mount hides others."""
+    if not plan_input.cluster.unix_users:
+        return ()
+    return tuple(
+        resource
+        for user in plan_input.cluster.users
+        if waits_for_mounts(plan_input, host, user)
+        for resource in home_of(plan_input, user)
+    )
+
+
+def waits_for_mounts(plan_input: PlanInput, host: str, user: User) -> bool:
+    """Whether a user's home on this host is made after the mounts: it is on one, or may be on a former one now."""
+    has_former = host in plan_input.facts and mount_units.OF in plan_input.facts[host].owned
+    return has_former or covering(mounts_of(plan_input.cluster, host), user.home_directory) is not None
+
+
+def of_user(plan_input: PlanInput, host: str, user: User, managed: tuple[str, ...]) -> Iterator[Resource]:
+    """Yield the account, home directory and SSH keys of one user on a host; a home that waits for mounts comes later.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the host.
+        user: the user.
+        managed: names of the groups whose members the cluster file alone decides.
+    """
+    numbers, home = plan_input.lock.ids, user.home_directory
+    uid = numbers[f"{user.name}.uid"]
+    there = plan_input.facts[host].groups if host in plan_input.facts else {}
+    groups = tuple(group for group in user.groups if f"{group}.gid" in numbers or group in there)
+    yield Person(user.name, uid, user.name, home, user.shell, user.comment, groups, managed)
+    if not waits_for_mounts(plan_input, host, user):
+        yield from home_of(plan_input, user)
+
+
+def home_of(plan_input: PlanInput, user: User) -> Iterator[Resource]:
+    """Yield the home directory and the SSH keys of a user."""
+    numbers, home = plan_input.lock.ids, user.home_directory
+    uid, gid = numbers[f"{user.name}.uid"], numbers[f"{user.name}.gid"]
+    yield PersonHome(user.name, uid, gid, home)
+    yield AuthorizedKeys(user.name, uid, gid, home, user.keys)
+
+
+@once
+def managed_groups(plan_input: PlanInput) -> tuple[str, ...]:
+    """Names of the groups whose members the cluster file alone decides, sorted.
+
+    These are the groups that it names for users, and the groups that slurmfab has made, without users' own groups.
+    """
+    own = {user.name for user in plan_input.cluster.users}
+    users = {name for name, kind in split(plan_input.lock.ids) if kind == "uid"}
+    made = {name for name, kind in split(plan_input.lock.ids) if kind == "gid"} - users
+    named = {group for user in plan_input.cluster.users for group in user.groups}
+    return tuple(sorted((made | named) - (own - named)))
+
+
+def leaving(plan_input: PlanInput, host: str) -> Iterator[Resource]:
+    """Yield the former users that the host still has; `may` allows their removal."""
+    for name in former(plan_input.cluster, plan_input.lock.ids):
+        uid = plan_input.lock.ids[f"{name}.uid"]
+        account = plan_input.facts[host].accounts.get(name) if host in plan_input.facts else None
+        if account and account.uid == uid:
+            # For users in `leaving`, remove-user has already checked the processes on all hosts.
+            is_pruned = plan_input.prune and not is_busy_elsewhere(plan_input, host, uid)
+            is_leaving = name in plan_input.lock.leaving
+            yield RemovedPerson(name, uid, account.home, may=is_pruned or is_leaving, closes=is_leaving)
+
+
+def is_busy_elsewhere(plan_input: PlanInput, host: str, uid: int) -> bool:
+    """Whether a user has processes on another host; `RemovedPerson` checks the host itself.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the host.
+        uid: the user's UID.
+    """
+    here = host in plan_input.facts and uid in plan_input.facts[host].busy_uids
+    return busy_hosts(plan_input)[uid] > here
+
+
+@once
+def busy_hosts(plan_input: PlanInput) -> Counter[int]:
+    """Number of hosts on which a user has processes, by UID."""
+    return Counter(uid for fact in plan_input.facts.values() for uid in set(fact.busy_uids))
+
+
+def sudo(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The sudo rules of a host, without a password because the users have none; no such file without rules."""
+    cluster = plan_input.cluster
+    has_people = cluster.users or former(cluster, plan_input.lock.ids)
+    if not cluster.unix_users or not has_people:
+        return ()
+    names = [user.name for user in cluster.users if user.sudo]
+    if not names or not set(SUDO_ROLES) & set(cluster.roles(host)):
+        return (Absent(SUDOERS),)
+    return (SudoRules(SUDOERS, "".join(f"{name} ALL=(ALL:ALL) NOPASSWD: ALL\n" for name in names), mode=0o440),)
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The packages that the host's sudo rules need."""
+    return ("sudo",) if any(isinstance(one, SudoRules) for one in sudo(plan_input, host)) else ()
+
+
+def forgotten(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of the associations of users that are being removed, on slurmdbd's host."""
+    if host not in plan_input.cluster.database_hosts:
+        return ()
+    return tuple(associations_gone(plan_input, name) for name in plan_input.lock.leaving)
+
+
+def associations_gone(plan_input: PlanInput, name: str) -> AssociationsGone:
+    """The removal of a user's associations in this cluster."""
+    return AssociationsGone(name, plan_input.cluster.name, accounts.private_conf(plan_input))

@@ -1,0 +1,108 @@
+"""The source of Slurm's own packages on hosts (key `slurm`): an apt source with its key and pins, or files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, OtherSuite
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+
+OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
+"""Patterns of the names of Slurm's own packages, of all kinds, for pins."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The apt source on a host; hosts that get packages from a bundle or from files need none."""
+    del host
+    source = None if plan_input.cluster.bundle else of_cluster(plan_input.cluster, plan_input.slurm_key)
+    return (source,) if source else ()
+
+
+def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
+    """The apt source that a cluster file asks for; `None` for none.
+
+    Args:
+        cluster: the cluster file.
+        key: the OpenPGP key of the repository, as text.
+    """
+    slurm = cluster.slurm
+    if isinstance(slurm.source, OtherSuite):
+        return SlurmSource(suite=slurm.source.suite, version=slurm.version or "", names=OWN_NAMES)
+    if isinstance(slurm.source, AptRepository):
+        uris, suites, components, _ = slurm.source
+        version, names = slurm.version or "", OWN_NAMES
+        return SlurmSource(uris=uris, suites=suites, components=components, key=key, version=version, names=names)
+    return None
+
+
+def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of an earlier apt source, where the cluster file has none any more."""
+    has_one = host in plan_input.facts and OF in plan_input.facts[host].owned
+    return (SlurmSource(),) if has_one and not resources(plan_input, host) else ()
+
+
+def installed(plan_input: PlanInput, host: str) -> dict[str, str]:
+    """The packages of Slurm's own that a host has, with their versions; empty without facts of it."""
+    there = plan_input.facts[host].packages if host in plan_input.facts else {}
+    return {name: there[name] for name in plan_input.platform.slurm_packages if name in there}
+
+
+def unwanted_versions(plan_input: PlanInput) -> list[tuple[str, str]]:
+    """The hosts that have Slurm in another version than the cluster file wants, each with what to do about that.
+
+    A deployment changes no version, because daemons have to be upgraded in an order.
+    """
+    slurm, client = plan_input.cluster.slurm, plan_input.platform.client
+    there = {host: installed(plan_input, host).get(client, "") for host in plan_input.cluster.hosts}
+    text = (
+        "Slurm {} is installed, and slurm.version is {}; a deployment does not change that, but "
+        + FAB
+        + " upgrade does"
+    )
+    return [
+        (host, text.format(version, slurm.version))
+        for host, version in there.items()
+        if version and not slurm.fits(version)
+    ]
+
+
+def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile, ...]:
+    """The packages from the directory of the cluster file that a host gets, sorted by name.
+
+    These are those of Slurm's that its roles need, and what these need there. A host that has Slurm in another version
+    gets none: a deployment changes no version.
+
+    Args:
+        plan_input: facts and wanted state.
+        host: the host.
+        names: the packages that it needs.
+    """
+    if not plan_input.slurm_debs or host not in plan_input.facts:
+        return ()
+    there = plan_input.facts[host].architecture
+    files = {one.name: one for one in plan_input.slurm_debs if one.is_for(there)}
+    have = installed(plan_input, host)
+    if any(name not in files or files[name].version != version for name, version in have.items()):
+        return ()
+    own = set(plan_input.platform.slurm_packages)
+    return tuple(sorted(_with_needed(files, names & own), key=lambda one: one.name))
+
+
+def _with_needed(files: dict[str, DebFile], names: set[str]) -> Iterator[DebFile]:
+    """Yield the files of packages, and of those there that they need."""
+    waiting, done = sorted(names), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in done or name not in files:
+            continue
+        done.add(name)
+        yield files[name]
+        waiting += [one for group in files[name].depends for one in group]

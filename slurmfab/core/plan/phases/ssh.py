@@ -1,0 +1,106 @@
+"""Passwordless SSH for the slurm user between each controller and every other host, in the wanted directions.
+
+Each key is accepted from the addresses of its own host alone, so that a stolen key is of no use elsewhere.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from slurmfab.base.paths import SLURM_HOME
+from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.identities.logins import SshLogin
+from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
+
+GRANTED = "restrict"
+"""Options of a key in authorized_keys (sshd(8)): commands alone; no terminal, no forwarding of ports, agents or X11."""
+
+
+def keys(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:  # noqa: ARG001 - the same everywhere
+    """The slurm user's key pair, generated on the host; the private key stays there."""
+    return (SshKey("slurm", SLURM_HOME),) if plan_input.cluster.slurm_ssh.logins != "none" else ()
+
+
+def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The keys that may log in as slurm on the host, that nothing else keeps slurm out, and the known host keys.
+
+    A cluster whose hosts neither log in to each other by slurmfab nor have names by it gets no host keys either.
+    """
+    cluster = plan_input.cluster
+    names_nothing = cluster.slurm_ssh.logins == "none" and cluster.user_ssh == "own" and not cluster.hosts_file
+    others_keys = () if names_nothing else (*others(plan_input, host), host)
+    host_keys = known_all(plan_input, others_keys)
+    partners = origins(plan_input, host)
+    return (
+        let_in(plan_input, partners),
+        Block("/etc/ssh/ssh_known_hosts", "host keys", host_keys, strict=True),
+        *((login(plan_input.address(partners[0])),) if partners else ()),
+    )
+
+
+@once
+def let_in(plan_input: PlanInput, partners: tuple[str, ...]) -> Block:
+    """The authorized_keys block with the keys of these hosts' slurm users."""
+    return Block(
+        f"{SLURM_HOME}/.ssh/authorized_keys",
+        "slurm keys",
+        "".join(authorized(plan_input, name) for name in partners),
+        owner="slurm",
+        group="slurm",
+        mode=0o600,
+        strict=True,
+    )
+
+
+@cache
+def login(origin: str) -> SshLogin:
+    """The slurm user's login from an address."""
+    return SshLogin("slurm", origin)
+
+
+def origins(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The hosts from which the slurm user may log in on this one."""
+    partners, logins = others(plan_input, host), plan_input.cluster.slurm_ssh.logins
+    if logins == "from_controllers":
+        return tuple(name for name in partners if name in plan_input.cluster.controllers)
+    return partners if logins == "both" else ()
+
+
+@once
+def known_all(plan_input: PlanInput, partners: tuple[str, ...]) -> str:
+    """The ssh_known_hosts lines of these hosts."""
+    return "".join(known(plan_input, name) for name in partners)
+
+
+def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The hosts that can have SSH to or from this host: all others for a controller, the controllers for the others."""
+    if host in plan_input.cluster.controllers:
+        return tuple(name for name in plan_input.members if name != host)
+    return tuple(name for name in plan_input.cluster.controllers if name in plan_input.members)
+
+
+def authorized(plan_input: PlanInput, name: str) -> str:
+    """The authorized_keys line of a host's slurm user; a comment while its key or its addresses are not known yet."""
+    key, from_here = plan_input.public_key(name), sources(plan_input, name)
+    if not key:
+        return f"# the key of {name} is still to be made\n"
+    if not from_here:
+        return f"# no address of {name} is known that it can be trusted at\n"
+    return f'{GRANTED},from="{",".join(from_here)}" {key}\n'
+
+
+def sources(plan_input: PlanInput, name: str) -> tuple[str, ...]:
+    """The addresses from which a host's key is accepted: what other hosts may see as the origin of its connections.
+
+    Those that the cluster file adds for NAT are among them; empty for a host without any.
+    """
+    return tuple(dict.fromkeys((*plan_input.trusted_addresses(name), *plan_input.cluster.slurm_ssh.also_from)))
+
+
+def known(plan_input: PlanInput, name: str) -> str:
+    """The ssh_known_hosts lines of a host, one per type of key, with its names and address."""
+    spellings = ",".join(dict.fromkeys((*plan_input.names(name), plan_input.address(name))))
+    return "".join(f"{spellings} {kind} {key}\n" for kind, key in sorted(plan_input.host(name).host_keys.items()))

@@ -1,0 +1,656 @@
+"""The input of a plan: the cluster file, the lock, the facts of the hosts, and the user's approvals."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypedDict
+
+from slurmfab.base.hostlist import fold
+from slurmfab.base.ip_addresses import IPV4, IPV6, canonical
+from slurmfab.base.paths import FORMER_SPOOL, MAIL_PROGRAM, RESUME_PROGRAM, SLURM_SPOOL, SUSPEND_PROGRAM
+from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
+from slurmfab.cluster.inventory import people_ids, trusted_addresses
+from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.files_on_hosts import Content
+from slurmfab.cluster.inventory.lock import HostLock, Lock, Spool
+from slurmfab.cluster.inventory.slurm_files import SiteFile
+from slurmfab.cluster.slurm import accounting, render
+from slurmfab.cluster.slurm.conf_text import ConfText, parse
+from slurmfab.cluster.slurm.gres import SHARED, gres_value
+from slurmfab.cluster.slurm.job_submit_script import SCRIPT
+from slurmfab.cluster.slurm.meaning import meaning
+from slurmfab.cluster.slurm.node import Node
+from slurmfab.cluster.slurm.node_programs import NodePrograms
+from slurmfab.cluster.slurm.oci import oci_conf
+from slurmfab.cluster.slurm.platform import Platform, wanted
+from slurmfab.cluster.slurm.power_saving import PowerSaving
+from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
+from slurmfab.cluster.slurm.topology import topology_conf
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.window import reaches
+from slurmfab.core.impact import gpu_changes
+from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
+from slurmfab.core.plan.hand_made_files import (
+    GRES,
+    MAIN,
+    alike,
+    gres_of_nodes,
+    is_hand_made,
+    is_same_for,
+    of_host,
+    texts_of,
+)
+from slurmfab.core.plan.preflight import cgroups
+from slurmfab.core.plan.root_jobs import ROOT_JOBS
+from slurmfab.core.plan.slurm_series import in_lock, series
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+
+PASSWORDS = ("JobCompPass", "AccountingStoragePass")
+"""Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Names and addresses of the host itself."""
+
+_SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
+
+NO_HOSTS: frozenset[str] = frozenset()
+
+
+class AccountingServer(TypedDict):
+    """Values of `render.SlurmConf` about slurmdbd."""
+
+    accounting_host: str
+    accounting_port: int
+
+
+@dataclass(frozen=True)
+class PlanInput:
+    """All values that a plan depends on; the same input always gives the same plan.
+
+    Args:
+        cluster: the cluster file.
+        lock: recorded facts and decisions; it has an entry for every host that has ever answered.
+        facts: facts by host name, of the hosts that answered in this run; other hosts are not changed.
+        stamp: who runs slurmfab and when, for the reasons of drained nodes, as in `ann@laptop 2026-11-21T09:00`.
+        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts where they differ from the lock.
+        prune: whether accounts, users and QOS that the cluster file does not name are removed.
+        database_password: password for an external database server; empty if slurmfab manages MariaDB, because that
+            password is generated on the database's host and stays there.
+        power_password: password of the IPMI controllers of nodes; empty where none is needed.
+        mail_password: password for the relay of mail about jobs; empty for none.
+        registry_users: who may log in to the image registry, with hashes of passwords; empty for none.
+        slurm_files: the site's own files in Slurm's directory.
+        own_files: the site's own files elsewhere on hosts.
+        deb_files: the packages beside the cluster file that it names, by their paths there.
+        slurm_key: the OpenPGP key of the repository with Slurm's packages; empty where there is none.
+        slurm_debs: Slurm's packages beside the cluster file, if they come from there.
+        scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
+        outside: hosts that this run does not change, or no longer, whether they answered or not.
+    """
+
+    cluster: Cluster
+    lock: Lock
+    facts: Mapping[str, HostFacts]
+    stamp: str = ""
+    move_ids: bool = False
+    prune: bool = False
+    database_password: str = field(default="", repr=False)
+    mail_password: str = field(default="", repr=False)
+    registry_users: str = field(default="", repr=False)
+    scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
+    slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
+    own_files: tuple[Content, ...] = field(default=(), repr=False)
+    deb_files: Mapping[str, DebFile] = field(default_factory=dict, repr=False)
+    slurm_key: str = field(default="", repr=False)
+    slurm_debs: tuple[DebFile, ...] = field(default=(), repr=False)
+    power_password: str = field(default="", repr=False)
+    outside: frozenset[str] = NO_HOSTS
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """The hosts of the cluster whose own hostname is in the lock, whether they answer now or not."""
+        return tuple(host for host in self.cluster.hosts if host in self.lock.hosts and self.lock.hosts[host].hostname)
+
+    @cached_property
+    def compute_nodes(self) -> tuple[str, ...]:
+        """The compute nodes whose hardware is in the lock; slurm.conf names only these."""
+        known = frozenset(self.members)
+        return tuple(host for host in self.cluster.compute_nodes if host in known and self.host(host).hardware)
+
+    @cached_property
+    def _compute_nodes(self) -> frozenset[str]:
+        return frozenset(self.compute_nodes)
+
+    def is_compute_node(self, host: str) -> bool:
+        """Whether slurm.conf names the host as a compute node."""
+        return host in self._compute_nodes
+
+    def is_on_trial(self, host: str) -> bool:
+        """Whether the host is a new compute node that has not passed its test job yet."""
+        return self.is_compute_node(host) and self.host(host).on_trial
+
+    @cached_property
+    def changes_nodes(self) -> bool:
+        """Whether the wanted slurm.conf names other compute nodes than the primary controller's actual one."""
+        return self.conf_before.nodes.keys() != self.conf_wanted.nodes.keys()
+
+    @cached_property
+    def conf_before(self) -> ConfText:
+        """The parsed slurm.conf that the primary controller has now; empty if it has none."""
+        return parse(self.controller_facts.slurm_conf)
+
+    @cached_property
+    def conf_wanted(self) -> ConfText:
+        """The parsed wanted slurm.conf, the same for all hosts."""
+        return parse(self.whole_files["slurm.conf"])
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """The differences between the primary controller's actual files and the wanted ones, as Slurm reads them.
+
+        Empty if the controller has no slurm.conf, because nothing is in effect then. Of devices, what each node has
+        by a gres.conf of its own counts.
+        """
+        before = {**self.controller_facts.slurm_files, GRES: self.gres_before}
+        after = {**self.whole_files, GRES: self.gres_after}
+        right = {name for name, text in before.items() if not text and name in self.hand_made}
+        if self.hand_made and is_same_for(GRES, self.compute_nodes, before[GRES], after[GRES]):
+            right |= {GRES}
+        found = differences({name: before[name] for name in before if name not in right}, after, self.is_same_host)
+        return (*found, *self.site_differences) if self.controller_facts.slurm_conf else found
+
+    @cached_property
+    def gres_before(self) -> str:
+        """One gres.conf that says for each node what it has now; where files are hand-made, they differ between nodes.
+
+        A node that does not answer counts as right then.
+        """
+        present, rendered = self.controller_facts.slurm_files, self.rendered.get(GRES, "")
+        if self.has_one_gres or not is_hand_made(present["slurm.conf"]):
+            return present[GRES]
+        texts = {node: self.facts[node].gres_conf if node in self.facts else rendered for node in self.compute_nodes}
+        return gres_of_nodes(texts)
+
+    @property
+    def has_one_gres(self) -> bool:
+        """Whether all nodes read one gres.conf: slurmctld's, or that of a shared directory."""
+        return self.cluster.configless or self.cluster.slurm_conf_directory is not None
+
+    @property
+    def gres_after(self) -> str:
+        """One gres.conf that says for each node what it will have."""
+        return self.rendered.get(GRES, "")
+
+    @cached_property
+    def site_differences(self) -> tuple[Difference, ...]:
+        """The site's own files that differ on the primary controller, of those that daemons read when they start."""
+        facts = self.controller_facts
+        wanted = {one.name: digest(one.text) for one in self.site_files}
+        names = sorted({*wanted, *facts.written_site_files})
+        actual = {name: facts.site_files.get(name, "") for name in names if readers(name)}
+        return tuple(
+            Difference(name, FILE, name, actual=THERE if there else "", wanted=THERE if name in wanted else "")
+            for name, there in actual.items()
+            if there != wanted.get(name, "")
+        )
+
+    @cached_property
+    def site_files(self) -> tuple[SiteFile, ...]:
+        """The site's own files in Slurm's directory, with topology.conf for its switches, and oci.conf.
+
+        A job submit script is not among them where slurmfab's script contains it.
+        """
+        switches = self.cluster.topology
+        text = topology_conf(switches, self._compute_nodes) if switches else ""
+        files = (one for one in self.slurm_files if one.name != SCRIPT or not self.cluster.explains_refusals)
+        directories = self.cluster.scratch.variables if self.cluster.scratch else ()
+        oci = (SiteFile(OCI, oci_conf(self.oldest_slurm, directories)),) if self.cluster.uses_oci else ()
+        return (*files, *((SiteFile(TOPOLOGY, text),) if switches else ()), *oci)
+
+    @property
+    def submit_script(self) -> str:
+        """The text of slurmfab's job submit script, followed by the site's own."""
+        site = next((one.text for one in self.slurm_files if one.name == SCRIPT), "")
+        return render.job_submit_script(self.cluster.name, site)
+
+    def is_same_host(self, one: str, other: str) -> bool:
+        """Whether two names or addresses are those of one host; `localhost` is the primary controller."""
+        return one == other or bool(
+            self._aliases.get(canonical(one.lower()), NO_HOSTS) & self._aliases.get(canonical(other.lower()), NO_HOSTS)
+        )
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, frozenset[str]]:
+        """The hosts that have a name or an address, by this in lower case."""
+        found: dict[str, set[str]] = {name: {self.cluster.controller} for name in LOOPBACK}
+        given = {address: host for host, address in self.cluster.addresses.items()}
+        for host in self.cluster.hosts:
+            known = self.lock.hosts.get(host, HostLock())
+            told = (address for address in known.addresses if given.get(canonical(address), host) == host)
+            for name in (host, self.address(host), known.hostname, *told):
+                found.setdefault(name.lower(), set()).add(host)
+        return {name: frozenset(hosts) for name, hosts in found.items() if name}
+
+    @cached_property
+    def other_settings(self) -> tuple[Difference, ...]:
+        """The differences in settings alone; differences in nodes can be ten thousand."""
+        return tuple(difference for difference in self.differences if difference.kind == SETTING)
+
+    @cached_property
+    def names_and_addresses(self) -> str:
+        """The lines of /etc/hosts for all hosts with an IP address; an address that is a name needs DNS."""
+        return "".join(
+            f"{self.address(name)} {' '.join(self.names(name))}\n"
+            for name in self.members
+            if is_numeric(self.address(name))
+        )
+
+    @cached_property
+    def controller_facts(self) -> HostFacts:
+        """The facts of the primary controller.
+
+        Raises:
+            KeyError: the primary controller did not answer.
+        """
+        return self.facts[self.cluster.controller]
+
+    @cached_property
+    def platform(self) -> Platform:
+        """The kind of Slurm's packages that the cluster file asks for."""
+        return wanted(self.cluster)
+
+    @cached_property
+    def slurm_version(self) -> SlurmVersion:
+        """The Slurm version on the primary controller; before it is installed, the one that it gets."""
+        return series(self.controller_facts, self.cluster)
+
+    def slurm_of(self, host: str) -> SlurmVersion:
+        """The series of Slurm on a host: what it has or gets; of one that is silent, as the lock knows it."""
+        fact = self.facts.get(host)
+        if fact and (fact.slurm_version or fact.codename):
+            return series(fact, self.cluster)
+        known = self.lock.hosts[host].slurm if host in self.lock.hosts else ""
+        return SlurmVersion.parse(known) if known else self.slurm_version
+
+    @cached_property
+    def oldest_slurm(self) -> SlurmVersion:
+        """The oldest series that reads Slurm's files, which are the same for all hosts.
+
+        While a cluster is upgraded, slurmd and commands may be older than slurmctld. A host that is too old to talk to
+        slurmctld does not count.
+        """
+        own = {self.slurm_of(host) for host in self.members if host in self.facts or self.lock.hosts[host].slurm}
+        return min((self.slurm_version, *(one for one in own if reaches(self.slurm_version, one))))
+
+    def setting_before(self, key: str) -> str:
+        """The value of a key (in any case) in the primary controller's actual slurm.conf; empty if it is not set."""
+        return self.conf_before.settings.get(key.lower(), "")
+
+    @property
+    def state_before(self) -> str:
+        """The StateSaveLocation of the actual slurm.conf; empty if there is no slurm.conf or it does not set it."""
+        return self.setting_before("StateSaveLocation")
+
+    @property
+    def moves_state(self) -> bool:
+        """Whether slurmctld's state has to be copied to another directory."""
+        before = self.state_before
+        return bool(before) and posixpath.normpath(before) != posixpath.normpath(self.cluster.state_directory)
+
+    @property
+    def renames_cluster(self) -> bool:
+        """Whether the actual slurm.conf has another ClusterName than the cluster file; Slurm ignores its case."""
+        return self.setting_before("ClusterName").lower() not in ("", self.cluster.name)
+
+    def host(self, name: str) -> HostLock:
+        """The lock's entry for a host.
+
+        Raises:
+            KeyError: the host has never answered.
+        """
+        return self.lock.hosts[name]
+
+    def address(self, name: str) -> str:
+        """The address of a host from the cluster file; its name if the file gives no address."""
+        return self.cluster.addresses.get(name) or name
+
+    @cached_property
+    def uses_ipv6(self) -> bool:
+        """Whether Slurm reaches a host of the cluster by an IPv6 address."""
+        return any(self.families(name) == {IPV6} for name in self.members)
+
+    def families(self, name: str) -> Set[int]:
+        """The families of the addresses by which others reach a host: `IPV4`, `IPV6`; empty if they are unknown.
+
+        A name as an address may resolve to any address that the host has.
+        """
+        address = self.address(name)
+        return families_of((address,)) if is_numeric(address) else self.own_families(name)
+
+    def own_families(self, name: str) -> Set[int]:
+        """The families of the addresses that a host has, as it last told; empty if it never did."""
+        return families_of(self.host(name).addresses)
+
+    def trusted_addresses(self, name: str) -> tuple[str, ...]:
+        """The addresses of a host that others trust; empty if none is known."""
+        return trusted_addresses.of_host(self.cluster, self.host(name), name)
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """The name of a host in the cluster file, then its own hostname if that differs."""
+        return tuple(dict.fromkeys((name, self.host(name).hostname)))
+
+    def public_key(self, name: str) -> str:
+        """The SSH public key of a host's slurm user, from the facts or else the lock; empty if it has none."""
+        return self.facts[name].public_key if name in self.facts else self.host(name).public_key
+
+    @cached_property
+    def rendered(self) -> Mapping[str, str]:
+        """The text of each of Slurm's files by its name, as slurmfab writes them."""
+        return render.render(self.slurm_conf)
+
+    @cached_property
+    def hand_made(self) -> Mapping[str, str]:
+        """Texts of files by their name that slurmfab did not write, and that say the same to Slurm as its own would.
+
+        They are the primary controller's, and they stay until the cluster file changes what they say. If its slurm.conf
+        does not say the same, there are none. One that lets root run jobs stays, too, if the cluster file does not
+        mention it.
+        """
+        present, rendered = texts_of(self.controller_facts), self.rendered
+        own = self.slurm_conf.slurm_conf
+        if is_hand_made(present[MAIN]) and ROOT_JOBS.lower() not in {key.lower() for key in own}:
+            found = parse(present[MAIN]).settings.get(ROOT_JOBS.lower())
+            rendered = render.render(replace(self.slurm_conf, slurm_conf={**own, ROOT_JOBS: found}))
+        return alike(present, rendered, self.is_same_host)
+
+    @cached_property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """Name and text of each of Slurm's files as the primary controller has them; other hosts': see `files_of`."""
+        texts = {**self.rendered, **self.hand_made}
+        return tuple((name, texts[name]) for name in self.rendered if texts[name])
+
+    @property
+    def whole_files(self) -> Mapping[str, str]:
+        """The texts of `files` by name, with all that they include."""
+        return dict(self.files)
+
+    def files_of(self, host: str) -> tuple[tuple[str, str], ...]:
+        """Name and text of each of Slurm's files on a host that has local files.
+
+        They are the same on all hosts, but for hand-made ones.
+        """
+        if not self.hand_made or self.has_one_gres:
+            return self.files
+        present = texts_of(self.facts[host]) if host in self.facts else {}
+        node = host if self.is_compute_node(host) else ""
+        texts = of_host(present, node, self.rendered, self.hand_made)
+        # slurmctld compares the bytes of slurm.conf and of what it includes, so a host with others gets all of them.
+        parts = {} if self.is_as_found(host, MAIN) else self.controller_facts.slurm_conf_parts
+        return tuple({**parts, **{name: parts.get(name, text) for name, text in texts.items()}}.items())
+
+    def is_as_found(self, host: str, name: str) -> bool:
+        """Whether a host keeps the hand-made file of this name that it has."""
+        if host in self.facts and (site := {one.name: one for one in self.site_files}.get(name)):
+            facts = self.facts[host]
+            return name not in facts.written_site_files and facts.site_files.get(name) == digest(site.text)
+        if not self.hand_made or host not in self.facts:
+            return False
+        if name == MAIN:
+            return self.facts[host].slurm_conf_digest == hashlib.sha256(self.hand_made[name].encode()).hexdigest()
+        own = texts_of(self.facts[host]).get(name, "")
+        return is_hand_made(own) and dict(self.files_of(host)).get(name) == own
+
+    @cached_property
+    def passwords_there(self) -> Mapping[str, str]:
+        """The passwords in the primary controller's slurm.conf that the cluster file does not mention: they stay.
+
+        They are facts, in the deployer's memory alone, and go to no other place than slurm.conf.
+        """
+        before = self.facts[self.cluster.controller].slurm_conf if self.cluster.controller in self.facts else ""
+        if not any(key.lower() in before.lower() for key in PASSWORDS):
+            return {}
+        present = parse(before).settings
+        mentioned = {key.lower() for key in self.cluster.slurm_conf}
+        known = (key for key in PASSWORDS if key.lower() not in mentioned)
+        return {key: present[key.lower()] for key in known if present.get(key.lower())}
+
+    @cached_property
+    def slurm_conf(self) -> render.SlurmConf:
+        """The values from which Slurm's files are rendered."""
+        controllers = [name for name in self.cluster.controllers if name in self.members]
+        return render.SlurmConf(
+            cluster_name=self.cluster.name,
+            controllers=tuple((self.host(name).hostname, self.address(name)) for name in controllers),
+            version=str(self.slurm_version),
+            oldest=str(self.oldest_slurm),
+            nodes=tuple(self.node(name) for name in self.compute_nodes),
+            partitions=tuple(
+                (partition.name, self.partition_nodes(partition.nodes), partition.settings)
+                for partition in self.cluster.partitions
+            ),
+            slurm_conf={**self.passwords_there, **self.cluster.slurm_conf},
+            cgroup_conf=self.cluster.cgroup_conf,
+            cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
+            memory_margin=self.cluster.memory_margin,
+            state_directory=self.cluster.state_directory,
+            spool_directory=self.lock.spool_directory,
+            qos=tuple(qos.settings for qos in self.cluster.qos),
+            mail_programs=self.mail_programs(controllers),
+            mpi=self.cluster.mpi.kind if self.cluster.mpi else "none",
+            mail_domain=self.cluster.mail.domain if self.cluster.mail else "",
+            **self.accounting_server,
+            enforces_limits=self.cluster.has_accounts,
+            private_tmp=self.cluster.private_tmp,
+            has_switches=bool(self.cluster.topology),
+            configless=self.cluster.configless,
+            licenses=self.cluster.licenses,
+            programs=node_programs(self.cluster),
+            power=power_saving(self.cluster),
+            own_partition=self.cluster.own_partition,
+            longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
+            ipv6=self.uses_ipv6,
+            x11=self.cluster.x11,
+            private_data=self.cluster.private_data,
+            local_groups=self.cluster.containers is not None and "docker" in self.cluster.containers.use,
+            openmetrics=self.cluster.monitoring is not None and self.cluster.monitoring.openmetrics,
+            platform=self.platform,
+        )
+
+    def mail_programs(self, controllers: Iterable[str]) -> tuple[str, ...]:
+        """The program that sends mail on each of these controllers: slurmfab's with `mail`, else what they have."""
+        if self.cluster.mail:
+            return (MAIL_PROGRAM,)
+        return tuple(self.host(name).mail_program for name in controllers)
+
+    @property
+    def accounting_server(self) -> AccountingServer:
+        """Where slurmdbd is, for slurm.conf; its port if the cluster file sets another one than Slurm's default."""
+        port = accounting.port(self.cluster.slurmdbd_conf)
+        host = self.address(self.cluster.database.host) if self.cluster.database else ""
+        return {"accounting_host": host, "accounting_port": 0 if port == accounting.DBD_PORT else port}
+
+    def node(self, name: str) -> Node:
+        """The values of a compute node's line in slurm.conf; the host must be in `compute_nodes`."""
+        pinned = self.host(name)
+        assert pinned.hardware is not None, "compute_nodes holds only hosts with known hardware"
+        scratch = self.cluster.scratch.of_node(name) if self.cluster.scratch else 0
+        settings = self.cluster.settings_of(name)
+        shares = self.has_plain_shares(name, gres_value(settings) or "")
+        place = name, self.address(name), pinned.hostname
+        return Node(*place, pinned.hardware, pinned.gpus, settings, scratch, shares)
+
+    def has_plain_shares(self, node: str, gres: str) -> bool:
+        """Whether slurm.conf gives a node this Gres with shares of GPUs (MPS, shards) that have no type.
+
+        Slurm takes the type of these shares for another Gres, which needs a drained node.
+        """
+        if not any(f"{name}:" in gres for name in SHARED) or self.cluster.controller not in self.facts:
+            return False
+        present = self.conf_before.nodes
+        return node in present and meaning("gres", present[node].of(node, "gres"), {}) == meaning("gres", gres, {})
+
+    def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
+        """The value of a partition's `Nodes=`, without hosts whose hardware is not known yet; `ALL` stays as it is."""
+        return nodes if isinstance(nodes, str) else fold(node for node in nodes if self.is_compute_node(node))
+
+
+def node_programs(cluster: Cluster) -> NodePrograms:
+    """The programs that slurmd runs on compute nodes: prolog, epilog, health check, and the variables of jobs."""
+    interval = cluster.health.interval if cluster.health else 0
+    has_both = cluster.has_own_scripts
+    has_variables = cluster.job_environment is not None or cluster.scratch is not None
+    return NodePrograms(
+        has_both or cluster.prolog is not None,
+        has_both or cluster.epilog is not None,
+        interval,
+        has_task_prolog=has_variables,
+    )
+
+
+def power_saving(cluster: Cluster) -> PowerSaving | None:
+    """The nodes that slurmctld may switch off and on; `None` for none."""
+    power = cluster.power
+    if power is None:
+        return None
+    may_sleep = set(power.nodes) - set(power.always_on)
+    return PowerSaving(
+        SUSPEND_PROGRAM,
+        RESUME_PROGRAM,
+        fold(node for node in cluster.compute_nodes if node not in may_sleep),
+        power.suspend_timeout,
+        power.resume_timeout,
+        power.rate,
+    )
+
+
+def digest(text: str) -> str:
+    """The SHA-256 (hexadecimal) of a file with this text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def families_of(addresses: Iterable[str]) -> Set[int]:
+    """The families of some IP addresses; quick, for 10,000 nodes."""
+    return {IPV6 if ":" in address else IPV4 for address in addresses}
+
+
+def is_numeric(address: str) -> bool:
+    """Whether an address is an IP address, as /etc/hosts requires."""
+    return ":" in address or address.replace(".", "").isdigit()
+
+
+def pin(
+    cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False, may_lose: bool = False
+) -> Lock:
+    """Complete the lock from these facts; hostname and hardware that it has already stay.
+
+    Args:
+        cluster: the cluster file.
+        lock: the lock before.
+        facts: facts by host name, of the hosts that answered.
+        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts.
+        may_lose: whether control groups that limit less than those in the lock replace them.
+
+    Raises:
+        IdConflict: the UIDs or GIDs of slurm, munge or users conflict with those on a host.
+    """
+    installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
+    now = installed or lock.slurm
+    hosts = of_other_series(lock, now)
+    for name, fact in facts.items():
+        old = hosts.get(name, HostLock())
+        hosts[name] = replace(
+            old,
+            hostname=old.hostname or fact.hostname,
+            host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
+            hardware=fact.hardware if is_first_sight(old, fact) else old.hardware or fact.hardware,
+            gpus=gpu_changes.pinned(cluster, name, old, fact),
+            cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
+            public_key=fact.public_key or old.public_key,
+            mail_program=fact.mail_program if name in cluster.controllers else "",
+            addresses=tuple(sorted(fact.addresses)) or old.addresses,
+            slurm=in_lock("", fact.slurm_version, now, ""),
+            never_seen=old.never_seen and not is_first_sight(old, fact),
+        )
+    hosts = with_trusted(hosts, trusted_addresses.decide(cluster, lock.hosts, facts))
+    ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
+    leaving = people_ids.still_leaving(cluster, lock, facts)
+    spool = pinned_spool(lock, facts.get(cluster.controller))
+    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
+
+
+def is_first_sight(known: HostLock, fact: HostFacts) -> bool:
+    """Whether a node that a hand-made slurm.conf names answers for the first time, and has what that says.
+
+    One that has less stays in the lock as slurm.conf has it, and differs from it.
+    """
+    return known.never_seen and fact.hardware is not None and not lacks(known, fact)
+
+
+def lacks(known: HostLock, fact: HostFacts) -> bool:
+    """Whether a node has less than the lock says."""
+    if known.hardware is None or fact.hardware is None:
+        return False
+    wanted, there = known.hardware, fact.hardware
+    return there.CPUs < wanted.CPUs or there.RealMemory < wanted.RealMemory or len(fact.gpus) < len(known.gpus)
+
+
+def with_trusted(
+    hosts: Mapping[str, HostLock], trusted: Mapping[str, trusted_addresses.Trusted]
+) -> dict[str, HostLock]:
+    """The lock's entries with what others trust of each host's addresses."""
+    found = dict(hosts)
+    for name, known in hosts.items():
+        reached, further = trusted.get(name, trusted_addresses.NONE)
+        if (known.reached, known.trusted) != (reached, further):
+            found[name] = replace(known, reached=reached, trusted=further)
+    return found
+
+
+def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
+    """SlurmdSpoolDir where the cluster file names none: the former place only where slurm.conf has it already.
+
+    slurmd finds the running steps of its node by this directory, so a cluster keeps it until somebody moves it.
+
+    Args:
+        lock: the lock before.
+        controller: the facts of the primary controller; `None` if it did not answer.
+    """
+    if controller is None or lock.spool == SLURM_SPOOL:
+        return lock.spool
+    found = _SPOOL.findall(controller.slurm_conf)
+    now = posixpath.normpath(found[-1]) if found else ""
+    if now == SLURM_SPOOL or not (lock.spool or now == FORMER_SPOOL):
+        return SLURM_SPOOL
+    return FORMER_SPOOL
+
+
+def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
+    """The entries of a lock's hosts, with their version of Slurm where that is not of the cluster's series.
+
+    Args:
+        lock: the lock before.
+        now: the cluster's version from now on.
+    """
+    if now == lock.slurm:
+        return dict(lock.hosts)
+    there = {name: in_lock(one.slurm, "", now, lock.slurm if one.hostname else "") for name, one in lock.hosts.items()}
+    return {
+        name: one if one.slurm == there[name] else replace(one, slurm=there[name]) for name, one in lock.hosts.items()
+    }
+
+
+def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:
+    """The host keys that the lock gets: those that a host tells of join the one that was pinned at first contact.
+
+    Args:
+        old: the keys in the lock, base64 by type.
+        shown: the keys that the host tells of.
+    """
+    return shown if len(old) <= 1 and old.items() <= shown.items() and shown else old

@@ -1,0 +1,86 @@
+"""Whether the controllers know the users of the account tree, and their Slurm its limits: judged from facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.slurm import limits
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES, tres_of
+
+
+def refuse_unfit(plan_input: PlanInput) -> None:
+    """Refuse accounts of users that the controllers do not know, and limits that the installed Slurm does not know.
+
+    Raises:
+        InputError: with a line for each mistake; nothing was changed.
+    """
+    if plan_input.cluster.database is None:
+        return
+    found = [*unknown_users(plan_input), *unknown_tres(plan_input), *newer_limits(plan_input)]
+    if found:
+        raise InputError("\n".join((*found, "Change that in the cluster file; nothing was changed on any host.")))
+
+
+def unknown_users(plan_input: PlanInput) -> Iterator[str]:
+    """Users that a directory service does not know on a controller: slurmctld refuses their jobs. A line each."""
+    cluster = plan_input.cluster
+    if cluster.unix_users:
+        return
+    for host in cluster.controllers:
+        known = plan_input.facts[host].accounts if host in plan_input.facts else None
+        unknown = [
+            user.name for user in cluster.users if user.accounts and known is not None and user.name not in known
+        ]
+        if unknown:
+            names = ", ".join(unknown)
+            yield (
+                f"{host}: users: {names}: no such user there (getent passwd {unknown[0]}). With unix_users: false "
+                "a directory service must know them: is the name spelled right, and does SSSD or LDAP run there?"
+            )
+
+
+def unknown_tres(plan_input: PlanInput) -> Iterator[str]:
+    """Limits on TRES that slurmctld does not count, a line each; none while some nodes are unknown."""
+    if set(plan_input.compute_nodes) != set(plan_input.cluster.compute_nodes):
+        return
+    counted = plan_input.conf_wanted.settings.get("accountingstoragetres", "")
+    known = {*STATIC_TRES, *(name.strip().lower() for name in counted.split(","))}
+    for what, settings in entries(plan_input):
+        for key, value in limits.normal(settings, {**limits.QOS_BY_NAME, **limits.USER_BY_NAME}):
+            names = set(tres_of(value)) - known if kind(key) == TRES else set()
+            for name in sorted(names):
+                others = ", ".join(sorted(known - set(STATIC_TRES))) or "none besides Slurm's own"
+                yield f"{what}: {key}: slurmctld does not count {name} (AccountingStorageTRES in slurm.conf: {others})."
+
+
+def newer_limits(plan_input: PlanInput) -> Iterator[str]:
+    """Limits that only later versions of Slurm know, a line each."""
+    version = plan_input.slurm_version
+    for what, settings in entries(plan_input):
+        for key in settings:
+            limit = limits.QOS_BY_NAME.get(key.lower()) if what.startswith("qos ") else None
+            if limit and limit.since > (version.major, version.minor):
+                since = "{}.{:02}".format(*limit.since)
+                where = fold(plan_input.cluster.controllers[:1])
+                yield f"{what}: {key} came with Slurm {since}, and {where} has {version}."
+
+
+def entries(plan_input: PlanInput) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """All entries with limits: pairs of a title, such as `qos long`, and their settings."""
+    for qos in plan_input.cluster.qos:
+        yield f"qos {qos.name}", qos.settings
+    for account in plan_input.cluster.accounts:
+        yield f"account {account.name}", account.settings
+    for user in plan_input.cluster.users:
+        yield f"user {user.name}", user.settings
+        for name, settings in user.associations.items():
+            yield f"user {user.name} in {name}", settings
+
+
+def kind(key: str) -> str:
+    """The kind of values of a limit; empty for an unknown key."""
+    limit = limits.QOS_BY_NAME.get(key.lower()) or limits.USER_BY_NAME.get(key.lower())
+    return limit.key.kind if limit else ""

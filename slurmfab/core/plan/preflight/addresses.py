@@ -1,0 +1,62 @@
+"""Whether the hosts of a cluster can connect to each other by the addresses that the cluster file gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
+from slurmfab.base.ip_addresses import IPV4, IPV6
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.plan.plan_input import PlanInput
+
+NAMES = {IPV4: "IPv4", IPV6: "IPv6"}
+
+FETCHES_BY_IPV6 = SlurmVersion(24, 11)
+"""The first series of Slurm in which slurmd, which has no slurm.conf yet, fetches one over IPv6."""
+
+
+def refuse_unreachable(plan_input: PlanInput) -> None:
+    """Refuse addresses by which some hosts cannot connect to others.
+
+    Slurm would start, and most jobs would run; only job steps between the wrong hosts fail.
+
+    Raises:
+        InputError: two hosts have no family of addresses in common, or configless nodes cannot reach a controller.
+    """
+    members = [(name, plan_input.families(name), plan_input.own_families(name)) for name in plan_input.members]
+    for family in (IPV4, IPV6):
+        reached = [name for name, by, _ in members if by == {family}]
+        others = [name for name, _, own in members if own and family not in own]
+        if reached and others and {*reached} != {*others}:
+            raise InputError(_apart(plan_input, family, reached, others))
+    _refuse_fetching_by_ipv6(plan_input)
+
+
+def _apart(plan_input: PlanInput, family: int, reached: Sequence[str], others: Sequence[str]) -> str:
+    """The refusal of hosts without an address of the family by which others are reached."""
+    address = plan_input.address(reached[0])
+    own = next((one for one in plan_input.host(others[0]).addresses), "")
+    return (
+        f"{fold(reached)}: reached by {NAMES[family]} ({address}{', …' if len(reached) > 1 else ''}); {fold(others)}: "
+        f"no {NAMES[family]} address of its own ({own}{', …' if len(others) > 1 else ''}). Slurm's daemons and job "
+        "steps connect directly from each host to each other, in every version, so a job on these hosts would fail. "
+        "Give all hosts addresses of one family, and write these under addresses. Nothing was changed on any host."
+    )
+
+
+def _refuse_fetching_by_ipv6(plan_input: PlanInput) -> None:
+    """Refuse configless nodes whose Slurm cannot fetch files from a controller that is reached by IPv6.
+
+    Raises:
+        InputError: there are such nodes; nothing was changed.
+    """
+    cluster, version = plan_input.cluster, plan_input.oldest_slurm
+    known = [name for name in cluster.controllers if name in plan_input.members]
+    by_ipv6 = [name for name in known if plan_input.families(name) == {IPV6}]
+    if by_ipv6 and version < FETCHES_BY_IPV6 and any(map(cluster.fetches, cluster.compute_nodes)):
+        raise InputError(
+            f"configless: slurmd of Slurm {version} cannot fetch its files over IPv6 (it can from {FETCHES_BY_IPV6} "
+            f"on), and {fold(by_ipv6)} is reached by IPv6 ({plan_input.address(by_ipv6[0])}). Leave out configless, or "
+            "give the controller an IPv4 address under addresses. Nothing was changed on any host."
+        )

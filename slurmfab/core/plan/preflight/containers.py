@@ -1,0 +1,97 @@
+"""Users who cannot run containers without root as the cluster file says."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
+from slurmfab.base.paths import SLURM_DIRECTORY
+from slurmfab.cluster.inventory.subordinate_ids import mistakes
+from slurmfab.cluster.slurm.software import APPTAINER
+from slurmfab.core.plan.phases import apptainer, packages
+from slurmfab.core.plan.phases.container_hosts import uses
+
+if TYPE_CHECKING:
+    from slurmfab.core.plan.plan_input import PlanInput
+
+
+def refuse_unfit(plan_input: PlanInput) -> None:
+    """Refuse what the hosts cannot carry out.
+
+    Raises:
+        InputError: with the users or hosts; nothing was changed.
+    """
+    refuse_numbers(plan_input)
+    refuse_missing_apptainer(plan_input)
+    refuse_second_pyxis(plan_input)
+
+
+def refuse_missing_apptainer(plan_input: PlanInput) -> None:
+    """Refuse hosts whose release has no Apptainer, and that get none from the site.
+
+    Raises:
+        InputError: with the hosts.
+    """
+    hosts = [
+        host
+        for host in plan_input.facts
+        if uses(plan_input, host, "apptainer")
+        and apptainer.lacks(plan_input, host)
+        and APPTAINER not in {one.name for one in packages.own(plan_input, host)}
+    ]
+    if hosts:
+        release = plan_input.facts[hosts[0]].codename
+        raise InputError(
+            f"containers: {fold(hosts)} has a release ({release}) without Apptainer. Get the package from its authors "
+            "and name it, such as packages: {all: [./apptainer_1.4.5_amd64.deb]}, or remove apptainer from "
+            "`containers`. Nothing was changed."
+        )
+
+
+def refuse_second_pyxis(plan_input: PlanInput) -> None:
+    """Refuse files under `slurm_files` that load pyxis as well, or a plugstack.conf that hides slurmfab's drop-in.
+
+    Raises:
+        InputError: with the file.
+    """
+    containers = plan_input.cluster.containers
+    if containers is None or "enroot" not in containers.use:
+        return
+    for file in plan_input.site_files:
+        if file.name != PLUGSTACK and not file.name.startswith(f"{PLUGSTACK}.d/"):
+            continue
+        found = [line for line in file.text.splitlines() if PLUGIN in line.partition("#")[0]]
+        if found:
+            raise InputError(
+                f'slurm_files.{file.name}: its line "{found[0].strip()[:80]}" loads pyxis, as slurmfab does for '
+                "`containers`. Remove the line. Nothing was changed."
+            )
+        if file.name == PLUGSTACK and not INCLUDE.search(file.text):
+            raise InputError(
+                f"slurm_files.{file.name}: it lacks the line `include {SLURM_DIRECTORY}/{PLUGSTACK}.d/*.conf`, by "
+                "which Slurm loads pyxis (containers). Nothing was changed."
+            )
+
+
+PLUGSTACK, PLUGIN = "plugstack.conf", "spank_pyxis.so"
+INCLUDE = re.compile(rf"(?m)^\s*include\s+({SLURM_DIRECTORY}/)?{re.escape(PLUGSTACK)}\.d/\*(\.conf)?\s*(#|$)")
+"""The line of Debian's plugstack.conf."""
+
+
+def refuse_numbers(plan_input: PlanInput) -> None:
+    """Refuse UIDs without subordinate IDs; slurmfab takes many UIDs from hosts, so that the file does not show them.
+
+    Raises:
+        InputError: with the users; nothing was changed.
+    """
+    cluster = plan_input.cluster
+    if not cluster.has_podman or not cluster.unix_users:
+        return
+    found = [f"{name}: {reason}." for name, reason in mistakes(cluster, plan_input.lock.ids)]
+    if found:
+        raise InputError("\n".join(("containers: podman needs subordinate IDs for each user.", *found, WAY_OUT)))
+
+
+WAY_OUT = "Set other UIDs in the cluster file (users, uid), or remove podman from `containers`. Nothing was changed."

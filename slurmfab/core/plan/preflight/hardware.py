@@ -1,0 +1,109 @@
+"""Whether nodes have the cores and the memory that the cluster file gives them: judged from the lock.
+
+Slurm takes a node out of service (INVAL) that registers with less than its line in slurm.conf says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.slurm.node_lines import node_settings
+from slurmfab.core.impact.drift_kinds import acceptance
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.facts import Hardware
+    from slurmfab.cluster.slurm.node import Kind, Node
+    from slurmfab.core.plan.plan_input import PlanInput
+
+OVERRIDES = "config_overrides"
+"""The value of SlurmdParameters with which Slurm believes slurm.conf whatever a node has (slurm.conf(5))."""
+
+
+def refuse_unfit(plan_input: PlanInput) -> None:
+    """Refuse a cluster file that gives nodes more cores or memory than the lock has for them.
+
+    Raises:
+        InputError: with a line for each kind of mistake; nothing was changed.
+    """
+    if not any(group.settings for group in plan_input.cluster.nodes):
+        return  # slurm.conf then says what was discovered
+    if OVERRIDES in plan_input.conf_wanted.settings.get("slurmdparameters", "").lower():
+        return
+    found: dict[str, list[str]] = {}
+    seen: dict[Kind, tuple[Claim, ...]] = {}
+    for name in plan_input.compute_nodes:
+        node = plan_input.node(name)
+        if node.settings and node.kind not in seen:
+            seen[node.kind] = tuple(excess(node, plan_input.cluster.memory_margin))
+        for claim in seen.get(node.kind, ()):
+            found.setdefault(complaint(plan_input, name, claim), []).append(name)
+    if found:
+        lines = (f"{fold(nodes)}: {reason}" for reason, nodes in found.items())
+        raise InputError("\n".join((*lines, "Nothing was changed on any host.")))
+
+
+class Claim(NamedTuple):
+    """What a node's line in slurm.conf would say in numbers.
+
+    Args:
+        key: such as `RealMemory`.
+        wanted: its value.
+        has: what the node has.
+    """
+
+    key: str
+    wanted: int
+    has: int
+
+
+def excess(node: Node, memory_margin: str) -> Iterator[Claim]:
+    """What a node's line would say that is more than its hardware.
+
+    Args:
+        node: with keys of the cluster file; the line otherwise says what was discovered.
+        memory_margin: of the cluster.
+    """
+    line = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
+    yield from (claim for claim in claims(line, node.hardware) if claim.wanted > claim.has)
+
+
+def claims(line: Mapping[str, str], hardware: Hardware) -> Iterator[Claim]:
+    """What a line says in numbers.
+
+    Args:
+        line: settings by key in lower case.
+        hardware: of the node.
+    """
+    cores = hardware.Boards * hardware.SocketsPerBoard * hardware.CoresPerSocket
+    yield Claim("RealMemory", number(line, "realmemory"), hardware.RealMemory)
+    yield Claim(
+        "CPUs", number(line, "cpus") or number(line, "procs"), max(hardware.CPUs, cores * hardware.ThreadsPerCore)
+    )
+    if {"sockets", "socketsperboard", "corespersocket", "threadspercore", "boards"} & line.keys():
+        sockets = number(line, "sockets") or (number(line, "boards") or 1) * (number(line, "socketsperboard") or 1)
+        wanted = sockets * (number(line, "corespersocket") or 1)
+        yield Claim("cores (sockets * CoresPerSocket)", wanted, cores)
+        threads = wanted * (number(line, "threadspercore") or 1)
+        yield Claim("threads (sockets * CoresPerSocket * ThreadsPerCore)", threads, cores * hardware.ThreadsPerCore)
+
+
+def number(line: Mapping[str, str], key: str) -> int:
+    """The number that a key has; 0 for none. Slurm itself refuses what is no number."""
+    value = line.get(key, "")
+    return int(value) if value.isdecimal() else 0
+
+
+def complaint(plan_input: PlanInput, node: str, claim: Claim) -> str:
+    """What is wrong, and what to do: accept the hardware, if the host has so much now, or else write what it has."""
+    now = plan_input.facts[node].hardware if node in plan_input.facts else None
+    there = getattr(now, claim.key, 0)
+    way = "Write what it has, or leave the key out."
+    if there >= claim.wanted:
+        way = f"It has {there} now; to accept that: {acceptance(plan_input.cluster.roles(node), node)}."
+    return (
+        f"the cluster file gives {claim.key}={claim.wanted}, and the lock has {claim.has}, as `slurmd -C` said there. "
+        f"Slurm would take such a node out of service. {way}"
+    )

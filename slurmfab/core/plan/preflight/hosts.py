@@ -1,0 +1,185 @@
+"""Hosts that slurmfab cannot deploy to, with the reason: judged from facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.ip_addresses import family, is_link_local
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.trusted_addresses import is_source
+from slurmfab.cluster.slurm import mixed
+from slurmfab.cluster.slurm.platform import DEBIAN, installed
+from slurmfab.core.plan.preflight.addresses import NAMES
+from slurmfab.core.plan.preflight.package_kinds import wrong_packages
+from slurmfab.core.plan.slurm_series import series, version
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.cluster.inventory.lock import Lock
+
+CLOCK_SECONDS = 240
+"""The greatest clock offset in seconds: munge refuses credentials after 300 s (munged(8), TTL), transfer included."""
+
+
+def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
+    """The hosts that cannot be deployed to: names and reasons, for hosts whose facts are known."""
+    reasons = {}
+    controller = facts.get(cluster.controller)
+    knows = controller is not None and not wrong_system(controller, cluster)
+    for host, fact in facts.items():
+        reason = (
+            wrong_system(fact, cluster)
+            or wrong_packages(fact, cluster)
+            or wrong_clock(fact)
+            or wrong_hardware(cluster, host, fact)
+            or wrong_address(cluster, host, fact)
+        )
+        if not reason and controller is not None and knows and host != cluster.controller:
+            reason = wrong_version(cluster, fact, controller)
+        if reason:
+            reasons[host] = reason
+    return reasons
+
+
+def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: str) -> dict[str, str]:
+    """The hosts that cannot become compute nodes of a cluster: names and reasons.
+
+    Args:
+        cluster: the cluster file before they join.
+        facts: the facts of hosts that are not in the cluster yet.
+        expected: the cluster's version of Slurm; empty before its first deployment.
+    """
+    found = {
+        host: wrong_host(fact, cluster)
+        or wrong_node(fact)
+        or (wrong_slurm(cluster, fact, expected, ("compute",)) if expected else "")
+        for host, fact in facts.items()
+    }
+    return {host: reason for host, reason in found.items() if reason}
+
+
+def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
+    """The hosts of Slurm's daemons whose hostname is not the one in the lock, which slurm.conf has: with the reasons.
+
+    slurmd and slurmctld find out by the hostname which entry of slurm.conf is theirs, and do not start without one.
+    """
+    known = {host: lock.hosts[host].hostname for host in facts if host in lock.hosts}
+    return {
+        host: f"its hostname is {facts[host].hostname}, but slurm.conf knows it as {name}; no daemon starts like that. "
+        f"Give it that name again: hostnamectl set-hostname {name}"
+        for host, name in known.items()
+        if name and name.lower() != facts[host].hostname.lower() and set(cluster.roles(host)) - {"login"}
+    }
+
+
+def wrong_host(fact: HostFacts, cluster: Cluster) -> str:
+    """Why a host cannot be deployed to, whatever its role; empty if it can."""
+    return wrong_system(fact, cluster) or wrong_packages(fact, cluster) or wrong_clock(fact)
+
+
+def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
+    """Why the host's distribution, or the Slurm on it, is not supported; empty if it is."""
+    if not fact.is_debian:
+        system = fact.os_id or "an unknown system"
+        return f"it runs {system}; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
+    try:
+        series(fact, cluster)
+    except SlurmfabError as error:
+        return str(error)
+    return ""
+
+
+def wrong_clock(fact: HostFacts) -> str:
+    """Why munge would fail with the host's clock; empty if it would not."""
+    if abs(fact.clock_offset) <= CLOCK_SECONDS:
+        return ""
+    direction = "ahead of" if fact.clock_offset > 0 else "behind"
+    return (
+        f"its clock is {abs(fact.clock_offset):.0f} s {direction} this machine's, and munge would refuse its "
+        "credentials. Set the clock (chronyd, timedatectl) on whichever of the two is wrong."
+    )
+
+
+def wrong_hardware(cluster: Cluster, host: str, fact: HostFacts) -> str:
+    """Why the host cannot have its role in the cluster file; empty if it can."""
+    return wrong_node(fact) if "compute" in cluster.roles(host) else ""
+
+
+def wrong_node(fact: HostFacts) -> str:
+    """Why the host cannot be a compute node; empty if it can."""
+    if fact.hardware is not None:
+        return ""
+    return (
+        "its processors and memory could not be read from /sys/devices/system/cpu and /proc/meminfo; "
+        "are they mounted there?"
+    )
+
+
+def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
+    """Why the host's own addresses do not fit the one at which others reach it; empty if one of them does.
+
+    So what one host tells of itself leaves this host out, and never stops the deployment of the others.
+    """
+    by = cluster.addresses.get(host, "")
+    by = by if is_source(by) else fact.reached
+    if not is_source(by) or is_link_local(by) or not fact.addresses or family(by) in map(family, fact.addresses):
+        return ""
+    name = NAMES[family(by)]
+    return (
+        f"it is reached by {name} ({by}), and says that it has no {name} address of its own ({fact.addresses[0]}). "
+        "Slurm's daemons and job steps connect directly from each host to each other. Give it one, or write under "
+        "addresses one that it has."
+    )
+
+
+def wrong_version(cluster: Cluster, fact: HostFacts, controller: HostFacts) -> str:
+    """Why the host's version of Slurm does not work with the controller's; empty if it does.
+
+    Args:
+        cluster: the cluster file.
+        fact: of the host.
+        controller: of the primary controller.
+    """
+    return wrong_slurm(cluster, fact, version(controller, cluster), cluster.roles(fact.name), controller)
+
+
+def wrong_slurm(
+    cluster: Cluster, fact: HostFacts, expected: str, roles: Collection[str], controller: HostFacts | None = None
+) -> str:
+    """Why a host's Slurm does not work with slurmctld; empty if it does.
+
+    Args:
+        cluster: the cluster file.
+        fact: of the host.
+        expected: slurmctld's version.
+        roles: of the host.
+        controller: the facts of the primary controller; `None` where they are not known.
+    """
+
+    def way(trouble: str) -> str:
+        if controller is None or fact.codename != controller.codename:
+            return mixed.chosen(expected)
+        if trouble == "newer":
+            return back(fact, controller)
+        return f"{FAB} upgrade --to {series(controller, cluster)} --hosts {fact.name}"
+
+    found = version(fact, cluster)
+    wrong = mixed.wrong(fact.name, roles, (found, expected), cluster.controller, way)
+    if not wrong or fact.slurm_version:
+        return wrong
+    if cluster.slurm.series:
+        having = f"the cluster file (slurm: {{version: …}}) gives it Slurm {found}"
+        return mixed.outside(having, expected, cluster.controller, f"first, {FAB} upgrade --to {found}")
+    having = f"its distribution ({fact.codename}) installs Slurm {found}"
+    return mixed.outside(having, expected, cluster.controller, mixed.chosen(expected))
+
+
+def back(fact: HostFacts, controller: HostFacts) -> str:
+    """How a host gets the controller's packages of Slurm, as the end of a sentence."""
+    names = (installed(fact) or DEBIAN).slurm_packages
+    theirs = {controller.packages[name] for name in names if name in controller.packages}
+    words = (f"{name}={min(theirs, default='')}" for name in sorted(fact.packages) if name in names)
+    return mixed.back_to(words, fact.name, libraries=True)

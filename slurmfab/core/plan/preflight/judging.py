@@ -1,0 +1,71 @@
+"""The verdict of preflight: which hosts a deployment leaves out, and what it refuses altogether."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.core.plan.preflight import (
+    accounts,
+    addresses,
+    configuration,
+    containers,
+    gpu_checks,
+    gres,
+    hardware,
+    hosts,
+    other_clusters,
+    software,
+)
+from slurmfab.core.plan.preflight.cgroups import hosts_losing_limits
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.cluster.inventory.lock import Lock
+    from slurmfab.core.plan.plan_input import PlanInput
+
+
+def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]) -> dict[str, str]:
+    """The hosts that cannot be deployed to, that belong to another cluster now, or would take limits from all others.
+
+    Args:
+        cluster: the cluster file.
+        lock: the lock before these facts.
+        facts: the facts of the hosts that answered.
+        allowed: names of disruptive changes that the user allows.
+
+    Returns:
+        Their names and the reasons.
+    """
+    return {
+        **hosts_losing_limits(cluster, lock, facts, allowed),
+        **gres.unfit(cluster, lock, facts),
+        **hosts.unfit(cluster, facts),
+        **hosts.renamed(cluster, lock, facts),
+        **other_clusters.hosts_taken(cluster, lock, facts, allowed),
+    }
+
+
+def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collection[str]) -> None:
+    """Refuse a cluster file that the installed Slurm or the hosts cannot carry out.
+
+    Args:
+        plan_input: cluster file, lock and facts.
+        among: the hosts of the run.
+        allowed: names of disruptive changes that the user allows.
+
+    Raises:
+        InputError: with every mistake; nothing was changed.
+    """
+    configuration.refuse_other_cluster(plan_input, allowed)
+    configuration.refuse_unknown_keys(plan_input)
+    configuration.refuse_closed_nodes_without_control_groups(plan_input)
+    addresses.refuse_unreachable(plan_input)
+    accounts.refuse_unfit(plan_input)
+    hardware.refuse_unfit(plan_input)
+    gres.refuse_unfit(plan_input)
+    gpu_checks.refuse_unfit(plan_input)
+    software.refuse_unfit(plan_input)
+    containers.refuse_unfit(plan_input)
+    configuration.refuse_uneven_files(plan_input, among)

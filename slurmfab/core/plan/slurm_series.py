@@ -1,0 +1,68 @@
+"""Which Slurm each host of a cluster has, or gets; pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.facts import HostFacts
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.core.plan.plan_input import PlanInput
+
+parsed = cache(SlurmVersion.parse)
+"""The series of a version; cached, because ten thousand hosts have the same."""
+
+
+def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:
+    """The series of Slurm that is installed on a host, or that it would get: the cluster file's or its distribution's.
+
+    Raises:
+        SlurmfabError: slurmfab does not know this version or distribution.
+    """
+    return parsed(fact.slurm_version) if fact.slurm_version else wanted(fact.codename, cluster)
+
+
+def wanted(codename: str, cluster: Cluster) -> SlurmVersion:
+    """The series of Slurm that a host without any gets.
+
+    Args:
+        codename: of its distribution.
+        cluster: the cluster file, which may want a version.
+
+    Raises:
+        SlurmfabError: slurmfab does not know this version or distribution.
+    """
+    return cluster.slurm.series or distribution_version(codename)
+
+
+def version(fact: HostFacts, cluster: Cluster) -> str:
+    """The version that is installed on a host, or else the series that it would get.
+
+    Raises:
+        SlurmfabError: slurmfab does not know this version or distribution.
+    """
+    return fact.slurm_version or str(series(fact, cluster))
+
+
+def of_others(plan_input: PlanInput) -> dict[str, str]:
+    """The version of Slurm of each host that has another one than the controller."""
+    facts = plan_input.facts
+    there = {host: facts[host].slurm_version for host in plan_input.cluster.hosts if host in facts}
+    ours = plan_input.controller_facts.slurm_version
+    return {host: found for host, found in there.items() if found and ours and found != ours}
+
+
+def in_lock(before: str, installed: str, now: str, cluster_before: str) -> str:
+    """A host's version in the lock, which has one only where its series is not the cluster's.
+
+    Args:
+        before: what the lock has of the host.
+        installed: its version by its facts; empty where it did not answer, or has no Slurm.
+        now: the cluster's version that the lock gets.
+        cluster_before: the cluster's version in the lock before.
+    """
+    known = installed or before or cluster_before
+    return known if now and known.split(".")[:2] != now.split(".")[:2] else ""

@@ -1,0 +1,130 @@
+"""The limits of one user: their accounts and QOS, with the limits of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slurmfab.core.status.usage import UsedLimit, used_limits
+from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
+
+_UNLIMITED = ("", "-1")
+
+
+@dataclass(frozen=True)
+class Association:
+    """A user in an account.
+
+    Args:
+        account: its name.
+        partition: the only partition it is for; empty for all.
+        default_qos: the QOS of jobs that name none; empty for Slurm's default.
+        qos: the QOS that jobs may request.
+        limits: limits by sacctmgr's names, set here or inherited from the accounts above.
+    """
+
+    account: str
+    partition: str
+    default_qos: str
+    qos: tuple[str, ...]
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QosLimits:
+    """A quality of service.
+
+    Args:
+        name: its name.
+        limits: its limits by sacctmgr's names.
+    """
+
+    name: str
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UserLimits:
+    """The associations and QOS of a user; empty for a user without an account.
+
+    Args:
+        associations: the user's.
+        qos: the QOS that the user may request, and those of the partitions that the user may use.
+        used: how much of the limits of these partitions' QOS is used.
+    """
+
+    associations: tuple[Association, ...] = ()
+    qos: tuple[QosLimits, ...] = ()
+    used: tuple[UsedLimit, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The limits as JSON values."""
+        return asdict(self)
+
+
+def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str]] = ()) -> UserLimits | None:
+    """The limits in an agent's answer; `None` if slurmdbd did not answer.
+
+    Args:
+        answer: of the agent.
+        partitions: the fields of each partition, by scontrol's names.
+    """
+    if "associations" not in answer:
+        return None
+    associations = tuple(association_from(row) for row in rows(answer["associations"], ASSOCIATION_FIELDS))
+    accounts = [one.account for one in associations]
+    by_qos = qos_of(partitions, accounts) if associations else {}
+    usable = {name for one in associations for name in one.qos} | by_qos.keys()
+    qos = tuple(QosLimits(row.pop("Name"), set_limits(row)) for row in rows(answer["qos"], QOS_FIELDS))
+    used = used_limits(by_qos, {one.name: one.limits for one in qos}, answer.get("usage", ()), accounts)
+    return UserLimits(associations, tuple(one for one in qos if one.name in usable), used)
+
+
+def qos_of(partitions: Iterable[Mapping[str, str]], accounts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The partitions that some of these accounts may use, by their QOS; those without a QOS are left out."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in partitions:
+        qos = one.get("QoS", "N/A")
+        allowed, denied = (set(one.get(key, "").split(",")) for key in ("AllowAccounts", "DenyAccounts"))
+        usable = [name for name in accounts if name not in denied and ({"ALL", "", name} & allowed)]
+        if qos != "N/A" and usable:
+            found[qos] = (*found.get(qos, ()), one["PartitionName"])
+    return found
+
+
+def rows(text: str, fields: Sequence[str]) -> list[dict[str, str]]:
+    """The lines of a sacctmgr table, each as values by field."""
+    parts = (line.split("|") for line in text.split("\n"))
+    return [dict(zip(fields, values, strict=True)) for values in parts if len(values) == len(fields)]
+
+
+def association_from(row: Mapping[str, str]) -> Association:
+    """The association in one line of sacctmgr."""
+    named = ("Account", "Partition", "DefaultQOS", "QOS")
+    account, partition, default, qos = (row[name] for name in named)
+    limits = set_limits({name: value for name, value in row.items() if name not in named})
+    return Association(account, partition, default, tuple(filter(None, qos.split(","))), limits)
+
+
+def set_limits(row: Mapping[str, str]) -> dict[str, str]:
+    """The limits that are set."""
+    return {name: value for name, value in row.items() if value not in _UNLIMITED}
+
+
+def table_rows(limits: UserLimits) -> list[tuple[str, ...]]:
+    """One row for each account and each QOS: kind, name, QOS, limits."""
+    accounts = [
+        ("account", place_of(one), ",".join(one.qos) or "-", format_limits(one.limits)) for one in limits.associations
+    ]
+    return [*accounts, *(("qos", one.name, "-", format_limits(one.limits)) for one in limits.qos)]
+
+
+def place_of(association: Association) -> str:
+    """The account of an association, with its partition if it has one."""
+    return f"{association.account} in {association.partition}" if association.partition else association.account
+
+
+def format_limits(limits: Mapping[str, str]) -> str:
+    """Limits as text: `MaxJobs=1 MaxWall=02:00:00`, or `none`."""
+    return " ".join(f"{name}={value}" for name, value in limits.items()) or "none"

@@ -1,0 +1,339 @@
+"""A snapshot of Slurm: nodes, partitions and jobs, parsed from the output of Slurm's commands on a controller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from slurmfab.base.errors import AgentFailed, HostError
+from slurmfab.base.hostlist import expand
+from slurmfab.base.program_name import FAB
+from slurmfab.core.status.limits import UserLimits, limits_from
+from slurmfab.hosts.session import answer_value
+from slurmfab.hosts.transport import Transport
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
+from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS
+
+_FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
+_GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True)
+class Controller:
+    """One slurmctld: its host, its role (`primary` or `backup`), and whether it answers."""
+
+    host: str
+    role: str
+    is_up: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """A compute node as slurmctld reports it; memory in MiB."""
+
+    name: str
+    state: NodeState
+    cpus: int
+    cpus_used: int
+    gpus: int
+    gpus_used: int
+    memory: int
+    memory_used: int
+    partitions: tuple[str, ...]
+    version: str
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is in service and has no jobs."""
+        return self.state.is_in_service and "IDLE" in self.state.flags and not self.cpus_used
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no job uses it, and none is completing there."""
+        return not self.cpus_used and "COMPLETING" not in self.state.flags
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition.
+
+    Args:
+        name: its name.
+        is_default: whether jobs without a partition run in it.
+        state: `UP`, `DOWN`, `DRAIN` or `INACTIVE`.
+        max_time: MaxTime in Slurm's form, such as `7-00:00:00` or `UNLIMITED`.
+    """
+
+    name: str
+    is_default: bool
+    state: str
+    max_time: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job, or the pending tasks of a job array.
+
+    Args:
+        id: the ID in squeue, such as `12` or `12_[1-20]`.
+        number: the job ID; a task of an array has its own.
+        user: the user's login name.
+        partitions: the partition in which it runs, or those in which it may run.
+        state: `RUNNING`, `PENDING` and so on.
+        reason: why it is pending; empty otherwise.
+        tasks: number of jobs: more than one only for tasks of an array.
+        cpus: number of CPUs of each task.
+        gpus: number of GPUs of each task.
+        seconds: run time in seconds.
+        time_limit: the time limit in Slurm's form.
+        node_list: its nodes as a hostlist; empty while it is pending.
+        name: the job's name.
+    """
+
+    id: str
+    number: str
+    user: str
+    partitions: tuple[str, ...]
+    state: str
+    reason: str
+    tasks: int
+    cpus: int
+    gpus: int
+    seconds: int
+    time_limit: str
+    node_list: str
+    name: str
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is pending."""
+        return self.state == "PENDING"
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of its nodes; empty while it is pending."""
+        return expand(self.node_list) if self.node_list and not self.is_pending else ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of Slurm at one moment.
+
+    Args:
+        controllers: all controllers; empty if `scontrol ping` failed.
+        nodes: in the order of slurm.conf.
+        partitions: in the order of slurm.conf.
+        jobs: all pending and running jobs.
+        limits: limits of the requested user; `None` if no user was requested, or slurmdbd does not answer.
+        trouble: why data is missing; empty if it is complete.
+    """
+
+    controllers: tuple[Controller, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    jobs: tuple[Job, ...] = field(default=(), repr=False)
+    limits: UserLimits | None = None
+    trouble: str = ""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a slurmctld answered."""
+        return any(controller.is_up for controller in self.controllers)
+
+    @property
+    def by_name(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+
+def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str = "") -> Snapshot:
+    """Read a snapshot from a controller, with one request.
+
+    Args:
+        transport: sends the request.
+        host: the controller's name.
+        parts: any of `nodes`, `partitions` and `jobs`.
+        user: the user whose limits to read; empty for none.
+
+    Raises:
+        HostError: the host does not answer.
+    """
+    lines = transport.call(host, {"op": "slurm", "parts": list(parts), "user": user})
+    with readable(host):
+        return from_answer(answer_value(host, lines, "slurm"))
+
+
+@contextmanager
+def readable(host: str) -> Iterator[None]:
+    """Turns errors in an agent's answer about Slurm into an error of its host.
+
+    Raises:
+        AgentFailed: the block raised one.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise AgentFailed(host, f"the agent's answer about Slurm cannot be read: {error}.") from error
+
+
+def ask_up(transport: Transport, host: str, parts: Iterable[str] = PARTS) -> Snapshot:
+    """Read a snapshot from a controller whose slurmctld must answer; the arguments are those of `ask`.
+
+    Raises:
+        HostError: the host does not answer, or slurmctld does not.
+    """
+    snapshot = ask(transport, host, parts)
+    if not snapshot.is_up or snapshot.trouble:
+        raise HostError(host, no_answer(snapshot))
+    return snapshot
+
+
+def no_answer(snapshot: Snapshot) -> str:
+    """The message about a slurmctld that does not answer, with what to try."""
+    why = f" ({snapshot.trouble.splitlines()[-1]})" if snapshot.trouble else ""
+    return f"slurmctld does not answer{why}. See `systemctl status slurmctld` there; {FAB} deploy starts it."
+
+
+def from_answer(answer: Mapping[str, Any]) -> Snapshot:
+    """Parse the snapshot in an agent's answer.
+
+    Raises:
+        ValueError: the answer has rows that are no jobs.
+    """
+    partitions = [
+        fields
+        for fields in fields_of(answer.get("partitions", ""), "PartitionName=")
+        if fields["PartitionName"] != commands.PARTITION
+    ]
+    return Snapshot(
+        controllers=tuple(Controller(host, role, is_up) for role, host, is_up in commands.controllers(answer["ping"])),
+        nodes=tuple(map(node_from, records(answer.get("nodes", "")))),
+        partitions=tuple(map(partition_from, partitions)),
+        jobs=jobs_from(answer.get("jobs", ())),
+        limits=limits_from(answer, partitions),
+        trouble=answer.get("trouble", ""),
+    )
+
+
+def fields_of(shown: str, start: str) -> list[dict[str, str]]:
+    """The fields of the lines with this beginning; values contain no spaces."""
+    return [dict(_FIELD.findall(line)) for line in shown.split("\n") if line.startswith(start)]
+
+
+def node_from(fields: Mapping[str, str]) -> Node:
+    """Make a node from the fields of a line of `scontrol show node`."""
+    return Node(
+        name=fields["NodeName"],
+        state=state_of(dict(fields)),
+        cpus=number(fields.get("CPUEfctv", fields.get("CPUTot", ""))),
+        cpus_used=number(fields.get("CPUAlloc", "")),
+        gpus=gpu_count(fields.get("Gres", "")),
+        gpus_used=gpu_count(fields.get("GresUsed", "")),
+        memory=number(fields.get("RealMemory", "")),
+        memory_used=number(fields.get("AllocMem", "")),
+        partitions=tuple(filter(None, fields.get("Partitions", "").split(","))),
+        version=fields.get("Version", ""),
+    )
+
+
+def partition_from(fields: Mapping[str, str]) -> Partition:
+    """Make a partition from the fields of a line of `scontrol show partition`."""
+    return Partition(
+        fields["PartitionName"], fields.get("Default") == "YES", fields.get("State", ""), fields.get("MaxTime", "")
+    )
+
+
+def jobs_from(rows: Iterable[Sequence[str]]) -> tuple[Job, ...]:
+    """The jobs in an agent's answer.
+
+    Args:
+        rows: the values of `JOB_FIELDS` of each job.
+
+    Raises:
+        ValueError: a row is no job.
+    """
+    return tuple(map(job_from, rows))
+
+
+def job_from(values: Sequence[str]) -> Job:
+    """Make a job from the values of `JOB_FIELDS`.
+
+    Raises:
+        ValueError: the values are not those of a job.
+    """
+    fields = dict(zip(JOB_FIELDS, values, strict=True))
+    if not commands.is_job_id(fields["JobArrayID"]) or not commands.is_job_id(fields["JobID"]):
+        raise ValueError(f"{fields['JobArrayID'][:80]!a} is not the id of a job")
+    is_pending = fields["State"] == "PENDING"
+    return Job(
+        id=fields["JobArrayID"],
+        number=fields["JobID"],
+        user=fields["UserName"],
+        partitions=tuple(fields["Partition"].split(",")),
+        state=fields["State"],
+        reason="" if fields["Reason"] == "None" else fields["Reason"],
+        tasks=array_tasks(fields["JobArrayID"]) if is_pending else 1,
+        cpus=number(fields["NumCPUs"]),
+        gpus=job_gpus(fields),
+        seconds=seconds(fields["TimeUsed"]),
+        time_limit=fields["TimeLimit"],
+        node_list=fields["NodeList"],
+        name=fields["Name"],
+    )
+
+
+def job_gpus(fields: Mapping[str, str]) -> int:
+    """The number of GPUs of a job: the allocated ones if Slurm counts them, else the requested ones.
+
+    Slurm counts allocated GPUs only with AccountingStorageTRES=gres/gpu (slurm.conf(5)).
+    """
+    return (
+        gpu_count(fields["tres-alloc"])
+        or gpu_count(fields["tres-per-job"])
+        or gpu_count(fields["tres-per-node"]) * number(fields["NumNodes"])
+        or gpu_count(fields["tres-per-task"]) * number(fields["NumTasks"])
+    )
+
+
+def gpu_count(text: str) -> int:
+    """The number of GPUs of all types in a text such as `gpu:a100:2(S:0),shard:8`, `gres/gpu=2` or `gres:gpu:1`.
+
+    If the text has a total and counts by type (`gres/gpu=4,gres/gpu:a100=4`), they are not added.
+    """
+    if "gpu" not in text:
+        return 0
+    total, typed = 0, 0
+    for part in re.sub(r"\([^)]*\)", "", text).split(","):
+        match = _GPUS.match(part)
+        if match:
+            count = int(match["count"] or 1)
+            typed, total = (typed + count, total) if match["type"] else (typed, total + count)
+    return max(total, typed)
+
+
+def array_tasks(job_id: str) -> int:
+    """The number of tasks in a job ID of squeue: 20 for `3_[1-20%2]`, 1 for a job without an array."""
+    match = re.search(r"_\[([^]%]*)", job_id)
+    if not match:
+        return 1
+    ranges = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", match[1])
+    return sum(len(range(int(low), int(high or low) + 1, int(step or 1))) for low, high, step in ranges)
+
+
+def seconds(text: str) -> int:
+    """A time in Slurm's form (`2-01:27:11`, `27:11`) in seconds; 0 for another text."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not match:
+        return 0
+    return sum(int(value or 0) * _UNITS[unit] for value, unit in zip(match.groups(), "dhms", strict=True))
+
+
+def number(text: str) -> int:
+    """The number at the beginning of a text; 0 if there is none."""
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else 0

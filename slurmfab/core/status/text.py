@@ -1,0 +1,182 @@
+"""The state of a cluster as one screen of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from slurmfab.base import terminal
+from slurmfab.base.hostlist import fold
+from slurmfab.base.terminal import BOLD, GREEN, RED, YELLOW, Cell, Paint, table
+from slurmfab.core.status import cluster_state, limits
+from slurmfab.core.status.cluster_state import count_pending, count_running
+
+if TYPE_CHECKING:
+    from slurmfab.core.status.cluster_state import StateGroup, Status, Usage
+    from slurmfab.core.status.snapshot import Job, Partition
+
+NO_LIMITS = "No limits are known: this cluster has no accounting database."
+MOST_JOBS = 50
+"""How many of a user's jobs are listed; --json has all of them."""
+
+
+def write(status: Status, user: str, out: TextIO) -> None:
+    """Write the whole text, errors first.
+
+    Args:
+        status: the cluster's state.
+        user: the user whose jobs are listed; empty for no list of jobs.
+        out: where to.
+    """
+    paint = Paint(out)
+    lines = [*(paint(line, RED) for line in status.trouble().splitlines()), *headline(status, paint)]
+    if status.seen.nodes:
+        lines += ["", *nodes(status, paint), "", *partitions(status, paint), "", *users(status, paint)]
+    if user and status.seen.is_up:
+        lines += ["", *user_jobs(status, user, paint)]
+    terminal.write("\n".join(lines), out)
+
+
+def headline(status: Status, paint: Paint) -> list[str]:
+    """The lines about the cluster, its controllers, and how much of it is in use."""
+    seen = status.seen
+    older = status.older_nodes
+    others = "".join(f"; {fold(names)}: {version}" for version, names in older.items())
+    version = f" (Slurm {status.version}{others})" if status.version else ""
+    up = [f"{one.host} {paint('up', GREEN) if one.is_up else paint('DOWN', RED)}" for one in seen.controllers]
+    lines = [paint(f"{status.cluster}{version}", BOLD) + (f", slurmctld: {', '.join(up)}" if up else "")]
+    if not seen.nodes:
+        return lines
+    free = [node.name for node in seen.nodes if node.is_free]
+    gpus = cluster_state.gpus(seen.nodes)
+    lines += [f"GPU usage:  {used(gpus)}"] if gpus.total else []
+    lines += [
+        f"CPU usage:  {used(cluster_state.cpus(seen.nodes))}",
+        f"Free nodes: {len(free)}/{len(seen.nodes)}{': ' + fold(free) if free else ''}",
+        f"Jobs:       {count_running(seen.jobs)} running, {count_pending(seen.jobs)} pending",
+    ]
+    return lines
+
+
+def used(usage: Usage) -> str:
+    """How much is used, as in `18/24, 4 free, 2 on nodes out of service`."""
+    out = f", {usage.unavailable} on nodes out of service" if usage.unavailable else ""
+    return f"{usage.used}/{usage.total}, {usage.free} free{out}"
+
+
+def nodes(status: Status, paint: Paint) -> list[str]:
+    """The table of nodes by state."""
+    rows = [(str(len(group.nodes)), group.state, fold(group.nodes), reason_text(group)) for group in status.groups]
+    colours = [state_colour(group) for group in status.groups]
+    return colour_table(("NODES", "STATE", "NAMES", "REASON"), rows, paint, colours)
+
+
+def state_colour(group: StateGroup) -> str:
+    """The colour of a group's line: none for nodes in service, yellow for drained ones, red for broken ones."""
+    if not group.reason and "not responding" not in group.state and "down" not in group.state.split(", "):
+        return ""
+    return YELLOW if "drain" in group.state and "not responding" not in group.state else RED
+
+
+def reason_text(group: StateGroup) -> str:
+    """A group's reason, with its author and time; empty without a reason."""
+    if not group.reason:
+        return ""
+    by = f"{group.by} by slurmfab" if group.by_slurmfab else group.by
+    who = ", ".join(filter(None, (by, group.since[:16].replace("T", " "))))
+    return f"{group.reason} ({who})" if who else group.reason
+
+
+def partitions(status: Status, paint: Paint) -> list[str]:
+    """The table of partitions."""
+    rows = [partition_row(status, partition) for partition in status.seen.partitions]
+    return colour_table(("PARTITION", "STATE", "NODES", "CPUS", "GPUS", "RUNNING", "PENDING", "MAX TIME"), rows, paint)
+
+
+def partition_row(status: Status, partition: Partition) -> tuple[str, ...]:
+    """One partition's cells; the default partition has a * behind its name, as in sinfo."""
+    there = status.nodes_of(partition.name)
+    cpus, gpus = cluster_state.cpus(there), cluster_state.gpus(there)
+    count = status.by_partition.get(partition.name)
+    return (
+        partition.name + "*" * partition.is_default,
+        partition.state.lower(),
+        str(len(there)),
+        f"{cpus.used}/{cpus.total}",
+        f"{gpus.used}/{gpus.total}" if gpus.total else "-",
+        str(count.running if count else 0),
+        str(count.pending if count else 0),
+        partition.max_time,
+    )
+
+
+def users(status: Status, paint: Paint) -> list[str]:
+    """The table of users with jobs."""
+    counts = cluster_state.by_user(status.seen.jobs)
+    if not counts:
+        return ["No user has a job."]
+    rows = [(one.name, str(one.running), str(one.pending), str(one.cpus), str(one.gpus)) for one in counts]
+    return colour_table(("USER", "RUNNING", "PENDING", "CPUS", "GPUS"), rows, paint)
+
+
+def user_jobs(status: Status, user: str, paint: Paint) -> list[str]:
+    """The lines about one user's jobs and limits."""
+    jobs = [job for job in status.seen.jobs if job.user == user]
+    lines = [paint(f"Job details for user {user}:", BOLD), *user_limits(status, user, paint)]
+    if not jobs:
+        return [*lines, f"{user} has no jobs."]
+    header = ("JOBID", "PARTITION", "NAME", "STATE", "CPUS", "GPUS", "CPU TIME", "NODES OR REASON")
+    lines += colour_table(header, [job_row(job) for job in jobs[:MOST_JOBS]], paint)
+    return lines if len(jobs) <= MOST_JOBS else [*lines, f"… and {len(jobs) - MOST_JOBS} more; --json has them all."]
+
+
+def user_limits(status: Status, user: str, paint: Paint) -> list[str]:
+    """One user's limits, or why they are unknown."""
+    if not status.has_database:
+        return [NO_LIMITS]
+    if status.seen.limits is None:
+        return [paint("The limits are unknown: slurmdbd does not answer.", YELLOW)]
+    if not status.seen.limits.associations:
+        return [f"{user} has no account."]
+    table = colour_table(("LIMITS OF", "NAME", "QOS", "LIMITS"), limits.table_rows(status.seen.limits), paint)
+    used = [paint(one.text, YELLOW if one.is_used_up else "") for one in status.seen.limits.used]
+    return [*table, *([""] if used else []), *used, ""]
+
+
+def job_row(job: Job) -> tuple[str, ...]:
+    """One job's cells."""
+    name = "".join(character if character.isprintable() else "?" for character in job.name)
+    return (
+        job.id,
+        ",".join(job.partitions),
+        name,
+        job.state,
+        str(job.cpus),
+        str(job.gpus or "-"),
+        duration(job.seconds * job.cpus),
+        job.reason if job.is_pending else job.node_list,
+    )
+
+
+def duration(seconds: int) -> str:
+    """A time as Slurm writes it: `2-01:27:11`."""
+    days, rest = divmod(seconds, 86400)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def colour_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, colours: Sequence[str] = ()
+) -> list[str]:
+    """The lines of a table with a bold header, as wide as the screen at most.
+
+    Args:
+        header: the columns' names.
+        rows: as many values each.
+        paint: colours, and the screen's width.
+        colours: one for each row; none when left out.
+    """
+    coloured = [
+        [Cell(text, colour) for text in row] for row, colour in zip(rows, colours or [""] * len(rows), strict=True)
+    ]
+    return table([[Cell(text, BOLD) for text in header], *coloured], paint.width, paint)

@@ -1,0 +1,299 @@
+"""What a cluster offers its users: partitions with their limits and nodes, GPUs, accounts and QOS."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.accounting import ROOT, Account
+from slurmfab.cluster.inventory.cluster import Cluster, Partition
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.rules.slurm_conf import whole_number
+from slurmfab.cluster.slurm.limits import NORMAL
+from slurmfab.core.user_guide.amounts import exactly
+from slurmfab.core.user_guide.limits import Cap, caps
+from slurmfab.core.user_guide.shapes import Shape, shapes
+from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+
+EVERYBODY = ("", "ALL")
+"""Values of AllowAccounts and the like that exclude nobody (slurm.conf(5))."""
+
+_DEFAULT_MEMORY = {"defmempercpu": "for each CPU", "defmempernode": "on each node", "defmempergpu": "for each GPU"}
+"""Keys of slurm.conf(5) and of its partitions, of which each may have one."""
+
+_ALL_MEMORY = "all memory of its nodes"
+"""What a job gets by Slurm's own defaults."""
+
+
+@dataclass(frozen=True)
+class OfferedPartition:
+    """A partition, as users see it.
+
+    Args:
+        name: its name.
+        is_default: whether jobs that name none go there.
+        is_open: whether it takes and starts jobs (its State).
+        hosts: its nodes as a hostlist.
+        shapes: how many of its nodes are alike; the most frequent first.
+        max_minutes: time limit of jobs; `None` for none.
+        default_minutes: time limit of jobs that name none; `None` for `max_minutes`.
+        default_memory: what jobs get that ask for no memory, in words; empty where that is not known.
+        most_memory: MiB that jobs may ask for on a node, by MaxMemPerNode; 0 for all that it has.
+        min_nodes: the fewest nodes of a job.
+        max_nodes: the most nodes of a job; `None` for no such limit.
+        is_exclusive: whether jobs get whole nodes.
+        accounts: which alone may use it; empty for all.
+        denied_accounts: which may not.
+        groups: UNIX groups which alone may use it; empty for all.
+        allowed_qos: QOS with which alone jobs run there; empty for all.
+        denied_qos: QOS with which they do not.
+        preempt_mode: its PreemptMode; empty for that of the cluster.
+        qos: its own QOS; empty for none.
+        caps: what that QOS limits.
+    """
+
+    name: str
+    is_default: bool
+    is_open: bool
+    hosts: str
+    shapes: tuple[tuple[Shape, int], ...]
+    max_minutes: int | None
+    default_minutes: int | None
+    default_memory: str
+    most_memory: int
+    min_nodes: int
+    max_nodes: int | None
+    is_exclusive: bool
+    accounts: tuple[str, ...]
+    denied_accounts: tuple[str, ...]
+    groups: tuple[str, ...]
+    allowed_qos: tuple[str, ...]
+    denied_qos: tuple[str, ...]
+    preempt_mode: str
+    qos: str
+    caps: tuple[Cap, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of its nodes."""
+        return sum(count for _, count in self.shapes)
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """The most GPUs of a node by type, the empty type for GPUs without one."""
+        most: dict[str, int] = {}
+        for shape, _ in self.shapes:
+            for kind, count in shape.gpus:
+                most[kind] = max(count, most.get(kind, 0))
+        return most
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features of its nodes, each once."""
+        return tuple(dict.fromkeys(feature for shape, _ in self.shapes for feature in shape.features))
+
+
+@dataclass(frozen=True)
+class OfferedGpus:
+    """The GPUs of one type.
+
+    Args:
+        type: as in `--gres=gpu:TYPE:1`; empty for GPUs without a type.
+        total: their number in the cluster.
+        per_node: how many a node has, such as `4` or `2 to 8`.
+        partitions: in which jobs find them.
+    """
+
+    type: str
+    total: int
+    per_node: str
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a cluster offers its users.
+
+    Args:
+        cluster: the cluster file.
+        partitions: without hidden ones.
+        shapes: how many of all nodes are alike; in the order of the cluster file.
+        gpus: by type.
+        accounts: in which users can be; empty where jobs need no account.
+        qos: names of the QOS that jobs can ask for.
+    """
+
+    cluster: Cluster
+    partitions: tuple[OfferedPartition, ...]
+    shapes: tuple[tuple[Shape, int], ...]
+    gpus: tuple[OfferedGpus, ...]
+    accounts: tuple[str, ...]
+    qos: tuple[str, ...]
+
+    @property
+    def default(self) -> OfferedPartition | None:
+        """The partition of jobs that name none; `None` if there is none."""
+        return next((one for one in self.partitions if one.is_default), None)
+
+    @property
+    def first(self) -> OfferedPartition | None:
+        """The partition of examples: that of jobs that name none, or else the first one; `None` if all are hidden."""
+        return self.default or next(iter(self.partitions), None)
+
+    @property
+    def first_with_gpus(self) -> OfferedPartition | None:
+        """The partition of examples with GPUs; `None` without any."""
+        return next((one for one in (self.default, *self.partitions) if one and one.gpus), None)
+
+
+def offer(cluster: Cluster, lock: Lock) -> Offer:
+    """What a cluster offers.
+
+    Args:
+        cluster: the cluster file.
+        lock: what is known of the nodes' hardware; nodes that it does not know have what the file says.
+    """
+    by_node = shapes(cluster, lock)
+    memory = _default_memory(cluster, by_node.values())
+    partitions = tuple(
+        _partition(cluster, one, by_node, memory)
+        for one in cluster.partitions
+        if _values(one).get("hidden", "") != "YES"
+    )
+    return Offer(
+        cluster,
+        partitions,
+        tuple(Counter(by_node.values()).items()),
+        tuple(_gpus(partitions, by_node)),
+        tuple(one.name for one in cluster.accounts if one.name != ROOT) if cluster.has_accounts else (),
+        _qos(cluster) if cluster.has_accounts else (),
+    )
+
+
+def _values(partition: Partition) -> dict[str, str]:
+    """The settings of a partition by key in lower case, words such as YES in upper case."""
+    return {
+        key.lower(): value.upper() if value.upper() in ("YES", "NO", "ALL", "UNLIMITED", "EXCLUSIVE") else value
+        for key, value in partition.settings.items()
+    }
+
+
+def _partition(
+    cluster: Cluster, partition: Partition, by_node: Mapping[str, Shape], default_memory: str
+) -> OfferedPartition:
+    """A partition, as users see it.
+
+    Args:
+        cluster: the cluster file.
+        partition: the partition.
+        by_node: the shapes of nodes.
+        default_memory: what jobs get that ask for no memory, where the partition says nothing of it.
+    """
+    values = _values(partition)
+    own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
+    nodes = cluster.compute_nodes if partition.nodes == "ALL" else partition.nodes
+    qos = values.get("qos", "")
+    limits = {one.name: one.settings for one in cluster.qos}.get(qos.lower(), {})
+    return OfferedPartition(
+        partition.name,
+        values.get("default") == "YES",
+        values.get("state", "UP").upper() == "UP",
+        fold(nodes),
+        tuple(Counter(by_node[node] for node in nodes).most_common()),
+        _minutes(values.get("maxtime", "")),
+        _minutes(values.get("defaulttime", "")),
+        _memory_in_words(values) or default_memory,
+        whole_number(values.get("maxmempernode", own.get("maxmempernode", ""))) or 0,
+        whole_number(values.get("minnodes", "")) or 1,
+        whole_number(values.get("maxnodes", "")),
+        values.get("oversubscribe", values.get("shared", "")).partition(":")[0] == "EXCLUSIVE",
+        _names(values, "allowaccounts"),
+        _names(values, "denyaccounts"),
+        _names(values, "allowgroups"),
+        _names(values, "allowqos"),
+        _names(values, "denyqos"),
+        values.get("preemptmode", ""),
+        qos,
+        tuple(caps(limits, f"partition {partition.name}", is_qos=True)),
+    )
+
+
+def _minutes(text: str) -> int | None:
+    """A time of slurm.conf in minutes, which Slurm rounds up; `None` for none."""
+    found = seconds_of(text) if text else None
+    return None if found is None else -(-found // 60)
+
+
+def _names(values: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """The names in a list of a partition; empty where it is for everybody."""
+    text = values.get(key, "")
+    return () if text in EVERYBODY else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _gpus(partitions: Iterable[OfferedPartition], by_node: Mapping[str, Shape]) -> Iterator[OfferedGpus]:
+    """Yield the GPUs by type, in the order of the cluster file."""
+    counts: dict[str, Counter[int]] = {}
+    for shape, nodes in Counter(by_node.values()).items():
+        for kind, count in shape.gpus:
+            counts.setdefault(kind, Counter())[count] += nodes
+    for kind, by_count in counts.items():
+        least, most = min(by_count), max(by_count)
+        yield OfferedGpus(
+            kind,
+            sum(count * nodes for count, nodes in by_count.items()),
+            str(most) if least == most else f"{least} to {most}",
+            tuple(one.name for one in partitions if kind in one.gpus),
+        )
+
+
+def _qos(cluster: Cluster) -> tuple[str, ...]:
+    """The QOS that some user can ask for: `normal`, and those that an account or a user lists (`QOS`, `DefaultQOS`)."""
+    of_users = (settings for user in cluster.users for settings in (user.settings, *user.associations.values()))
+    lists = [
+        value
+        for settings in (*(account.settings for account in cluster.accounts), *of_users)
+        for key, value in settings.items()
+        if key.lower() in ("qos", "qoslevel", "defaultqos")
+    ]
+    listed = {name.strip().lstrip("+").lower() for text in lists for name in text.split(",")}
+    return tuple(dict.fromkeys((NORMAL, *(one.name for one in cluster.qos if one.name in listed))))
+
+
+def _default_memory(cluster: Cluster, found: Iterable[Shape]) -> str:
+    """What a job gets that asks for no memory, by the cluster file, or else by the line that slurmfab writes."""
+    own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
+    if told := _memory_in_words(own):
+        return told
+    least = min((one.memory // one.cpus for one in set(found) if one.memory and one.cpus), default=0)
+    return f"{exactly(least)} for each CPU" if least else ""
+
+
+def _memory_in_words(settings: Mapping[str, str]) -> str:
+    """What settings give a job that asks for no memory; empty if they say nothing of it.
+
+    Args:
+        settings: values by key in lower case, empty for Slurm's own default.
+    """
+    for key, words in _DEFAULT_MEMORY.items():
+        if key in settings:
+            number = whole_number(settings[key])
+            return f"{exactly(number)} {words}" if number else _ALL_MEMORY
+    return ""
+
+
+def caps_of_accounts(accounts: Iterable[Account]) -> dict[str, tuple[Cap, ...]]:
+    """What no job of an account can exceed, by account; the limits of the accounts above it hold as well."""
+    by_name = {one.name: one for one in accounts}
+    found: dict[str, tuple[Cap, ...]] = {}
+    for name, account in by_name.items():
+        mine: list[Cap] = []
+        above: Account | None = account
+        seen: set[str] = set()
+        while above is not None and above.name not in seen:
+            seen.add(above.name)
+            mine += caps(above.settings, f"account {above.name}", is_qos=False)
+            above = by_name.get(above.parent)
+        found[name] = tuple(mine)
+    return found

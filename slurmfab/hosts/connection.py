@@ -1,0 +1,319 @@
+"""SSH connections by Fabric, with additions: pinned host keys, no Nagle delay, time limits, plain error messages."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import socket
+import threading
+from functools import cache
+from typing import Any
+
+import fabric
+import paramiko
+
+from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
+from slurmfab.base.terminal import harmless
+from slurmfab.hosts.host_keys import PinnedKey, known_host, refused_types
+from slurmfab.hosts.route import Route
+
+CONNECT_SECONDS = 10
+"""Time limit for a TCP connection; a host that is switched off does not answer at all."""
+
+BANNER_SECONDS = 20
+"""Time limit for the SSH banner; sshd is slow with many connections at once, and a hanging sshd never sends it."""
+
+NO_BANNER = ("banner", "No existing session")
+"""Parts of paramiko's message about an sshd that accepts a connection and then sends no banner."""
+
+NO_CHANNEL = ("Timeout opening channel", "Unable to open channel")
+"""Parts of paramiko's message if a jump host waits for a host that does not answer, or refuses two hosts at the
+same moment: paramiko keeps one reason for all channels of a connection."""
+
+NO_KEY = "No authentication methods available"
+"""Part of paramiko's message if there is no key to offer."""
+
+HUNG_UP = "transport shut down or saw EOF"
+"""Part of paramiko's message if sshd ends the connection during a login."""
+
+MOST_SAID = 200
+"""The most characters of sshd's message that are shown."""
+
+SSH_PORT = 22
+
+AUTHENTICATION = "Authentication timeout"
+"""Part of paramiko's message if sshd neither accepts nor refuses a login in time."""
+
+# Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+LOGIN_SECONDS = 30
+"""Time limit for sshd to check one key, and for a jump host to make a connection."""
+
+OPEN_SECONDS = 60
+"""Time limit for all steps together, whichever of them hangs, and however many keys are tried."""
+
+KEEPALIVE_SECONDS = 5
+"""A keepalive is sent this often, so that a lost network is noticed even between requests."""
+
+UNACKNOWLEDGED_SECONDS = 15
+"""A connection ends after this time without a TCP acknowledgement (TCP_USER_TIMEOUT, tcp(7)).
+
+The kernel of a busy host still acknowledges, so this can be shorter than the time limit for the agent's data. A host
+that disappears is noticed within 20 s, as data is sent every 5 s. Behind a jump host only the agent's time limit works.
+"""
+
+
+def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None = None) -> fabric.Connection:
+    """Open an SSH connection to a host.
+
+    Args:
+        route: the way to it.
+        policy: the check of its host key; the key that the host showed is in `policy.shown` afterwards.
+        gateway: the open connection to its jump host; `None` for a direct connection.
+
+    Raises:
+        Unreachable: no connection, and why; also its subclasses `HostKeyUnknown`, `HostKeyChanged` and
+            `LoginRefused`.
+        InputError: the private key cannot be read.
+    """
+    connection = fabric.Connection(
+        route.address,
+        user=route.user,
+        port=route.port,
+        gateway=gateway or route.proxy_command or None,
+        config=fabric.Config(overrides={"load_ssh_configs": False}),
+        connect_timeout=CONNECT_SECONDS,
+        connect_kwargs=login(route, policy),
+    )
+    policy.consult(route)
+    connection.client.set_missing_host_key_policy(policy)
+    is_late = threading.Event()
+    limit = threading.Timer(OPEN_SECONDS, give_up, (connection, is_late))
+    limit.daemon = True
+    limit.start()
+    try:
+        connection.open()
+    except HostError:
+        raise
+    except Exception as error:
+        is_undecided = is_late.is_set() or AUTHENTICATION in str(error)
+        raise (undecided(route) if is_undecided else explained(error, route, banner(connection))) from error
+    finally:
+        limit.cancel()
+    connection.transport.set_keepalive(KEEPALIVE_SECONDS)
+    return connection
+
+
+def banner(connection: fabric.Connection) -> str:
+    """What sshd sent for the user to read during the login, such as the text of /etc/nologin; empty for nothing."""
+    transport = connection.client.get_transport()
+    # Not `get_banner`, which has nothing to tell once the connection has ended.
+    sent = getattr(transport.auth_handler, "banner", None) if transport else None
+    return (sent or b"").decode(errors="replace")
+
+
+def give_up(connection: fabric.Connection, is_late: threading.Event) -> None:
+    """End an attempt to connect that takes too long; says so first, since the other thread notices the end at once."""
+    is_late.set()
+    connection.client.close()
+
+
+def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
+    """The arguments of paramiko's `SSHClient.connect` for a host: keys and time limits."""
+    arguments: dict[str, Any] = {
+        "banner_timeout": BANNER_SECONDS,
+        "auth_timeout": LOGIN_SECONDS,
+        "channel_timeout": LOGIN_SECONDS,
+        "transport_factory": without_delay,
+        "allow_agent": not route.key,
+        "look_for_keys": not route.key and not route.keys,
+        "disabled_algorithms": {"keys": refused_types(policy.pinned)},
+    }
+    if route.key:
+        return {**arguments, "pkey": load_key(route.key)}
+    # paramiko skips files with a passphrase; usually an SSH agent holds their keys.
+    return {**arguments, "key_filename": list(route.keys)}
+
+
+@cache
+def load_key(path: str) -> paramiko.PKey:
+    """Read a private key, once for all hosts.
+
+    Raises:
+        InputError: the file does not exist, has a passphrase, or is not a private key.
+    """
+    try:
+        return paramiko.PKey.from_path(path)
+    except FileNotFoundError as error:
+        raise InputError(f"The private key {path} does not exist. Name another one with --key or ssh.key.") from error
+    except (paramiko.PasswordRequiredException, TypeError) as error:
+        raise InputError(
+            f"The private key {path} has a passphrase. Add it to an SSH agent (ssh-add {path}), "
+            "and leave out --key and ssh.key."
+        ) from error
+    except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
+        raise InputError(f"{path} cannot be used as a private key: {error}.") from error
+
+
+class ProxySocket(paramiko.ProxyCommand):
+    """A proxy command as a socket whose end is noticed; paramiko's own asks one that has ended until its time is over.
+
+    Args:
+        started: the command, which runs already.
+    """
+
+    def __init__(self, started: paramiko.ProxyCommand) -> None:
+        vars(self).update(vars(started))
+
+    def recv(self, size: int) -> bytes:
+        """At most so many bytes, and none when the program has closed its output.
+
+        Raises:
+            TimeoutError: nothing came within the time that paramiko has set.
+        """
+        output: Any = self.process.stdout
+        ready, _, _ = select.select([output], [], [], self.timeout)
+        if not ready:
+            raise TimeoutError
+        return os.read(output.fileno(), size)
+
+
+def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
+    """Make a transport that sends small packets at once and notices a lost network.
+
+    The channel of a jump host has neither socket option, and only Linux has TCP_USER_TIMEOUT.
+    """
+    if isinstance(sock, paramiko.ProxyCommand):
+        return paramiko.Transport(ProxySocket(sock), **arguments)
+    with contextlib.suppress(AttributeError, OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_SECONDS * 1000)
+    return paramiko.Transport(sock, **arguments)
+
+
+def gateway_policy(route: Route) -> PinnedKey:
+    """The host key check of a jump host: no lock has its key, so it must be in a known_hosts file."""
+    return PinnedKey(route.host, known_host(route).keys())
+
+
+def explained_gateway(error: HostError) -> Unreachable:
+    """The error of a jump host; its host key must be in known_hosts, since no lock has it."""
+    if isinstance(error, HostKeyUnknown):
+        return Unreachable(
+            error.host,
+            f"the jump host's SSH host key is unknown: {error.key_type} {error.fingerprint}. {error.note}"
+            "Compare it with the one on its console, then log in there once with ssh, which adds it to "
+            "~/.ssh/known_hosts.",
+        )
+    return Unreachable(error.host, f"the jump host cannot be used: {error.reason}")
+
+
+def undecided(route: Route) -> Unreachable:
+    """The error for an sshd that neither accepts nor refuses a login in time."""
+    return Unreachable(
+        route.host,
+        f"SSH login timed out: {route.address} port {route.port} neither accepted nor refused {route.user}. "
+        "Something on the host hangs: a user database (LDAP), PAM, or a home directory on a dead file server.",
+    )
+
+
+def refused_login(error: Exception, route: Route, message: str = "") -> LoginRefused:
+    """The error for a refused login: no key, only keys with a passphrase, or keys that the host does not accept.
+
+    Args:
+        error: paramiko's error.
+        route: the route to the host.
+        message: what sshd sent for the user to read; empty for nothing.
+    """
+    where = f"{route.address} port {route.port}"
+    port = "" if route.port == SSH_PORT else f"-p {route.port} "
+    install = f"ssh-copy-id {port}{route.user}@{route.address}"
+    if NO_KEY in str(error):
+        places = ", ".join(route.keys) or "~/.ssh"
+        return LoginRefused(
+            route.host,
+            f"there is no SSH key for the login at {where}: none in an SSH agent, none in {places}. Name a private key "
+            "(--key at first contact, key under ssh in the cluster file), or make one: ssh-keygen -t ed25519. "
+            f"Then put its public key on the host: {install}.",
+        )
+    if isinstance(error, paramiko.PasswordRequiredException):
+        return LoginRefused(
+            route.host,
+            f"the SSH keys for the login at {where} have a passphrase. Add them to an SSH agent: ssh-add.",
+        )
+    return LoginRefused(route.host, refused_keys(error, route, message, install))
+
+
+def refused_keys(error: Exception, route: Route, message: str, install: str) -> str:
+    """Why a login with keys was refused, as far as sshd lets a client know, and what to try.
+
+    Args:
+        error: paramiko's error.
+        route: the route to the host.
+        message: what sshd sent for the user to read.
+        install: the command that puts a key on the host.
+    """
+    others = ", ".join(route.keys) or "the default keys in ~/.ssh"
+    offered = f"the key {route.key}" if route.key else f"the keys of the SSH agent and {others}"
+    what = f"{route.address} port {route.port} refused the login of {route.user} with {offered}"
+    another = "name another user or key (--user and --key at first contact, ssh in the cluster file)"
+    words = harmless(" ".join(message.split()))[:MOST_SAID].rstrip(".")
+    said = f" It said: {words}." if words else ""
+    log = "sshd's log there says why (journalctl -u ssh)"
+    if isinstance(error, paramiko.BadAuthenticationType):
+        ways = ", ".join(error.allowed_types)
+        return f"{what}: it takes no keys from this user, only {ways}. See PubkeyAuthentication in sshd_config there."
+    if HUNG_UP in str(error):
+        return (
+            f"{what} by ending the connection.{said} Either it lets nobody in or this account is closed (/etc/nologin, "
+            f"expiry), or too many keys were offered (MaxAuthTries); {log}."
+        )
+    if route.user == "root":
+        return (
+            f"{what}.{said} Either none of these keys is in root's authorized_keys there, or sshd lets root in never "
+            f"(PermitRootLogin no); to a client both look alike, and {log}. Add the key on the host's console "
+            f"({install} works only where root may log in with a password), or {another}."
+        )
+    return (
+        f"{what}.{said} Add the public key to authorized_keys there ({install}). If it is there already, sshd "
+        "refuses it or the user: a home or .ssh that others may write, a login shell that does not exist, "
+        f"AllowUsers; {log}. Or {another}."
+    )
+
+
+def explained(error: Exception, route: Route, message: str = "") -> Unreachable:  # noqa: PLR0911 - one for each cause
+    """The error for a failed connection: why it failed, and what to try; arguments as for `refused_login`."""
+    where = f"{route.address} port {route.port}"
+    if isinstance(error, paramiko.AuthenticationException) or NO_KEY in str(error):
+        return refused_login(error, route, message)
+    if isinstance(error, socket.gaierror):
+        return Unreachable(
+            route.host,
+            f"the name {route.address} does not resolve. Give it an address: in DNS, as HostName in ssh_config, or, "
+            "for a host of the cluster file, under addresses there. Hosts that are to join go by addresses, too.",
+        )
+    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
+        return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
+    if isinstance(error, paramiko.ChannelException) or any(part in str(error) for part in NO_CHANNEL):
+        return Unreachable(
+            route.host,
+            f"its jump host cannot connect to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "
+            "does the jump host reach it, and does its sshd allow that (AllowTcpForwarding in sshd_config)?",
+        )
+    if isinstance(error, TimeoutError):
+        return Unreachable(
+            route.host,
+            f"no answer from {where} within {CONNECT_SECONDS} s. Is the host up? Does a firewall block the port?",
+        )
+    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
+        return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")
+    if isinstance(error, EOFError) or any(part in str(error) for part in NO_BANNER):
+        return Unreachable(
+            route.host,
+            f"{where} accepts connections but sends no SSH banner. "
+            "Its sshd hangs, or the host is overloaded or shutting down.",
+        )
+    return Unreachable(route.host, f"no SSH connection to {where}: {str(error) or type(error).__name__}.")

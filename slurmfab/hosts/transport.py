@@ -1,0 +1,411 @@
+"""Transport of requests to hosts: one SSH channel to one agent per host and run."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
+from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
+from slurmfab.hosts.heartbeat import Heartbeat
+from slurmfab.hosts.hidden_input import hidden_input
+from slurmfab.hosts.login_shells import in_sh
+from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session, command
+from slurmfab.hosts.sudo_password import SudoPassword
+
+if TYPE_CHECKING:
+    import paramiko
+
+    from slurmfab.hosts.host_keys import PinnedKey
+    from slurmfab.hosts.route import Route
+
+PROXIES = 8
+"""The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
+whose sshd refuses some at random when ten logins are in progress (sshd_config(5), MaxStartups)."""
+
+SEND_SECONDS = 600
+"""Time limit for sending one request; a host that reads nothing is noticed after SILENCE_SECONDS."""
+
+SEND_BYTES = 65536
+"""Bytes that are handed to paramiko at once, which copies what it is given."""
+
+HEARTBEAT_BYTES = 64
+"""A window of at least so many bytes has room for a heartbeat."""
+
+OUTPUT_BYTES = 65536
+"""Bytes of apt-get's output that are kept, for its last line."""
+
+EXIT_SECONDS = 5.0
+"""How long after the end of a command's output its exit code may come."""
+
+PYTHON_SECONDS = 600
+"""Time limit for the installation of python3."""
+
+INSTALL_PYTHON = (
+    "export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 LANGUAGE=; command -v apt-get >/dev/null || exit 69; "
+    # An empty line every 5 s serves as a heartbeat.
+    "(while sleep 5 >/dev/null 2>&1 && echo; do :; done) & trap 'kill $!' EXIT; "
+    "get() { apt-get -qq install --no-install-recommends --yes \"$@\"; }; runs() { python3 -c '' 2>/dev/null; }; "
+    # dpkg takes the packages for installed if only their files are gone, and apt-get may refuse if one of them is.
+    "again() { get --reinstall python3 python3-minimal $(dpkg-query -W -f '${Package} ' 'python3.*-minimal'); }; "
+    "install() { get python3; runs || again; runs; }; "
+    "install >/dev/null 2>&1 || { apt-get -qq update && install; } 2>&1"
+)
+NO_APT = 69
+
+
+class Ends(NamedTuple):
+    """The IP addresses at the ends of a connection to a host, as far as they are known.
+
+    Args:
+        reached: the one at which the host was reached, from here or from a jump host; empty if unknown.
+        way: of this machine, and of jump hosts.
+    """
+
+    reached: str = ""
+    way: tuple[str, ...] = ()
+
+
+class Transport(Protocol):
+    """Sends requests to hosts and returns their answers. Tests use a function or a local process instead of SSH."""
+
+    def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = ...) -> tuple[Line, ...]:
+        """Send a request to a host's agent, and return the lines of its answer.
+
+        Args:
+            host: its name.
+            request: JSON values, see `slurmfab.on_hosts.agent.main`.
+            heard: called with each line as it arrives.
+
+        Raises:
+            HostError: the host did not answer, with the reason.
+        """
+
+    def install_python(self, host: str) -> None:
+        """Install python3 on a host by its package manager.
+
+        Raises:
+            HostError: the installation failed.
+        """
+
+    def log_in_again(self, host: str) -> None:
+        """Log in to a host over a connection of its own, as for the first request, and run a command there.
+
+        Raises:
+            HostError: the host did not let the user in, or the command did not run.
+        """
+
+    def host_key(self, host: str) -> tuple[str, str] | None:
+        """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
+
+    def ends(self, host: str) -> Ends:
+        """The IP addresses at the ends of the open connection to a host."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+@contextlib.contextmanager
+def closed_after(seconds: float, channel: paramiko.Channel) -> Iterator[None]:
+    """Closes a channel if the block takes longer: paramiko waits for some answers of a server without an end.
+
+    Args:
+        seconds: the time limit.
+        channel: the channel.
+    """
+    limit = threading.Timer(seconds, channel.close)
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
+
+
+class SshStream:
+    """Input and output of a command on an SSH channel; the end of the connection is an error, not the end of output.
+
+    Args:
+        channel: the channel on which the command runs.
+    """
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self.channel = channel
+        self.close = channel.close
+
+    def sendall(self, data: bytes) -> None:
+        """Send all of it.
+
+        Raises:
+            TimeoutError: the host did not take it within the time limit.
+            OSError: the connection is broken.
+        """
+        deadline, rest = time.monotonic() + SEND_SECONDS, memoryview(data)
+        while rest:
+            rest = rest[self.send_some(rest[:SEND_BYTES].tobytes()) :]
+            if rest and time.monotonic() > deadline:
+                raise TimeoutError(f"the host did not take a request within {SEND_SECONDS} s")
+
+    def send_some(self, data: bytes) -> int:
+        """Send what the host takes now, and return the number of bytes.
+
+        Raises:
+            OSError: the connection is broken, or the host did not end a negotiation of keys.
+        """
+        import paramiko  # slow to import, and here by now
+
+        try:
+            return int(self.channel.send(data))
+        except (paramiko.SSHException, EOFError) as error:
+            raise OSError(str(error)) from error
+
+    def has_room(self) -> bool:
+        """Whether a few bytes can be sent now: the host has opened the window, and no new SSH keys are negotiated."""
+        transport = self.channel.get_transport()
+        return self.channel.out_window_size > HEARTBEAT_BYTES and transport.clear_to_send.is_set()
+
+    def exit_code(self) -> int | None:
+        """The exit code of the command, whose output has ended; `None` if the host does not tell it soon."""
+        return self.channel.recv_exit_status() if self.channel.status_event.wait(EXIT_SECONDS) else None
+
+    def recv(self, size: int) -> bytes:
+        """Return at least one byte; empty at the end of the command.
+
+        Raises:
+            TimeoutError: no data arrived within the time limit.
+            OSError: the connection is broken.
+        """
+        data: bytes = self.channel.recv(size)
+        if not data and not self.channel.get_transport().is_active():
+            raise OSError("the host or the network to it is down")
+        return data
+
+
+def ends_of(route: Route, connection: Any) -> Ends:
+    """The IP addresses at the ends of one connection, without those of jump hosts.
+
+    Args:
+        route: the route of the connection.
+        connection: the open connection; `None` for none.
+    """
+    named = canonical(route.address) if family(route.address) != NO_ADDRESS else ""
+    sock = None if connection is None else connection.transport.sock
+    if not isinstance(sock, socket.socket):
+        return Ends(named)
+    try:
+        return Ends(canonical(str(sock.getpeername()[0])), (canonical(str(sock.getsockname()[0])),))
+    except OSError:
+        return Ends(named)
+
+
+class SshTransport:
+    """Transport over SSH: one connection and one running agent per host, opened when first needed.
+
+    Args:
+        routes: the route to each host, by name.
+        policies: the host key check of each host, by name.
+        ask_password: asks the user for the sudo password; `None` without a terminal.
+        password: the sudo password, if it is already known.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        policies: Mapping[str, PinnedKey],
+        ask_password: Callable[[], str] | None = None,
+        password: str = "",
+    ) -> None:
+        self.routes = dict(routes)
+        self.policies = dict(policies)
+        self.sudo = SudoPassword(ask_password, password)
+        self.opening = threading.Lock()
+        self.proxies = threading.BoundedSemaphore(PROXIES)
+        self.gateways: dict[Route, Any] = {}
+        self.closed: dict[Route, HostError] = {}
+        self.connections: dict[str, Any] = {}
+        self.sessions: dict[str, Session] = {}
+        self.execs: dict[str, int] = {}
+        self.heartbeat = Heartbeat(lambda: tuple(self.sessions.values()))
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        """Send a request and return the lines of the answer; opens the connection and starts the agent if needed."""
+        session = self.sessions.get(host) or self.start(host, request)
+        try:
+            return session.ask(request, heard)
+        except (AgentFailed, ConnectionLost):
+            self.forget(host)
+            raise
+
+    def start(self, host: str, request: Mapping[str, Any]) -> Session:
+        """Start the agent on a host, and ask for the sudo password if sudo wants it."""
+
+        def attempt(password: str) -> tuple[Session, bool]:
+            session = self.greet(host, request, password)
+            return session, session.used_password
+
+        return self.sudo.log_in(attempt)
+
+    def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
+        """Run the agent's command on a host, and send the modules that its first request needs.
+
+        Args:
+            host: its name.
+            request: the first request.
+            password: the sudo password; empty if none is known.
+
+        Raises:
+            HostError: no connection, or the agent did not start; see `Session.start`.
+        """
+        become = self.routes[host].become
+        session = Session(host, SshStream(self.execute(host, command(become=become))))
+        try:
+            session.start(become=become, password=password, request=request)
+        except SlurmfabError:
+            session.close()
+            raise
+        self.sessions[host] = session
+        self.heartbeat.start()
+        return session
+
+    def connection(self, host: str) -> Any:
+        """The open Fabric connection to a host, through the connection of its jump host if it has one."""
+        if host not in self.connections:
+            self.connections[host] = self.connected(host)
+        return self.connections[host]
+
+    def connected(self, host: str) -> Any:
+        """A new Fabric connection to a host, through the connection of its jump host if it has one."""
+        from slurmfab.hosts.connection import connect  # paramiko is slow to import
+
+        route = self.routes[host]
+        gateway = self.gateway(route.gateway) if route.gateway else None
+        with self.proxies if route.proxy_command else contextlib.nullcontext():
+            return connect(route, self.policies[host], gateway)
+
+    def log_in_again(self, host: str) -> None:
+        """Log in over a connection of its own, and run a command there; sshd's PAM session begins with the command."""
+        connection = self.connected(host)
+        try:
+            channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
+            with closed_after(SILENCE_SECONDS, channel):
+                channel.exec_command("exit 0")
+                code = channel.recv_exit_status()
+        except Exception as error:  # as in `execute`
+            raise AgentFailed(host, f"no command ran after the login: {error or type(error).__name__}.") from error
+        finally:
+            with contextlib.suppress(Exception):
+                connection.close()
+        if code != 0:
+            raise AgentFailed(host, f"a command that only ends did so with exit code {code}.")
+
+    def gateway(self, route: Route) -> Any:
+        """The open connection to a jump host, shared by all hosts behind it; a failed one is not tried again.
+
+        Raises:
+            Unreachable: no connection, now or at the first attempt.
+        """
+        from slurmfab.hosts.connection import connect, explained_gateway, gateway_policy  # paramiko is slow
+
+        with self.opening:
+            if route in self.closed:
+                raise self.closed[route]
+            if route not in self.gateways:
+                try:
+                    before = connect(route.gateway, gateway_policy(route.gateway)) if route.gateway else None
+                    self.gateways[route] = connect(route, gateway_policy(route), before)
+                except HostError as error:
+                    self.closed[route] = explained_gateway(error)
+                    raise self.closed[route] from error
+            return self.gateways[route]
+
+    def execute(self, host: str, command_line: str) -> paramiko.Channel:
+        """Start a command on a host, with its standard error in its output.
+
+        A raw channel, since Fabric's `run` feeds standard input at some 90 bytes a second (invoke issue 774).
+
+        Raises:
+            Unreachable: no connection.
+            AgentFailed: sshd does not start the command, or the connection broke.
+        """
+        connection = self.connection(host)
+
+        try:
+            channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
+            channel.settimeout(SILENCE_SECONDS)
+            channel.set_combine_stderr(True)
+            with closed_after(SILENCE_SECONDS, channel):
+                channel.exec_command(command_line)
+        except Exception as error:  # whatever a server's data made of paramiko's thread is raised here
+            why = str(error) or type(error).__name__
+            raise AgentFailed(
+                host, f"SSH login succeeded, but the server refused to start a command: {why}. See sshd's log there."
+            ) from error
+        self.execs[host] = self.execs.get(host, 0) + 1
+        return channel
+
+    def install_python(self, host: str) -> None:
+        """Install python3 with apt-get; sudo reads the password from standard input if it asks."""
+        sudo = "sudo -S -p '' " if self.routes[host].become else ""
+        channel = self.execute(host, f"{sudo}{in_sh(INSTALL_PYTHON)}")
+        deadline = time.monotonic() + PYTHON_SECONDS
+        received = b""
+        try:
+            if sudo and self.sudo.known:
+                channel.sendall(self.sudo.known.encode() + b"\n")
+            while piece := channel.recv(65536):
+                received = (received + piece)[-OUTPUT_BYTES:]
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"apt-get did not finish within {PYTHON_SECONDS} s")
+            with closed_after(max(1.0, deadline - time.monotonic()), channel):
+                code = channel.recv_exit_status()
+        except OSError as error:
+            why = str(error) or f"no data for {SILENCE_SECONDS} s"
+            raise ConnectionLost(
+                host, f"python3 is missing, and the connection was lost while apt-get installed it: {why}."
+            ) from error
+        finally:
+            channel.close()
+        output = received.decode(errors="replace").strip()
+        if code == NO_APT:
+            raise PythonMissing(host, "it has neither python3 nor apt-get; slurmfab supports Debian and Ubuntu.")
+        if code != 0:
+            raise PythonMissing(
+                host, f"python3 is missing and cannot be installed: {output.splitlines()[-1:] or code}."
+            )
+
+    def host_key(self, host: str) -> tuple[str, str] | None:
+        """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
+        return self.policies[host].shown
+
+    def ends(self, host: str) -> Ends:
+        """The IP addresses at the ends of the open connection to a host; behind a jump host, its own is the route's."""
+        route = self.routes[host]
+        reached, way = ends_of(route, self.connections.get(host))
+        gateway = route.gateway
+        while gateway is not None:
+            jump = ends_of(gateway, self.gateways.get(gateway))
+            way = (*way, *jump.way, *((jump.reached,) if jump.reached else ()))
+            gateway = gateway.gateway
+        return Ends(reached, tuple(dict.fromkeys(way)))
+
+    def forget(self, host: str) -> None:
+        """Close a host's agent and connection; the next call opens new ones."""
+        with contextlib.suppress(Exception):
+            self.sessions.pop(host).close()
+        with contextlib.suppress(Exception):
+            self.connections.pop(host).close()
+
+    def close(self) -> None:
+        """Close all connections; the agents end when their input ends."""
+        hidden_input.show()
+        self.heartbeat.end()
+        for host in tuple(self.connections):
+            self.forget(host)
+        for connection in self.gateways.values():
+            connection.close()

@@ -1,0 +1,1 @@
+"""All code that runs on hosts: the agent during a run, programs that stay."""

@@ -1,0 +1,358 @@
+"""What jobs used between two times, added up from the records in slurmdbd, for `fab usage`; changes nothing.
+
+Only sums leave the host, and the few jobs that waited longest or held idle GPUs. Times are cut off where the window
+begins and ends, by slurmdbd itself (`sacct --truncate`), which subtracts the time that a job was suspended in it: so
+the sums are those of slurmdbd's own hourly ones, which sreport shows.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
+
+from slurmfab.on_hosts.agent.accounting import idle_gpus
+from slurmfab.on_hosts.agent.accounting.idle_gpus import MOST_LISTED, Evidence
+from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
+from slurmfab.on_hosts.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+
+FIELDS = (
+    "JobIDRaw", "Submit", "JobID", "User", "Account", "Partition", "State", "Eligible", "Start", "End", "ElapsedRaw",
+    "AllocTRES", "ReqTRES", "TotalCPU", "TRESUsageInMax", "TRESUsageInTot",
+)  # fmt: skip
+"""Fields of a record, as named by sacct(1) of 22.05 to 26.05; none is a text of a user."""
+
+SUMS = (
+    "jobs", "cpu", "gpu", "cpu_asked", "cpu_used", "memory_asked", "memory_used", "gpu_seen", "gpu_idle", "waits",
+    "waited", "longest",
+)  # fmt: skip
+"""What is added up for each user, account, partition and type of GPU: jobs that ran; seconds of CPUs and GPUs; those of
+jobs that have ended, and what of them was used; MiB times seconds, likewise; GPU seconds of jobs whose GPUs Slurm
+watched, and of those that it never saw busy; jobs that began, how many seconds they waited, and the longest wait."""
+
+WAIT_FIELDS = ("job", "user", "account", "partition", "gpus", "seconds", "started")
+
+ANSWER_SECONDS = 580.0
+"""Time limit of all questions to slurmdbd together; an answer may take 600 s (`slurmfab.hosts.answer_bounds`)."""
+
+HOUR, DAY = 3600, 86400
+HOURLY_UP_TO = 3 * DAY
+MOST_POINTS = 4000
+"""Of a longer window, only the last points are told."""
+
+
+class Record(NamedTuple):
+    """A job's record, or one of a part of a job that was requeued or resized.
+
+    Args:
+        number: of the job; a task of an array has its own.
+        job: the id as squeue prints it.
+        user, account, partition, state: as sacct prints them; the state is its first word.
+        eligible, start, end: seconds since 1970; 0 for never.
+        whole: seconds that it ran, also outside of the window.
+        clipped: seconds that it ran within the window.
+        tres: what it was given, or has asked for while it waits, by Slurm's name; memory in MiB.
+        cpu_used: seconds of CPU time of all its processes.
+        memory: MiB that the largest step used; 0 if Slurm has not seen any.
+        gpu_peak: the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look.
+    """
+
+    number: str
+    job: str
+    user: str
+    account: str
+    partition: str
+    state: str
+    eligible: int
+    start: int
+    end: int
+    whole: int
+    clipped: int
+    tres: Mapping[str, float]
+    cpu_used: float
+    memory: float
+    gpu_peak: float
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs it was given."""
+        return int(self.tres.get("cpu", 0))
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it was given, as far as Slurm counts them."""
+        return int(self.tres.get("gres/gpu", 0))
+
+
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """Ask slurmdbd, and add up.
+
+    Args:
+        request: `since` and `until`, see `moment`; `idle_seconds`: from which age on jobs can hold GPUs idle.
+        context: runs the programs.
+
+    Returns:
+        `accounting`: whether Slurm keeps records; without, only the times are there as well. `since`, `until`: seconds
+        since 1970, and as texts with the host's zone in `since_text` and `until_text`. `capacity`: the cluster's TRES
+        times seconds. `tracked`: the TRES that are accounted. `groups`: user, account, partition, types of GPUs, and
+        `SUMS`. `points`: begin, CPU and GPU seconds of each hour or day. `waits`: `WAIT_FIELDS`. `idle`: as in
+        `idle_gpus`.
+
+    Raises:
+        ResourceFailed: slurmdbd does not answer, or the window is empty.
+    """
+    now = int(time.time())
+    since, until = moment(request["since"], now), min(moment(request["until"], now), now)
+    window = {"since": since, "until": until, "since_text": text_of(since), "until_text": text_of(until)}
+    if since >= until:
+        raise ResourceFailed("%s is not before %s" % (window["since_text"], window["until_text"]))
+    deadline = time.monotonic() + ANSWER_SECONDS
+    try:
+        clipped = clipped_seconds(context, since, until, deadline)
+    except ResourceFailed as error:
+        if commands.NO_RECORDS in str(error):
+            return {"accounting": False, **window}
+        raise
+    capacity, tracked = capacity_of(ask_events(context, since, until, deadline), since, until)
+    added = Added(since, until, int(request["idle_seconds"]))
+    for record in records(ask_records(context, commands.job_records(since, until, FIELDS), deadline), clipped):
+        added.add(record)
+    added.look_at_running(context)
+    return {"accounting": True, **window, "capacity": capacity, "tracked": sorted(tracked), **added.as_json()}
+
+
+def moment(text: str, now: int) -> int:
+    """A time as seconds since 1970.
+
+    Args:
+        text: `2026-11-01T00:00:00` in the host's zone; `-3600` for so many seconds ago, from the last full hour on,
+            because sreport counts whole hours; empty for now.
+        now: seconds since 1970.
+
+    Raises:
+        ResourceFailed: there is no such time.
+    """
+    if not text:
+        return now
+    if text.startswith("-"):
+        local = time.localtime(now - int(text[1:]))
+        return int(time.mktime((*local[:4], 0, 0, *local[6:])))
+    try:
+        return int(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+    except (ValueError, OverflowError) as error:
+        raise ResourceFailed("%s is no time" % ascii(text[:40])) from error
+
+
+def text_of(when: int) -> str:
+    """A time in the host's zone, as `2026-11-01T00:00:00+0100`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when))
+
+
+def ask_records(context: Context, table: commands.Table, deadline: float) -> Iterator[List[str]]:
+    """The rows that sacct prints; the name of an account may have line breaks.
+
+    Raises:
+        ResourceFailed: it fails, answers with other fields, or takes longer than the deadline.
+    """
+    return table.each(context.must(table.argv, seconds=max(deadline - time.monotonic(), 1), env=table.env))
+
+
+def clipped_seconds(context: Context, since: int, until: int, deadline: float) -> Dict[Tuple[str, str], int]:
+    """How long each job ran within the window, by the number and the submit time of its record."""
+    fields = ("JobIDRaw", "Submit", "ElapsedRaw")
+    table = commands.job_records(since, until, fields, "--allocations", "--truncate")
+    return {(row[0], row[1]): int(row[2]) for row in ask_records(context, table, deadline)}
+
+
+def ask_events(context: Context, since: int, until: int, deadline: float) -> Iterator[List[str]]:
+    """What the cluster consisted of, and from when to when, as rows of start, end and TRES.
+
+    Raises:
+        ResourceFailed: sacctmgr fails, or takes longer than the deadline.
+    """
+    window = ("event=cluster", "start=uts%d" % since, "end=uts%d" % until)
+    command = commands.accounts("event", ("TimeStart", "TimeEnd", "TRES"), *window)
+    shown = context.must(command, seconds=max(deadline - time.monotonic(), 1), env=commands.IN_SECONDS)
+    return (line.split("|") for line in shown.splitlines())
+
+
+def capacity_of(events: Iterable[List[str]], since: int, until: int) -> Tuple[Dict[str, int], Iterable[str]]:
+    """The cluster's CPU and GPU seconds in the window, and which TRES it accounts for."""
+    capacity: Dict[str, int] = {"cpu": 0, "gres/gpu": 0}
+    tracked: Dict[str, None] = {}
+    for begin, end, tres in (row for row in events if len(row) == 3):  # noqa: PLR2004
+        seconds = max(min(number(end) or until, until) - max(number(begin), since), 0)
+        found = amounts(tres)
+        tracked.update(dict.fromkeys(found))
+        for name in capacity:
+            capacity[name] += int(found.get(name, 0)) * seconds
+    return capacity, tracked
+
+
+def records(rows: Iterable[List[str]], clipped: Mapping[Tuple[str, str], int]) -> Iterator[Record]:
+    """The records in sacct's rows, each with the rows of its steps behind it."""
+    job: List[str] = []
+    steps: List[List[str]] = []
+    for row in rows:
+        if "." in row[0]:
+            steps.append(row)
+            continue
+        if job and (job[0], job[1]) in clipped:
+            yield record(job, steps, clipped[job[0], job[1]])
+        job, steps = row, []
+    if job and (job[0], job[1]) in clipped:
+        yield record(job, steps, clipped[job[0], job[1]])
+
+
+def record(job: List[str], steps: List[List[str]], clipped: int) -> Record:
+    """The record in a job's row and those of its steps."""
+    values = dict(zip(FIELDS, job))  # noqa: B905 - Python 3.9
+    evidence = Evidence.of((row[-2], row[-1]) for row in steps)
+    return Record(
+        number=values["JobIDRaw"],
+        job=values["JobID"],
+        user=values["User"],
+        account=one_line(values["Account"]),
+        partition=values["Partition"],
+        state=values["State"].partition(" ")[0],
+        eligible=number(values["Eligible"]),
+        start=number(values["Start"]),
+        end=number(values["End"]),
+        whole=number(values["ElapsedRaw"]),
+        clipped=clipped,
+        tres=amounts(values["AllocTRES"] or values["ReqTRES"]),
+        cpu_used=seconds_of(values["TotalCPU"]),
+        memory=evidence.memory,
+        gpu_peak=evidence.gpu_peak,
+    )
+
+
+def number(text: str) -> int:
+    """A number; 0 for `None` and `Unknown`."""
+    return int(text) if re.fullmatch(r"\d{1,12}", text) else 0
+
+
+class Added:
+    """The sums, and the jobs to list.
+
+    Args:
+        since: seconds since 1970.
+        until: likewise.
+        idle_seconds: from which age on jobs can hold GPUs idle.
+    """
+
+    def __init__(self, since: int, until: int, idle_seconds: int) -> None:
+        self.since, self.until, self.idle_seconds = since, until, idle_seconds
+        self.groups: Dict[Tuple[str, str, str, str], Dict[str, int]] = {}
+        self.points: Dict[int, List[float]] = {begin: [0.0, 0.0] for begin in grid(since, until)}
+        self.begins = sorted(self.points)
+        self.waits: List[Tuple[Any, ...]] = []
+        self.idle: List[Tuple[Any, ...]] = []
+        self.running: List[Record] = []
+
+    def add(self, one: Record) -> None:
+        """Count a record."""
+        key = (one.user, one.account, one.partition, gpu_types(one.tres))
+        sums = self.groups.setdefault(key, dict.fromkeys(SUMS, 0))
+        self.add_wait(one, sums)
+        if not one.start:
+            return
+        sums["jobs"] += 1
+        sums["cpu"] += one.cpus * one.clipped
+        sums["gpu"] += one.gpus * one.clipped
+        self.add_points(one)
+        if one.end:
+            add_efficiency(one, sums)
+        if one.gpus and one.whole >= self.idle_seconds:
+            if one.end:
+                self.idle += idle_gpus.found(one, one.cpu_used, one.gpu_peak, is_running=False)
+                if len(self.idle) > 2 * MOST_LISTED:
+                    self.idle = idle_gpus.largest(self.idle)
+            else:
+                self.running.append(one)
+
+    def add_wait(self, one: Record, sums: Dict[str, int]) -> None:
+        """Count how long a job waited that began in the window, or that still waits."""
+        if not one.eligible or (one.start or self.until) < one.eligible:
+            return
+        if self.since <= one.start < self.until:
+            waited = one.start - one.eligible
+            sums["waits"] += 1
+            sums["waited"] += waited
+            sums["longest"] = max(sums["longest"], waited)
+        elif not one.start and one.state == "PENDING":
+            waited = self.until - one.eligible
+        else:
+            return
+        entry = (one.job, one.user, one.account, one.partition, one.gpus, waited, bool(one.start))
+        self.waits.append(entry)
+        if len(self.waits) > 2 * MOST_LISTED:
+            self.waits = longest(self.waits)
+
+    def add_points(self, one: Record) -> None:
+        """Count a job in each hour or day in which it ran; the time that it was suspended is shared among them."""
+        begin, end = max(one.start, self.since), min(one.end or self.until, self.until)
+        if end <= begin or not self.begins:
+            return
+        share = one.clipped / (end - begin)
+        step = self.begins[1] - self.begins[0] if len(self.begins) > 1 else self.until - self.begins[0]
+        first = max(min(int((begin - self.begins[0]) // max(step, 1)) - 1, len(self.begins) - 1), 0)
+        for place in range(first, len(self.begins)):
+            low = self.begins[place]
+            high = self.begins[place + 1] if place + 1 < len(self.begins) else self.until
+            if low >= end:
+                break
+            seconds = max(min(end, high) - max(begin, low), 0) * share
+            self.points[low][0] += seconds * one.cpus
+            self.points[low][1] += seconds * one.gpus
+
+    def look_at_running(self, context: Context) -> None:
+        """Add the running jobs that hold GPUs idle, as their nodes tell."""
+        self.idle += idle_gpus.among_running(self.running, context)
+
+    def as_json(self) -> Dict[str, Any]:
+        """What `read` returns of it."""
+        return {
+            "groups": [[*key, list(sums.values())] for key, sums in sorted(self.groups.items()) if any(sums.values())],
+            "points": [[low, *map(round, self.points[low])] for low in self.begins[-MOST_POINTS:]],
+            "waits": [list(one) for one in longest(self.waits)],
+            "idle": [list(one) for one in idle_gpus.largest(self.idle)],
+        }
+
+
+def add_efficiency(one: Record, sums: Dict[str, int]) -> None:
+    """Count what a job that has ended was given, and what of that it used; for its part within the window."""
+    part = one.clipped / one.whole if one.whole else 0.0
+    if one.cpu_used:
+        sums["cpu_asked"] += one.cpus * one.clipped
+        sums["cpu_used"] += round(one.cpu_used * part)
+    if one.memory and one.tres.get("mem"):
+        sums["memory_asked"] += round(one.tres["mem"] * one.clipped)
+        sums["memory_used"] += round(one.memory * one.clipped)
+    if one.gpus and one.gpu_peak >= 0:
+        sums["gpu_seen"] += one.gpus * one.clipped
+        sums["gpu_idle"] += one.gpus * one.clipped * (one.gpu_peak == 0)
+
+
+def longest(waits: List[Tuple[Any, ...]]) -> List[Tuple[Any, ...]]:
+    """The jobs that waited longest."""
+    return sorted(waits, key=lambda one: (-one[WAIT_FIELDS.index("seconds")], one[0]))[:MOST_LISTED]
+
+
+def grid(since: int, until: int) -> List[int]:
+    """Where hours begin, in a window of up to three days, or else days, in the host's zone; the first is cut off."""
+    step = HOUR if until - since <= HOURLY_UP_TO else DAY
+    begins = [since]
+    local = time.localtime(since)
+    following = int(time.mktime((*local[:3], local[3] if step == HOUR else 0, 0, 0, *local[6:])))
+    while True:
+        following += step
+        if step == DAY:  # a day with a change of the clock has another length
+            shown = time.localtime(following + HOUR * 12)
+            following = int(time.mktime((*shown[:3], 0, 0, 0, 0, 0, -1)))
+        if following >= until:
+            return begins
+        if following > begins[-1]:
+            begins.append(following)

@@ -1,0 +1,157 @@
+"""sacctmgr(1) on slurmdbd's host, with its own slurm.conf, since the host may have none or an old one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import List, Mapping, Sequence
+
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+
+PROGRAM = "sacctmgr"
+SACCTMGR_TIMEOUT = 300.0
+"""Seconds that one command may take: deleting an account with a long history takes that long."""
+
+NO_ANSWER = (
+    "Connection refused",
+    "Connection timed out",
+    "No route to host",
+    "Problem talking to",
+    "Unable to connect to",
+)
+ADVICE = "slurmdbd does not answer (%s). See `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there."
+JOBS_RUN = "Job(s) active"
+OTHER_FIELDS = "sacctmgr show %s answered with other fields than it was asked for, at %s"
+SHOWN_CHARACTERS = 80
+
+NAME_BYTES = 256
+"""What a name takes: slurmdbd stores 255 bytes of it."""
+
+CUT_OFF = "+"
+"""The last character of a text that is longer than its field."""
+
+
+class Sacctmgr:
+    """Runs sacctmgr with a temporary slurm.conf, which exists inside the `with` block.
+
+    Args:
+        context: runs the program.
+        conf: the text of that slurm.conf; empty to use the host's own.
+    """
+
+    def __init__(self, context: Context, conf: str) -> None:
+        self.context = context
+        self.conf = conf
+        self.directory = ""
+
+    def __enter__(self) -> Sacctmgr:
+        if self.conf:
+            self.directory = tempfile.mkdtemp(prefix="slurmfab-", dir=self.context.path("/run"))
+            with open(self.path, "w", encoding="utf-8") as file:
+                file.write(self.conf)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def path(self) -> str:
+        """Path of the temporary slurm.conf."""
+        return os.path.join(self.directory, "slurm.conf")
+
+    def run(self, argv: Sequence[str]) -> str:
+        """Run one command and return its output.
+
+        Raises:
+            ResourceFailed: the command failed, or slurmdbd does not answer.
+        """
+        return self.output(argv).decode(errors="replace")
+
+    def output(self, argv: Sequence[str]) -> bytes:
+        """The same as bytes."""
+        command = [PROGRAM, *argv]
+        done = self.context.run(
+            command, seconds=SACCTMGR_TIMEOUT, env={"SLURM_CONF": self.path} if self.directory else {}
+        )
+        if done.returncode != 0:
+            output, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+            raise ResourceFailed(explain_failure(command, output, errors))
+        return done.stdout
+
+    def rows(self, columns: Sequence[str], *arguments: str) -> List[List[str]]:
+        """Run a `show` and return one list of columns for each line.
+
+        Args:
+            columns: for `format=`; only the last one may contain a `|`, and none a text of coordinators.
+            arguments: what to show, such as `("assoc", "where", "cluster=x")`.
+
+        Raises:
+            ResourceFailed: as for `run`, or a line has other columns.
+        """
+        lines = self.run(["-nP", "show", *arguments, "format=" + ",".join(columns)]).split("\n")
+        found = [line.split("|", len(columns) - 1) for line in lines if line]
+        broken = next((row for row in found if len(row) != len(columns)), None)
+        if broken:
+            raise ResourceFailed(OTHER_FIELDS % (arguments[0], ascii("|".join(broken)[:SHOWN_CHARACTERS])))
+        return found
+
+    def records(self, widths: Mapping[str, int], *arguments: str) -> List[List[str]]:
+        """Run a `show` of names and texts, which coordinators choose, line breaks and separators included.
+
+        Each field has a fixed number of bytes, so no text can end its field, or look like another record.
+
+        Args:
+            widths: number of bytes of each column, by its name; a longer text is cut off, and ends in `+`.
+            arguments: what to show, as for `rows`.
+
+        Raises:
+            ResourceFailed: as for `run`, or the answer has another length.
+        """
+        columns = ["%s%%-%d" % column for column in widths.items()]  # to the left: no name ends in spaces
+        shown, sizes = self.output(["-n", "show", *arguments, "format=" + ",".join(columns)]), list(widths.values())
+        starts = [sum(sizes[:number]) + number for number in range(len(sizes))]
+        whole = sum(sizes) + len(sizes) + 1
+        if len(shown) % whole:
+            raise ResourceFailed(OTHER_FIELDS % (arguments[0], ascii(shown[-SHOWN_CHARACTERS:])))
+        return [
+            [text_of(shown[first + start : first + start + size]) for start, size in zip(starts, sizes)]  # noqa: B905
+            for first in range(0, len(shown), whole)
+        ]
+
+
+def text_of(field: bytes) -> str:
+    """The text in a field of fixed size."""
+    return field.rstrip(b" ").decode(errors="replace")
+
+
+def is_cut_off(text: str, width: int) -> bool:
+    """Whether a text may be the beginning of one that was too long for its field."""
+    return text.endswith(CUT_OFF) and len(text.encode(errors="replace")) >= width
+
+
+def one_line(text: str) -> str:
+    """A text with line breaks and the like written out.
+
+    >>> one_line("two\\nlines")
+    'two\\\\nlines'
+    """
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def explain_failure(command: Sequence[str], output: str, errors: str) -> str:
+    """Why a command failed and what to try, in one line.
+
+    Args:
+        command: program and arguments.
+        output: its standard output.
+        errors: its standard error.
+    """
+    lines = [line.replace("sacctmgr: error: ", "").strip() for line in (errors + "\n" + output).splitlines()]
+    text = " | ".join(dict.fromkeys(line for line in lines if line and not line.startswith("Use keyword")))
+    if any(sign in text for sign in NO_ANSWER):
+        return ADVICE % text
+    if JOBS_RUN in text:
+        return "%s: jobs still run there: %s. Cancel them or wait, and deploy again." % (" ".join(command), text)
+    return "%s failed: %s" % (" ".join(command), text or "no error message")

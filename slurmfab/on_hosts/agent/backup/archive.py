@@ -1,0 +1,275 @@
+"""The file format of a backup: an uncompressed tar(5) of compressed parts, with a manifest as the last member.
+
+The deployer writes such files, and so does a host whose timer makes backups. The length of a part is known only after
+it was read, so its header is written last. Only the owner can read the file at any time, and the file gets its name
+only when it is complete.
+
+With recipients, each part is encrypted to them by age(1), and the manifest and its signature are not. The manifest has
+the digests of the encrypted parts, and the signature is made after the encryption: so who made an archive, and whether
+it is whole, is known to everybody who has it, before anything is decrypted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import tarfile
+import time
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+
+from slurmfab.on_hosts.agent.backup import encryption
+from slurmfab.on_hosts.agent.backup.encryption import AgeProcess
+from slurmfab.on_hosts.agent.core.replace import sync
+
+FORMAT = 1
+"""Version of the format, stored in the manifest."""
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.json.sig"
+"""The signature of the manifest, after it; not there in an archive that nobody has signed."""
+
+STATE, FILES, DATABASE, KEY = "state.tar.gz", "etc-slurm.tar.gz", "database.sql.gz", "munge.key"
+DATABASE_FILES = "etc-slurm-of-database.tar.gz"
+"""/etc/slurm of slurmdbd's host, if that is not the controller."""
+
+CLUSTER_FILE, LOCK = "cluster.yaml", "cluster.lock.json"
+
+SUFFIX = ".tar"
+UNFINISHED = ".new-"
+"""Prefix of the names of files that are not complete."""
+
+BLOCK = tarfile.BLOCKSIZE
+PIECE = 1 << 20
+
+MOST_HEADER_BYTES = 64 * 1024
+"""Size of the largest extended header of a tar that is read; names and owners fit in."""
+
+MOST_UNPACKED_AT_LEAST, MOST_RATIO = 256 << 20, 200
+"""What a compressed part may become: 256 MiB, and 200 times its own size. Tar headers, texts and zeros of a real state
+or database become a tenth to a fiftieth; nothing but zeros become a thousandth."""
+
+_EXTENDED = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
+
+
+class BoundedHeader(tarfile.TarInfo):
+    """A header of a tar that comes from elsewhere; for `tarfile.open(tarinfo=...)`.
+
+    tarfile reads extended headers into memory, however large they say they are, and expands sparse files, which say
+    how large they become. Both are refused; no archive of slurmfab has them. `_proc_member` is where tarfile lets
+    subclasses judge a header before anything else is read.
+    """
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Any:
+        """Process a header, if it may be.
+
+        Raises:
+            tarfile.ReadError: it is refused.
+        """
+        too_long = self.type in _EXTENDED and self.size > MOST_HEADER_BYTES
+        # Python before 3.14 reads a tar with a negative size in circles.
+        if self.size < 0 or self.type == tarfile.GNUTYPE_SPARSE or too_long:
+            raise tarfile.ReadError("a header of it is not like those of a backup or bundle")
+        return super()._proc_member(tar)  # type: ignore[misc]
+
+    def _refuse_sparse(self, *_: Any) -> None:
+        """Refuse a sparse file in the newer formats, which extended headers announce."""
+        raise tarfile.ReadError("a file in it is sparse")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
+
+
+def unpacked_most(packed: int) -> int:
+    """The most bytes that a compressed part of so many bytes may become."""
+    return MOST_UNPACKED_AT_LEAST + MOST_RATIO * packed
+
+
+class Archive:
+    """A backup file that is being written.
+
+    Args:
+        directory: where the file is created; only its owner may have access to it.
+        name: the file's name without its suffix.
+        suffix: the end of the file's name.
+        recipients: public keys that its parts are encrypted to; empty for no encryption.
+    """
+
+    def __init__(self, directory: str, name: str, suffix: str = SUFFIX, recipients: Sequence[str] = ()) -> None:
+        self.directory = directory
+        self.recipients = tuple(recipients)
+        self.name = name
+        self.suffix = suffix
+        self.parts: Dict[str, Dict[str, Any]] = {}
+        self.new = os.path.join(directory, "%s%s.%s" % (UNFINISHED, name, os.urandom(4).hex()))
+        descriptor = os.open(self.new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self.file = os.fdopen(descriptor, "w+b")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.header = 0
+        self.begun = time.time()
+        self.digest = hashlib.sha256()
+        self.age: Optional[AgeProcess] = None
+
+    def begin(self, command: Sequence[str] = ()) -> None:
+        """Begin a part.
+
+        Args:
+            command: of age, through which the part goes; by default the encryption to the recipients, if there are any.
+        """
+        self.header = self.file.tell()
+        self.file.write(bytes(BLOCK))
+        self.digest = hashlib.sha256()
+        through = command or encryption.encrypting(self.recipients)
+        if through:
+            self.file.flush()
+            self.age = AgeProcess(through, self.file.fileno())
+
+    def write(self, data: bytes) -> None:
+        """Append bytes to the present part."""
+        if self.age:
+            self.age.write(data)
+            return
+        self.digest.update(data)
+        self.file.write(data)
+
+    def end(self, name: str, about: Optional[Mapping[str, Any]] = None) -> None:
+        """Complete the present part.
+
+        Args:
+            name: of the part.
+            about: what the manifest says about it besides size and digest.
+        """
+        if self.age:
+            self.age.end()
+            self.age = None
+            self.file.seek(self.header + BLOCK)
+            for piece in iter(lambda: self.file.read(PIECE), b""):
+                self.digest.update(piece)
+        name += encryption.SUFFIX if self.recipients else ""
+        end = self.file.tell()
+        size = end - self.header - BLOCK
+        self.file.write(bytes(-size % BLOCK))
+        after = self.file.tell()
+        self.file.seek(self.header)
+        self.file.write(header(name, size, self.begun))
+        self.file.seek(after)
+        self.parts[name] = {"size": size, "sha256": self.digest.hexdigest(), **(about or {})}
+
+    def drop(self) -> None:
+        """Discard the present part."""
+        self.stop()
+        self.file.seek(self.header)
+        self.file.truncate()
+
+    def add(self, name: str, data: bytes, about: Optional[Mapping[str, Any]] = None) -> None:
+        """Add a part whose content is in memory.
+
+        Args:
+            name: of the part.
+            data: its content.
+            about: what the manifest says about it besides size and digest.
+        """
+        self.begin()
+        self.write(data)
+        self.end(name, about)
+
+    def finish(self, about: Mapping[str, Any], sign: Optional[Callable[[bytes], bytes]] = None) -> str:
+        """Write the manifest and give the file its name, with a number if that name is taken.
+
+        Args:
+            about: what the manifest says besides the parts.
+            sign: returns the signature of the manifest, or nothing.
+
+        Returns:
+            The file's path.
+        """
+        encrypted = {"encrypted_to": list(self.recipients)} if self.recipients else {}
+        manifest = {"format": FORMAT, **about, **encrypted, "parts": dict(self.parts)}
+        self.recipients = ()
+        content = json.dumps(manifest, indent=1).encode("ascii")
+        self.add(MANIFEST, content)
+        signature = sign(content) if sign else b""
+        if signature:
+            self.add(SIGNATURE, signature)
+        self.file.write(bytes(2 * BLOCK))
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        number = 1
+        while True:
+            name = self.name if number == 1 else "%s-%d" % (self.name, number)
+            path = os.path.join(self.directory, name + self.suffix)
+            try:
+                take_name(self.new, path)
+            except FileExistsError:
+                number += 1
+                continue
+            sync(os.path.abspath(self.directory))
+            return path
+
+    def abandon(self) -> None:
+        """Remove the file, unless it was finished."""
+        self.stop()
+        self.file.close()
+        if os.path.lexists(self.new):
+            os.unlink(self.new)
+
+    def stop(self) -> None:
+        """End the program that the present part goes through, if there is one."""
+        if self.age:
+            self.age.stop()
+            self.age = None
+
+
+def take_name(new: str, path: str) -> None:
+    """Rename a file to a name that does not exist yet.
+
+    Raises:
+        FileExistsError: the name is taken.
+    """
+    try:
+        os.link(new, path)
+        os.unlink(new)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # Some file systems have no hard links.
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
+        os.rename(new, path)
+
+
+def sweep(directory: str, beginning: str = UNFINISHED) -> None:
+    """Remove unfinished files of killed processes; a running one holds a lock on its file (flock(2)).
+
+    Args:
+        directory: where.
+        beginning: prefix of the names of unfinished files.
+    """
+    for name in os.listdir(directory):
+        if name.startswith(beginning):
+            with contextlib.suppress(OSError), open(os.path.join(directory, name), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(file.name)
+
+
+def header(name: str, size: int, when: float) -> bytes:
+    """The tar header of a part: one block for any size (GNU format for more than 8 GiB).
+
+    Args:
+        name: of the part.
+        size: in bytes.
+        when: seconds since 1970.
+    """
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, int(when), 0o600
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def stamp(seconds: float) -> str:
+    """A time in UTC as in names of backups, such as `20261121T143200Z`."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))

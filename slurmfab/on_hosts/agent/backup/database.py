@@ -1,0 +1,138 @@
+"""A dump of the accounting database as SQL, made while slurmdbd uses the database.
+
+Nothing is written on the host, and the password appears in no argument, environment variable or readable file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.backup.pieces import PIECE_BYTES, Sink, compressed
+from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.database.slurmdbd_settings import parse_settings
+
+DUMP_OPTIONS = ("--single-transaction", "--quick", "--skip-lock-tables", "--skip-comments", "--hex-blob")
+"""For mariadb-dump(1): one consistent snapshot, row by row, without locks that slurmdbd would wait for."""
+
+CLIENT_ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
+"""Environment of database clients; without a home directory they read no option file of root."""
+
+END_MARK = b"-- slurmfab: the end\n"
+"""The last line of a dump, which shows that the dump is complete."""
+
+
+def save_database(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict[str, Any]:
+    """Dump slurmdbd's database as SQL; its users do not have to wait.
+
+    Args:
+        request: `name`: of the database. `settings`: path of the slurmdbd.conf with the login for an external server;
+            empty for this host's server, where root needs no password.
+        context: knows where files are.
+        sink: gets the compressed dump.
+
+    Returns:
+        An empty dict: the manifest says nothing more about this part.
+
+    Raises:
+        ResourceFailed: the database cannot be read.
+    """
+    program = find_client("mariadb-dump", "mysqldump")
+    with contextlib.ExitStack() as stack:
+        options, descriptors = login(stack, context, request.get("settings", ""))
+        process = start_program([program, *options, *DUMP_OPTIONS, "--", request["name"]], descriptors)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        errors: List[bytes] = []
+        listener = threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True)
+        listener.start()
+        with compressed(sink) as file:
+            shutil.copyfileobj(process.stdout, file, PIECE_BYTES)
+            code = process.wait()
+            listener.join(5)
+            if code != 0:
+                lines = b"".join(errors).decode(errors="replace").strip().splitlines()
+                raise ResourceFailed("%s ended with exit code %d: %s" % (program, code, " | ".join(lines[-2:])))
+            file.write(END_MARK)
+    return {}
+
+
+def start_program(argv: Sequence[str], descriptors: Tuple[int, ...]) -> Any:
+    """Start a program with pipes for its output; it inherits the given file descriptors."""
+    import subprocess  # not every part needs it
+
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=CLIENT_ENVIRONMENT,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
+
+
+def find_client(*names: str) -> str:
+    """The first of these programs that is installed.
+
+    Raises:
+        ResourceFailed: none is installed.
+    """
+    found = next((name for name in names if shutil.which(name, path=SYSTEM_PATH)), None)
+    if found is None:
+        raise ResourceFailed("%s is not installed; its package is mariadb-client" % names[0])
+    return found
+
+
+def login(stack: contextlib.ExitStack, context: Context, settings: str) -> Tuple[List[str], Tuple[int, ...]]:
+    """Login options for a database client.
+
+    The password is passed in an anonymous file in memory, which no other process can open.
+
+    Args:
+        stack: closes the file.
+        context: knows where files are.
+        settings: path of slurmdbd.conf; empty for this host's server, which needs no options.
+
+    Returns:
+        The options, and the file descriptors that the client has to inherit.
+
+    Raises:
+        ResourceFailed: slurmdbd.conf cannot be read.
+    """
+    if not settings:
+        return [], ()
+    try:
+        with open(context.path(settings), "rb") as file:
+            found = parse_settings(file.read())
+    except OSError as error:
+        raise ResourceFailed("%s cannot be read: %s" % (settings, error.strerror)) from error
+    port = "port=%s\n" % found["storageport"] if found.get("storageport") else ""
+    text = '[client]\nhost="%s"\nuser="%s"\npassword="%s"\n%s' % (
+        *(quoted(found.get(key, "")) for key in ("storagehost", "storageuser", "storagepass")),
+        port,
+    )
+    descriptor = option_file(stack, text)
+    return ["--defaults-file=/proc/self/fd/%d" % descriptor], (descriptor,)
+
+
+def option_file(stack: contextlib.ExitStack, text: str) -> int:
+    """Make an anonymous option file in memory, and return its file descriptor, which the client has to inherit.
+
+    Args:
+        stack: closes the file.
+        text: what it holds.
+    """
+    descriptor = os.memfd_create("login")
+    stack.callback(os.close, descriptor)
+    os.fchmod(descriptor, 0o600)
+    os.write(descriptor, text.encode())
+    return descriptor
+
+
+def quoted(value: str) -> str:
+    """A value for a quoted setting in an option file of MariaDB."""
+    return value.replace("\\", "\\\\").replace('"', '\\"')

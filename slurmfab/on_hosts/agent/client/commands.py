@@ -1,0 +1,430 @@
+"""Slurm's commands: how each is asked, and how its answer is read; no other module runs one of these programs.
+
+A job's name, comment, directory and wanted nodes are texts of its user, and each may hold line breaks and whatever
+Slurm prints itself. So squeue is asked with a random mark behind every field, without the texts that nobody needs,
+and scontrol is not asked about jobs. The mark is new each time, and goes to squeue in the environment: other users
+can see arguments (proc(5)). Answers are cut at line feeds alone, and the id of a job has to match in full.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+
+Command = Tuple[str, ...]
+
+PARTITION = "slurmfab"
+"""The hidden partition of all compute nodes, for jobs of slurmfab itself; only root and the slurm user may use it."""
+
+MARK_BYTES = 6
+"""Random bytes of a mark: too many to guess in all the names of a full queue."""
+
+TABLE_SECONDS = 60.0
+"""Time limit of one table of squeue or sinfo."""
+
+PING: Command = ("scontrol", "ping")
+"""Tells which slurmctld answers; succeeds if any does."""
+
+PRIMARY_ANSWERS: Command = ("sh", "-c", "scontrol ping | grep -q '^Slurmctld(primary) .* is UP'")
+"""Succeeds if the primary slurmctld answers."""
+
+RECONFIGURE: Command = ("scontrol", "reconfigure")
+TAKEOVER: Command = ("scontrol", "takeover")
+SHOW_ASSOCIATIONS: Command = ("scontrol", "show", "assoc_mgr", "flags=assoc,qos")
+"""Shows the associations in slurmctld's memory, which can differ from those in slurmdbd."""
+
+SHOW_CONFIG: Command = ("scontrol", "show", "config")
+SHOW_PARTITIONS: Command = ("scontrol", "--all", "--oneliner", "show", "partition")
+SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")
+"""Succeeds if the host's own slurmd answers (scontrol(1))."""
+
+DIAGNOSTICS: Command = ("sdiag",)
+"""Shows what slurmctld's scheduler and its remote procedure calls do, as `Name: number`, in sections."""
+
+OUT_OF_SERVICE: Command = ("sinfo", "--all", "--list-reasons", "--long")
+"""Shows nodes that are down or drained, since when, by whom and why."""
+
+QUEUE_WITHOUT_TEXTS: Command = ("squeue", "--all", "--format=%i|%P|%u|%T|%r|%M|%l|%D|%C|%b|%N")
+"""Shows the jobs without what their users have named or written; for people, who see it if a text breaks a line."""
+
+NODE_VERSION: Command = ("slurmd", "-V")
+NODE_HARDWARE: Command = ("slurmd", "-C")
+"""Prints the hardware as slurmd sees it, as a line of slurm.conf."""
+
+SHARES: Command = ("sshare", "--noheader", "--parsable2", "--users=root",
+                   "--format=Account,User,NormShares,EffectvUsage,LevelFS")  # fmt: skip
+"""Prints the shares of all accounts, and of root among the users; separated by `|`, accounts indented by level."""
+
+VERSION: Command = ("scontrol", "--version")
+"""Prints `slurm` and the version, without asking a daemon."""
+
+DATABASE_VERSION: Command = ("slurmdbd", "-V")
+"""Prints the same where Slurm's commands find no slurm.conf, without which they print nothing."""
+
+# Texts, not compiled patterns: most requests use none.
+_PING = r"^Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)"
+_JOB_ID = r"\d+(?:\+\d+|_(?:\d+|\[[\d,:-]+(?:%\d+)?\]))?"
+_RESERVATION = r"^ReservationName=(.+?) StartTime=\S+ EndTime=\S+ Duration=\S+ Nodes=(\S+)"
+
+
+class Table:
+    """A question to squeue, sinfo or sacct, for one use: the answer has the same fields for every job or node.
+
+    Args:
+        argv: the program and its options, without the format.
+        fields: what the program calls them: squeue(1), --Format; sacct(1); for sinfo the letters of --format.
+    """
+
+    def __init__(self, argv: Sequence[str], fields: Sequence[str]) -> None:
+        self.fields = tuple(fields)
+        self.mark = "|%s|" % os.urandom(MARK_BYTES).hex()
+        self.argv: Command = tuple(argv)
+        # Without a limit of 0, squeue truncates the task lists of large arrays (squeue(1), SLURM_BITSTR_LEN).
+        self.env: Dict[str, str] = {"SLURM_BITSTR_LEN": "0"}
+        if argv[0] == "sinfo":
+            self.argv += ("--format=" + "".join("%%%s%s" % (field, self.mark) for field in fields),)
+        elif argv[0] == "sacct":
+            self.argv += ("--parsable", "--delimiter=" + self.mark, "--format=" + ",".join(fields))
+            self.env.update(IN_SECONDS)
+        else:
+            self.env["SQUEUE_FORMAT2"] = ",".join("%s:%s" % (field, self.mark) for field in fields)
+
+    def rows(self, shown: str) -> List[List[str]]:
+        """The values of each job or node, in the order of the fields.
+
+        Raises:
+            ResourceFailed: the answer has other fields, as when it was cut off.
+        """
+        return list(self.each(shown))
+
+    def each(self, shown: str) -> Iterator[List[str]]:
+        """The same one by one, for the records of months.
+
+        Raises:
+            ResourceFailed: see `rows`; after the rows that were whole.
+        """
+        row: List[str] = []
+        begin, end = 0, shown.find(self.mark)
+        while end >= 0:
+            row.append(shown[begin:end] if row else shown[begin:end].lstrip("\n"))
+            if len(row) == len(self.fields):
+                yield row
+                row = []
+            begin = end + len(self.mark)
+            end = shown.find(self.mark, begin)
+        if row or shown[begin:].strip():
+            raise ResourceFailed("%s answered with other fields than it was asked for" % self.argv[0])
+
+    def ask(self, context: Context, seconds: float = TABLE_SECONDS) -> List[List[str]]:
+        """Run the program and return its rows.
+
+        Raises:
+            ResourceFailed: it fails, or `rows` does.
+        """
+        return self.rows(context.must(self.argv, seconds=seconds, env=self.env))
+
+
+def jobs(fields: Sequence[str], *options: str) -> Table:
+    """All jobs of all users and partitions that have not ended.
+
+    Args:
+        fields: of a job, as named by squeue(1), --Format.
+        options: of squeue, such as `--states=all`.
+    """
+    return Table(("squeue", "--all", "--noheader", *options), fields)
+
+
+def node_reasons() -> Table:
+    """Name, state, reason and its author of all nodes, for each node and partition."""
+    return Table(("sinfo", "--Node", "--noheader"), ("N", "T", "E", "u"))
+
+
+def moment(text: str) -> Optional[float]:
+    """A time as Slurm's commands print it, in seconds since 1970; `None` for other texts, such as `Unknown`."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_job_id(text: str) -> bool:
+    """Whether a text is the id of a job as squeue prints it: `12`, `12_3`, `12_[4-9%2]` or `12+1`."""
+    return bool(re.fullmatch(_JOB_ID, text, re.ASCII))
+
+
+def job_ids(ids: Iterable[str]) -> Tuple[str, ...]:
+    """The ids of jobs as arguments of a command.
+
+    Raises:
+        ResourceFailed: one of them is none.
+    """
+    found = tuple(ids)
+    wrong = next((one for one in found if not is_job_id(one)), None)
+    if wrong is not None:
+        raise ResourceFailed("%s is not the id of a job" % ascii(wrong[:80]))
+    # A limit of running tasks is printed with the id, and is no part of it.
+    return tuple(re.sub(r"%\d+\]$", "]", one) for one in found)
+
+
+def cancel(ids: Iterable[str]) -> Command:
+    """Cancels jobs; those that have ended are no error.
+
+    Raises:
+        ResourceFailed: a text is not the id of a job.
+    """
+    return ("scancel", "--quiet", "--", *job_ids(ids))
+
+
+def cancel_named(name: str, user: str = "") -> Command:
+    """Cancels the jobs of this name.
+
+    Args:
+        name: of the jobs.
+        user: whose they are; empty for those of all users.
+    """
+    return ("scancel", "--quiet", "--name=" + name, *(["--user=" + user] if user else []))
+
+
+def cancel_all_of(user: str) -> Command:
+    """Cancels all jobs of a user."""
+    return ("scancel", "--user", user)
+
+
+def signal_batch(job: str, signal: str) -> Command:
+    """Sends a signal to the script of a job.
+
+    Raises:
+        ResourceFailed: `job` is not the id of a job.
+    """
+    return ("scancel", "--batch", "--signal=" + signal, "--", *job_ids([job]))
+
+
+def ids_of_jobs(*options: str) -> Command:
+    """Prints the ids of jobs, one per line; the options are those of squeue."""
+    return ("squeue", "--all", "--noheader", "--format=%i", *options)
+
+
+def known_job_ids() -> Command:
+    """Prints the numeric ids of all jobs that slurmctld knows, ended ones and tasks of arrays too, one per line."""
+    return ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%A")
+
+
+def own_states(name: str) -> Command:
+    """Prints comment and state of the user's own jobs of this name, one per line; also of ended ones."""
+    return ("squeue", "--me", "--all", "--noheader", "--states=all", "--name=" + name, "--format=%k %T")
+
+
+def waiting_reason(job: str) -> Command:
+    """Prints why a job waits.
+
+    Raises:
+        ResourceFailed: `job` is not the id of a job.
+    """
+    return ("squeue", "--all", "--noheader", "--format=%r", "--jobs=" + ",".join(job_ids([job])))
+
+
+def states_of(jobs: Iterable[str]) -> Command:
+    """Prints ID, state, reason and nodes of jobs, also of ended ones, separated by `|`, one job per line.
+
+    Raises:
+        ResourceFailed: a text is not the id of a job.
+    """
+    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)),
+            "--format=%i|%T|%r|%N")  # fmt: skip
+
+
+def job_states(jobs: Iterable[str]) -> Command:
+    """Prints ID, state, reason, nodes and exit code of jobs, also of ended ones; `states` reads them.
+
+    Raises:
+        ResourceFailed: a text is not the id of a job.
+    """
+    fields = ",".join(field + ":|" for field in ("JobID", "State", "Reason", "NodeList", "exit_code"))
+    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
+
+
+def states(shown: str) -> Dict[str, Tuple[str, str, str, str]]:
+    """State, reason, nodes and exit code of jobs by ID, from what `job_states` printed; none for unknown jobs."""
+    rows = [line.split("|") for line in shown.split("\n")]
+    return {row[0]: (row[1], row[2], row[3], exit_code(row[4])) for row in rows if len(row) == 6}  # noqa: PLR2004
+
+
+def reasons_named(name: str) -> Command:
+    """Prints why the jobs of this name wait, or waited when they were cancelled, one per line, newest first."""
+    return ("squeue", "--all", "--noheader", "--states=all", "--sort=-i", "--name=" + name, "--format=%r")
+
+
+def job_progress(job: str) -> Command:
+    """Prints a job's state, start and exit code; `progress` reads them.
+
+    Raises:
+        ResourceFailed: `job` is not the id of a job.
+    """
+    fields = ",".join(field + ":|" for field in ("State", "StartTime", "exit_code"))
+    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids([job])), "--Format=" + fields)
+
+
+def progress(shown: str) -> List[Tuple[str, str, str]]:
+    """State, start and exit code that `job_progress` printed: one entry, and none for an unknown job."""
+    lines = (line.split("|") for line in shown.split("\n") if line)
+    return [(line[0], line[1], exit_code(line[2])) for line in lines]
+
+
+def exit_code(text: str) -> str:
+    """Exit code and signal in Slurm's form, from the status in squeue's (wait(2)).
+
+    >>> exit_code("1792")
+    '7:0'
+    """
+    return "%d:%d" % (int(text) >> 8, int(text) & 0x7F) if text.isdigit() else text
+
+
+def recorded(job: str, *fields: str) -> Command:
+    """Prints fields of a job in slurmdbd, separated by `|`.
+
+    Raises:
+        ResourceFailed: `job` is not the id of a job.
+    """
+    return ("sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + ",".join(job_ids([job])),
+            "--format=" + ",".join(fields))  # fmt: skip
+
+
+def show_nodes(*names: str) -> Command:
+    """Prints one line for each node, with the generic resources in use; without names, for all nodes."""
+    return ("scontrol", "--all", "--details", "--oneliner", "show", "node", *names)
+
+
+def update_nodes(names: Iterable[str], *settings: str) -> Command:
+    """Changes nodes.
+
+    Args:
+        names: NodeNames.
+        settings: such as `State=DRAIN`.
+    """
+    return ("scontrol", "update", "NodeName=" + ",".join(names), *settings)
+
+
+def update_partition(name: str, *settings: str) -> Command:
+    """Changes a partition; the arguments are those of `update_nodes`."""
+    return ("scontrol", "update", "PartitionName=" + name, *settings)
+
+
+def reboot(node: str, reason: str) -> Command:
+    """Reboots a node as soon as its jobs have ended, and puts it back into service (scontrol(1), reboot)."""
+    return ("scontrol", "reboot", "ASAP", "nextstate=RESUME", "reason=" + reason, node)
+
+
+def reserve(name: str, user: str, nodes: Iterable[str], duration: str) -> Command:
+    """Reserves nodes for a user at once, also nodes with jobs.
+
+    Args:
+        name: of the reservation.
+        user: who may use it.
+        nodes: NodeNames.
+        duration: minutes, or `UNLIMITED`.
+    """
+    return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user,
+            "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=" + duration, "Flags=IGNORE_JOBS")  # fmt: skip
+
+
+def delete_reservation(name: str) -> Command:
+    """Deletes a reservation."""
+    return ("scontrol", "delete", "ReservationName=" + name)
+
+
+def show_reservations(*names: str) -> Command:
+    """Prints one line for each reservation; fails for an unknown name."""
+    return ("scontrol", "--oneliner", "show", "reservation", *names)
+
+
+def reserved_nodes(shown: str) -> Dict[str, str]:
+    """The nodes of each reservation as a hostlist, by its name, from what `show_reservations` printed.
+
+    The name is a text, and the comment at the end of a line is one: only the fields between them are read.
+    """
+    found: Dict[str, str] = {}
+    for name, nodes in re.findall(_RESERVATION, shown, re.MULTILINE | re.DOTALL):
+        if nodes != "(null)":
+            found.setdefault(name, nodes)
+    return found
+
+
+def hostnames(hostlist: str) -> Command:
+    """Prints the names in a hostlist, one per line; reads slurm.conf, and asks no daemon."""
+    return ("scontrol", "show", "hostnames", hostlist)
+
+
+PARTITION_STATES: Command = ("sinfo", "--all", "--noheader", "--format=%R|%a")
+"""Prints names and states of all partitions as `NAME|up`, one per line."""
+
+
+def names_of_nodes(*options: str) -> Command:
+    """Prints names of nodes, one per line; the options are those of sinfo, such as `--states=idle`."""
+    return ("sinfo", "--all", "--noheader", "--Node", *options, "--format=%N")
+
+
+def idle_count(partition: str) -> Command:
+    """Prints numbers of idle nodes in a partition, which add up."""
+    return ("sinfo", "--all", "--noheader", "--partition=" + partition, "--states=idle", "--format=%D")
+
+
+def controllers(shown: str) -> List[Tuple[str, str, bool]]:
+    """Role (`primary`, `backup`, `backup1` ...), host and whether it answers, of each slurmctld that `PING` printed."""
+    return [(role, host, state == "UP") for role, host, state in re.findall(_PING, shown, re.MULTILINE)]
+
+
+def any_answers(shown: str) -> bool:
+    """Whether some slurmctld answers, from what `PING` printed."""
+    return any(is_up for _, _, is_up in controllers(shown))
+
+
+def show_qos_usage(names: Iterable[str]) -> Command:
+    """Prints the limits of QOS and how much of each is used, from slurmctld's memory."""
+    return ("scontrol", "show", "assoc_mgr", "flags=qos", "qos=" + ",".join(names))
+
+
+def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
+    """Prints rows of slurmdbd with fields separated by `|`.
+
+    Args:
+        what: sacctmgr(1)'s word for them, such as `associations`.
+        fields: to print; all but the last one must be without free text.
+        arguments: further words, such as `where user=ann`.
+    """
+    return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))
+
+
+def job_records(since: int, until: int, fields: Sequence[str], *options: str) -> Table:
+    """The records of all jobs that were eligible or ran between two times, with times as seconds since 1970.
+
+    A job that was requeued or resized has a record for each part.
+
+    Args:
+        since: seconds since 1970.
+        until: likewise.
+        fields: as named by sacct(1).
+        options: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
+    """
+    window = ("--starttime=uts%d" % since, "--endtime=uts%d" % until)
+    return Table(("sacct", "--allusers", "--duplicates", "--noheader", *window, *options), fields)
+
+
+def use_by_steps(jobs: Iterable[str]) -> Command:
+    """Prints what the steps of running jobs have used so far, as ID and two lists of TRES, separated by `|`.
+
+    Raises:
+        ResourceFailed: a text is not the id of a job.
+    """
+    return ("sstat", "--allsteps", "--noheader", "--parsable2", "--jobs=" + ",".join(job_ids(jobs)),
+            "--format=JobID,TRESUsageInMax,TRESUsageInTot")  # fmt: skip
+
+
+IN_SECONDS: Dict[str, str] = {"SLURM_TIME_FORMAT": "%s"}
+"""The environment in which sacct and sacctmgr print times as seconds since 1970."""
+
+NO_RECORDS = "accounting storage is disabled"
+"""What sacct says where Slurm keeps no records of jobs."""

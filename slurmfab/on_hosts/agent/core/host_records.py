@@ -1,0 +1,31 @@
+"""What a host remembers of slurmfab's work, for a later run: objects as JSON, in files that root alone can read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Mapping
+
+from slurmfab.on_hosts.agent.core import json_objects, replace
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.core.safe_paths import open_parent
+
+
+def read(context: Context, path: str) -> Dict[str, Any]:
+    """The record at this path; an empty one where there is none, or a damaged one."""
+    return json_objects.parse(replace.read(context.path(path)) or b"{}") or {}
+
+
+def write(context: Context, path: str, record: Mapping[str, Any]) -> None:
+    """Replace the record at this path whole, or remove it if the new one is empty.
+
+    Args:
+        context: the request's context.
+        path: below a directory of root's, which is made if it is missing.
+        record: values that JSON knows.
+    """
+    if not record:
+        replace.unlink(context.path(path))
+        return
+    folder, name = open_parent(context.path(path), make=True)
+    with folder:
+        replace.put_in(folder, name, json.dumps(record, sort_keys=True).encode(), (0, 0, 0o600))

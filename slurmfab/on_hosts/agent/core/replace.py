@@ -1,0 +1,312 @@
+"""Replacing a file in one step: a reader, or a crash, sees either the old content or the new one, never a mixture.
+
+All of it is done relative to the open directory of the file (`slurmfab.on_hosts.agent.core.safe_paths`), so that nobody who can
+change a directory on the way can lead root elsewhere. The agent uses it for files of hosts, and the deployer for its
+own (`slurmfab.base.atomic_file`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import List, Optional, Tuple
+
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+from slurmfab.on_hosts.agent.core.safe_paths import (
+    FILE_FLAGS,
+    Folder,
+    Opened,
+    UnsafePath,
+    at,
+    open_folder,
+    open_parent,
+    set_access,
+    user,
+)
+
+DIGITS = 8
+"""Number of hexadecimal digits in the name of a temporary file."""
+
+UNCHANGED = -1
+"""As UID or GID: leave it as the kernel set it (chown(2)), which honors a set-group-ID bit on the directory."""
+
+Access = Tuple[int, int, int]
+"""UID, GID and permission bits."""
+
+
+def regular(path: str) -> Optional[os.stat_result]:
+    """The status of a regular file, `None` when nothing has this name.
+
+    Raises:
+        ResourceFailed: it is a symbolic link, a directory or a device.
+    """
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return None
+    with folder:
+        status = folder.find(name)
+        if status is not None:
+            folder.require_regular(name, status)
+        return status
+
+
+def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
+    """Status and content of the same regular file, `None` when nothing has this name.
+
+    Raises:
+        ResourceFailed: as for `regular`.
+        OSError: the file cannot be read.
+    """
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return None
+    with folder:
+        return folder.read(name)
+
+
+def read(path: str) -> Optional[bytes]:
+    """The content of a regular file, `None` when nothing has this name.
+
+    Raises:
+        ResourceFailed: as for `regular`.
+        OSError: the file cannot be read.
+    """
+    found = find(path)
+    return None if found is None else found[1]
+
+
+def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
+    """Write a file in one step, and remove temporary files of earlier interrupted runs beside it.
+
+    Args:
+        path: path of the file.
+        content: the whole content.
+        uid: UID of the owner.
+        gid: GID of the group.
+        mode: permission bits.
+
+    Raises:
+        ResourceFailed: the directory is missing.
+        OSError: the disk is full, for example; the old file is unchanged.
+    """
+    try:
+        folder, name = open_parent(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ResourceFailed("the directory %s is missing" % os.path.dirname(path)) from None
+    with folder:
+        put_in(folder, name, content, (uid, gid, mode))
+
+
+def put_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
+    """Write a file in an open directory in one step, with the errors of `put`."""
+    clear(folder, name)
+    exchange_in(folder, name, content, access)
+
+
+def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANGED, mode: int = 0o600) -> None:
+    """Write a temporary file beside a path and rename it to the path.
+
+    Several processes may do this to one path at a time; the last one wins.
+
+    Args:
+        path: path of the file; its directory has to exist.
+        content: the whole content.
+        uid: UID of the owner, or `UNCHANGED`.
+        gid: GID of the group, or `UNCHANGED`.
+        mode: permission bits.
+
+    Raises:
+        OSError: the disk is full, for example; the old file is unchanged and the temporary one is removed.
+    """
+    folder, name = open_parent(path)
+    with folder:
+        exchange_in(folder, name, content, (uid, gid, mode))
+
+
+def exchange_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
+    """Write a temporary file in an open directory and rename it, with the errors of `exchange`."""
+    temporary = temporary_name(name, os.urandom(DIGITS // 2).hex())
+    write_in(folder, temporary, content, access)
+    try:
+        folder.rename(temporary, name)
+    except OSError:
+        folder.unlink(temporary)
+        raise
+
+
+def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
+    """Write a new file and flush it to the disk; on failure nothing is left.
+
+    Args:
+        path: path of the file, which must not exist.
+        content: the whole content.
+        uid: UID of the owner, or `UNCHANGED`.
+        gid: GID of the group, or `UNCHANGED`.
+        mode: permission bits.
+
+    Raises:
+        OSError: the file exists, or the disk is full, for example.
+    """
+    folder, name = open_parent(path)
+    with folder:
+        write_in(folder, name, content, (uid, gid, mode))
+
+
+def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
+    """Write a new file in an open directory, with the errors of `write`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS
+    try:
+        descriptor = os.open(name, flags, 0o600, dir_fd=folder.descriptor)
+    except OSError as error:
+        raise at(error, folder.place(name)) from None
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            set_access(file.fileno(), *access)
+            os.fsync(file.fileno())
+    except BaseException:
+        folder.unlink(name)
+        raise
+
+
+def rename(old: str, new: str) -> None:
+    """Rename a file within its directory.
+
+    Args:
+        old: its path.
+        new: its new path, in the same directory; a file there is replaced.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    folder, name = open_parent(old)
+    with folder:
+        folder.rename(name, os.path.basename(new))
+
+
+def unlink(path: str) -> None:
+    """Remove a file or a link, if there is one.
+
+    Raises:
+        OSError: it is a directory, or its file system is read-only.
+    """
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return
+    with folder:
+        folder.unlink(name)
+
+
+def sync(directory: str) -> None:
+    """Flush the names in a directory to the disk, so that a rename survives a power failure."""
+    with open_folder(directory) as folder:
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        with Opened(os.open(".", flags, dir_fd=folder.descriptor)) as descriptor:
+            os.fsync(descriptor)
+
+
+def temporary_name(name: str, digits: str) -> str:
+    """The name of the temporary file that will replace a file, beside it.
+
+    Args:
+        name: of the file to replace.
+        digits: `DIGITS` hexadecimal digits.
+    """
+    return ".slurmfab-%s.%s" % (name, digits)
+
+
+def leftovers(path: str) -> List[str]:
+    """The names of temporary files beside a file, left by interrupted runs; empty where there is no directory."""
+    try:
+        folder, name = open_parent(path)
+    except OSError:
+        return []
+    with folder:
+        return leftovers_in(folder, name)
+
+
+def leftovers_in(folder: Folder, name: str) -> List[str]:
+    """The names of temporary files beside a file in an open directory."""
+    start = temporary_name(name, "")
+    ends = ((entry, entry[len(start) :]) for entry in folder.names() if entry.startswith(start))
+    return [entry for entry, end in ends if len(end) == DIGITS and set(end) <= set("0123456789abcdef")]
+
+
+def remove_leftovers(directory: str, name: str) -> None:
+    """Remove the temporary files beside a file; the host's lock ensures that no other run is writing one."""
+    with open_folder(directory) as folder:
+        clear(folder, name)
+
+
+def clear(folder: Folder, name: str) -> None:
+    """Remove the temporary files beside a file in an open directory."""
+    for entry in leftovers_in(folder, name):
+        folder.unlink(entry)
+
+
+def change_access(path: str, uid: int, gid: int, mode: int) -> None:
+    """Set owner, group and permission bits of a regular file.
+
+    Another name of the file, outside of a directory that others can change, would get them too. So such a file is
+    replaced by a copy, and only if it belongs to the wanted owner already, who can read it.
+
+    Args:
+        path: its path.
+        uid: UID of the owner.
+        gid: GID of the group.
+        mode: permission bits.
+
+    Raises:
+        ResourceFailed: it is a symbolic link, or not a regular file.
+        UnsafePath: the file has other names, and another owner.
+        FileNotFoundError: there is no such file.
+    """
+    folder, name = open_parent(path)
+    with folder:
+        change_access_in(folder, name, (uid, gid, mode))
+
+
+def change_access_in(folder: Folder, name: str, access: Access) -> None:
+    """Set owner, group and permission bits of a file in an open directory, with the errors of `change_access`."""
+    descriptor = folder.open(name)
+    if descriptor is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder.place(name))
+    with Opened(descriptor):
+        status = os.fstat(descriptor)
+        if not has_other_names(folder, status):
+            set_access(descriptor, *access)
+            return
+    path = folder.place(name)
+    if status.st_uid != access[0]:
+        message = "%s is one of %d names of a file of %s (hard links), so its owner stays; remove it: rm %s"
+        raise UnsafePath(message % (path, status.st_nlink, user(status.st_uid), path))
+    found = folder.read(name)
+    if found and found[0].st_uid == access[0]:
+        exchange_in(folder, name, found[1], access)
+
+
+def has_other_names(folder: Folder, status: os.stat_result) -> bool:
+    """Whether a file has more than one name (hard links), in a directory that others can change."""
+    return bool(folder.others) and status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)
+
+
+def make_directory(path: str, uid: int, gid: int, mode: int) -> None:
+    """Make a directory, and those above it, unless it exists; set its owner, group and permission bits.
+
+    Args:
+        path: its path.
+        uid: UID of the owner.
+        gid: GID of the group.
+        mode: permission bits.
+
+    Raises:
+        OSError: it is not a directory.
+        UnsafePath: it is a symbolic link that is not root's, or that another user can change.
+    """
+    with open_folder(path, make=True) as folder:
+        folder.set_access(uid, gid, mode)

@@ -1,0 +1,101 @@
+"""slurmdbd's database and database user in this host's own MariaDB."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.database import mariadb
+from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH, password_in, present_password
+from slurmfab.on_hosts.agent.services.service import is_active
+
+MARIADB_UNIT, SLURMDBD_UNIT = "mariadb", "slurmdbd"
+EXISTENCE_QUERIES = """SELECT 'database' FROM information_schema.schemata WHERE schema_name = %s;
+SELECT 'user' FROM mysql.user WHERE user = %s AND host = 'localhost';"""
+CHANGE_LOGIN = "ALTER USER %s IDENTIFIED VIA mysql_native_password USING %s ACCOUNT UNLOCK;"
+ALL_PRIVILEGES = re.compile(r"GRANT ALL PRIVILEGES ON (\S+)\.\* TO ")
+
+
+class Storage(Resource):
+    """A database, and a local user with all privileges on it and slurmdbd.conf's password.
+
+    Args:
+        database: its name (StorageLoc).
+        user: the database user (StorageUser).
+    """
+
+    kind: ClassVar[str] = "storage"
+    database: str
+    user: str
+
+    def name(self) -> str:
+        """Database and user."""
+        return "%s of %s" % (self.database, self.user)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Database and user exist, and slurmdbd's login works."""
+        return {"database": "present", "user": "present", "grants": "all", "password": "accepted"}
+
+    def actual(self, context: Context) -> State:
+        """The same as found on the server.
+
+        In a dry run it is empty before MariaDB is installed, and unknown while MariaDB is stopped.
+
+        Raises:
+            ResourceFailed: the server does not run or does not answer.
+        """
+        if not is_active(context, MARIADB_UNIT):
+            if not context.dry_run:
+                raise ResourceFailed("MariaDB does not run on this host; see: systemctl status %s" % MARIADB_UNIT)
+            return (
+                dict.fromkeys(self.wanted(context), "unknown while MariaDB is stopped")
+                if mariadb.is_installed()
+                else {}
+            )
+        name, user = mariadb.quoted(self.database), mariadb.quoted(self.user)
+        rows = mariadb.sql(context, EXISTENCE_QUERIES % (name, user))
+        found = {row[0]: "present" for row in rows}
+        password = password_in(replace.read(context.path(PATH)) or b"")
+        if "user" in found:
+            found["grants"] = self.grants(context)
+            found["password"] = self.acceptance(password)
+        if context.dry_run and found != self.wanted(context):
+            # slurmdbd may run, but opens a new connection to the database for each query, which would be refused.
+            context.starting.add(SLURMDBD_UNIT)
+        return found
+
+    def grants(self, context: Context) -> str:
+        """`all` if the user has all privileges on the database, otherwise `not all`."""
+        rows = mariadb.sql(context, "SHOW GRANTS FOR %s@'localhost';" % mariadb.quoted(self.user))
+        lines = [row[0] for row in rows]
+        places = (ALL_PRIVILEGES.match(line) for line in lines)
+        meant = ("*", mariadb.identifier(self.database), mariadb.identifier(self.pattern))
+        return "all" if any(place and place[1] in meant for place in places) else "not all"
+
+    @property
+    def pattern(self) -> str:
+        """The database's name with `_` escaped, which stands for any letter in a grant."""
+        return self.database.replace("_", "\\_")
+
+    def acceptance(self, password: str) -> str:
+        """`accepted` if the server accepts the password, otherwise its error."""
+        number, error = mariadb.login("localhost", 0, self.user, password, self.database)
+        # An error about the database, for missing privileges, comes after the password was accepted.
+        return "accepted" if number in mariadb.LOGIN_ACCEPTED else "refused: %s" % error
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Create what is missing; a user whose login fails gets slurmdbd.conf's password."""
+        name, user = mariadb.identifier(self.database), "%s@'localhost'" % mariadb.quoted(self.user)
+        statements = []
+        if "database" in differing:
+            # Slurm needs a case-insensitive collation (https://slurm.schedmd.com/accounting.html).
+            statements.append("CREATE DATABASE %s CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci;" % name)
+        if differing & {"user", "password"}:
+            secret = mariadb.quoted(mariadb.password_hash(present_password(context)))
+            statements.append("CREATE USER IF NOT EXISTS %s;" % user)
+            statements.append(CHANGE_LOGIN % (user, secret))
+        if differing & {"user", "grants"}:
+            statements.append("GRANT ALL PRIVILEGES ON %s.* TO %s;" % (mariadb.identifier(self.pattern), user))
+        mariadb.sql(context, "\n".join(statements))

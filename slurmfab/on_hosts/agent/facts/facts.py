@@ -1,0 +1,423 @@
+"""The facts of a host, read once before planning, as JSON values for `slurmfab.cluster.facts.from_answer`.
+
+Programs run only for what no file tells, so that a host answers within some ten milliseconds.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import re
+import sys
+import time
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
+
+from slurmfab.on_hosts.agent.core.host_paths import ADDED_PACKAGES, MUNGE_KEY, OWNED, PROGRAMS, REGISTRY_CA
+from slurmfab.on_hosts.agent.core.included_files import read_included, whole
+from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
+from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use, slurm_versions
+from slurmfab.on_hosts.agent.packages import dpkg_status
+from slurmfab.on_hosts.agent.services import systemctl
+
+HOST_KEY_TYPES = (
+    "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa", "ssh-dss",
+)  # fmt: skip
+SLURM_KEY = "ssh-ed25519"
+"""The type of the slurm user's SSH key."""
+
+MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
+MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
+AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
+CONFIGLESS_DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
+"""The drop-in of slurmd's unit with which slurmd fetches Slurm's files from slurmctld."""
+
+SLURMD_OPTIONS = "/etc/default/slurmd"
+CONF_SERVER = re.compile(rb"^[^#\n]*--conf-server[ =]+([\w.:,\[\]-]{1,1024})", re.MULTILINE)
+"""An option of slurmd in its environment file or its unit."""
+
+OURS = ("slurmfab-", "10-slurmfab")
+"""Beginnings of the names of slurmfab's drop-ins of units."""
+
+RESTART = re.compile(rb"^[ \t]*Restart[ \t]*=", re.MULTILINE)
+"""The setting by which systemd starts a daemon again that has ended by itself (systemd.service(5))."""
+
+RESTARTED = ("munge", "slurmctld", "slurmdbd", "slurmd")
+UNITS = ("/etc/systemd/system", "/run/systemd/system")
+"""Where a site has units and drop-ins of its own (systemd.unit(5)); munge's package has a Restart=, too."""
+
+CERTIFICATE = re.compile(
+    "-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----", re.ASCII
+)
+LIBRARIES = "/usr/lib"
+JOB_CONTAINER = "job_container_conf"
+OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
+"""The files that may differ between the hosts of a cluster that was made by hand."""
+
+MADE_BY_SLURMFAB = b"# Made by slurmfab"
+"""The beginning of each file that slurmfab writes."""
+
+MOST_BYTES = 1 << 20
+"""The most bytes of such a file that are told unasked."""
+
+SLURM_FILES = {
+    name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
+    for name in ("slurm_conf", "gres_conf", "cgroup_conf", JOB_CONTAINER)
+}
+
+
+def read(request: Mapping[str, Any]) -> Dict[str, Any]:
+    """All facts of this host.
+
+    Args:
+        request: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
+            that also count as GPUs; `plugin_directories`: Slurm's, in those of libraries; `slurm_programs`: paths of
+            those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
+            `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`,
+            `state_directories`: see `slurm_use.read`; `root`: where the file system begins.
+
+    Returns:
+        The fields of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
+    """
+    root = request.get("root", "/").rstrip("/")
+    users = tuple(request.get("users", ()))
+    accounts = read_accounts(root, users)
+    return {
+        **system(root),
+        "addresses": network.addresses(),
+        "accounts": accounts,
+        "groups": read_groups(root, (*users, *request.get("groups", ()))),
+        **ids(root, accounts),
+        **packages(root, request.get("packages", ())),
+        "hardware": hardware.read(root),
+        **gpu_facts(root, request.get("gpu_files", ()), request.get("plugin_directories", ())),
+        "cgroup": cgroups.read(root),
+        "ssh_host_keys": ssh_host_keys(root),
+        "public_key": public_key(root, accounts),
+        "munge_key": munge_key(root) if request.get("with_munge_key") else "",
+        **slurm(root, request, accounts),
+        "services": services(root, tuple(request.get("services", ()))),
+        "boot": boot(),
+        "mail_program": mail_program(root),
+        "programs": names(root + PROGRAMS),
+        "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
+        "added_packages": read_text(root + ADDED_PACKAGES).split(),
+        **site_files.read(root, request.get("site_files", ())),
+        "registry_ca": registry_ca(root),
+        "clock": time.time(),
+    }
+
+
+def packages(root: str, asked: Iterable[str]) -> Dict[str, Any]:
+    """The versions of packages that are installed, and those that are there and not completely installed."""
+    status, asked = dpkg_status.read(root), tuple(asked)
+    there = dpkg_status.versions(status, asked)
+    states = dpkg_status.states(status, [name for name in asked if name not in there])
+    return {"packages": there, "unfinished_packages": [name for name in states if states[name] != "installed"]}
+
+
+def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
+    """The UIDs and GIDs that are taken here, and the UIDs of running processes."""
+    return {
+        "uids": taken(root + "/etc/passwd", {str(one["uid"]): name for name, one in accounts.items()}),
+        "gids": taken(root + "/etc/group", {}),
+        "busy_uids": busy_uids(),
+    }
+
+
+def gpu_facts(root: str, named: Iterable[str], directories: Iterable[str]) -> Dict[str, Any]:
+    """The GPUs with and without a device file, and what Slurm has for them."""
+    found = gpus.read(root, named)
+    return {
+        "gpus": found,
+        "driverless_gpus": gpus.without_driver(root, found),
+        "gpu_plugins": gpu_plugins(root, directories),
+    }
+
+
+def munge_key(root: str) -> str:
+    """The munge key in base64, empty if there is none."""
+    return binascii.b2a_base64(read_bytes(root + MUNGE_KEY), newline=False).decode()
+
+
+def registry_ca(root: str) -> str:
+    """The certificate by which the cluster's own image registry is known; empty where there is none."""
+    text = read_text(root + REGISTRY_CA)
+    return text if CERTIFICATE.fullmatch(text) else ""
+
+
+def gpu_plugins(root: str, directories: Iterable[str]) -> List[str]:
+    """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins.
+
+    Args:
+        root: where the file system begins.
+        directories: the directories of Slurm's plugins in those of libraries.
+    """
+    places = ["%s/%s/%s" % (root + LIBRARIES, folder, one) for folder in names(root + LIBRARIES) for one in directories]
+    found = {name for place in places for name in names(place)}
+    return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
+
+
+def mail_program(root: str) -> str:
+    """The program for slurmctld's mail (slurm.conf(5), MailProg); empty if mail cannot be sent.
+
+    Debian's mailers pass mail to `sendmail`, which every mail system provides; they fail without it.
+    """
+    has_system = any(os.access(root + path, os.X_OK) for path in MAIL_SYSTEMS)
+    return next((path for path in MAILERS if has_system and os.access(root + path, os.X_OK)), "")
+
+
+def slurm(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
+    """What Slurm this host has: its versions, its use by clusters, and the files that are asked for.
+
+    A controller that is new to the deployer sends its files unasked: they say which nodes its cluster has.
+    """
+    use = slurm_use.read(root, request, accounts)
+    is_new_controller = bool(request.get("is_new")) and slurm_use.is_controller(hostname(), use["marks"])
+    versions = slurm_versions.read(root, request.get("slurm_programs", ()))
+    return {
+        "slurm_use": use,
+        "slurm_versions": versions,
+        "restarted_by_others": restarted_by_others(root),
+        **slurm_files(root, bool(request.get("with_slurm_conf")) or is_new_controller),
+    }
+
+
+def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
+    """Whether slurmd fetches Slurm's files, the texts of the host's own files, and a digest of a hand-made slurm.conf.
+
+    Missing and unwanted files are empty texts. The small job_container.conf is always told, and hand-made files of
+    `OF_EACH_HOST` are. Files are told with all that they include.
+
+    Args:
+        root: where the file system begins.
+        is_wanted: whether to tell the other files.
+    """
+    contents = {name: whole(root + path, read_bytes(root + path)) for name, path in SLURM_FILES.items()}
+    told = {
+        name: content if is_wanted or name == JOB_CONTAINER or is_own(name, content) else b""
+        for name, content in contents.items()
+    }
+    conf = contents["slurm_conf"]
+    own = b"" if conf.startswith(MADE_BY_SLURMFAB) else conf.decode(errors="replace").encode()
+    return {
+        "fetches": os.path.exists(root + CONFIGLESS_DROP_IN),
+        "conf_server": "" if conf else conf_server(root),
+        "slurm_conf_digest": slurm_use.digest(own),
+        "slurm_conf_parts": parts(root + SLURM_FILES["slurm_conf"]) if is_wanted else {},
+        **{name: content.decode(errors="replace") for name, content in told.items()},
+    }
+
+
+def conf_server(root: str) -> str:
+    """The `--conf-server` that the site, and not slurmfab, has given to slurmd; empty for none."""
+    if os.path.exists(root + CONFIGLESS_DROP_IN):
+        return ""
+    folder = root + os.path.dirname(CONFIGLESS_DROP_IN)
+    units = ["%s/%s" % (folder, name) for name in names(folder)] + [root + "/etc/systemd/system/slurmd.service"]
+    for path in (root + SLURMD_OPTIONS, *units):
+        found = CONF_SERVER.search(read_bytes(path))
+        if found:
+            return found[1].decode()
+    return ""
+
+
+def restarted_by_others(root: str) -> List[str]:
+    """The daemons of which a unit or a drop-in that is not slurmfab's says whether systemd starts them again.
+
+    Args:
+        root: where the file system begins.
+    """
+    found = []
+    for daemon in RESTARTED:
+        folders = ["%s/%s.service.d" % (root + place, daemon) for place in UNITS]
+        drop_ins = ["%s/%s" % (folder, name) for folder in folders for name in names(folder) if not is_ours(name)]
+        units = ["%s/%s.service" % (root + place, daemon) for place in UNITS]
+        if any(RESTART.search(read_bytes(path)) for path in (*units, *drop_ins)):
+            found.append(daemon)
+    return found
+
+
+def is_ours(drop_in: str) -> bool:
+    """Whether a drop-in of a unit is slurmfab's, or no drop-in, by its name."""
+    return drop_in.startswith(OURS) or not drop_in.endswith(".conf")
+
+
+def parts(path: str) -> Dict[str, str]:
+    """The texts of a slurm.conf and of the files that it includes, by their names in its directory; or nothing.
+
+    Args:
+        path: of the slurm.conf; nothing is told of one that includes no others, or some elsewhere.
+    """
+    found: Dict[str, str] = {}
+
+    def read(path: str) -> bytes:
+        content = read_included(path)
+        found[path] = content.decode(errors="replace")
+        return content
+
+    whole(path, read(path), read)
+    directory = os.path.dirname(path)
+    is_here = len(found) > 1 and all(os.path.dirname(name) == directory for name in found)
+    return {os.path.basename(name): text for name, text in found.items()} if is_here else {}
+
+
+def is_own(name: str, content: bytes) -> bool:
+    """Whether a file that may differ between hosts was made by hand."""
+    return name in OF_EACH_HOST and len(content) < MOST_BYTES and not content.startswith(MADE_BY_SLURMFAB)
+
+
+def boot() -> str:
+    """A mark that changes with each boot: the kernel's boot ID and the start of PID 1.
+
+    The start matters in containers, which share a kernel. It is in ticks since the kernel's boot, shifted by a time
+    namespace (proc(5), time_namespaces(7)).
+    """
+    start = read_text("/proc/1/stat").rpartition(")")[2].split()[19:20]
+    shifts = dict(line.split()[:2] for line in read_text("/proc/1/timens_offsets").splitlines())
+    ticks = int(start[0]) - int(shifts.get("boottime", 0)) * os.sysconf("SC_CLK_TCK") if start else 0
+    return "%s %d" % (read_text("/proc/sys/kernel/random/boot_id"), ticks)
+
+
+def os_release(root: str) -> Dict[str, str]:
+    """The fields of os-release(5)."""
+    lines = (read_text(root + "/etc/os-release") or read_text(root + "/usr/lib/os-release")).splitlines()
+    return {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
+
+
+def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:
+    """UID, GID, home and shell of the users that exist here, by name.
+
+    NSS is asked; with another root only /etc/passwd is read.
+    """
+    if root:
+        local = {fields[0]: fields for fields in entries(root + "/etc/passwd")}
+        return {
+            user: {"uid": int(one[2]), "gid": int(one[3]), "home": one[5], "shell": one[6]}
+            for user, one in ((user, local[user]) for user in users if user in local)
+        }
+    import pwd  # only for the real root
+
+    found = {}
+    for user in users:
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            continue
+        found[user] = {"uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+    return found
+
+
+def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
+    """GIDs of the groups that exist here, by name.
+
+    NSS is asked; with another root only /etc/group is read.
+    """
+    if root:
+        local = {fields[0]: int(fields[2]) for fields in entries(root + "/etc/group")}
+        return {group: local[group] for group in groups if group in local}
+    import grp
+
+    found = {}
+    for group in groups:
+        try:
+            found[group] = grp.getgrnam(group).gr_gid
+        except KeyError:
+            continue
+    return found
+
+
+def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
+    """Names by ID, from a file in the format of passwd(5) or group(5).
+
+    Args:
+        path: of the file.
+        more: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
+    """
+    listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
+    return {**{fields[2]: fields[0] for fields in listed}, **more}
+
+
+def busy_uids() -> List[int]:
+    """UIDs of running processes: real, effective, saved and file system UID."""
+    busy = {0}
+    for pid in names("/proc"):
+        if not pid.isdigit():
+            continue
+        try:
+            owner = os.stat("/proc/" + pid).st_uid
+            if owner:
+                busy.add(owner)
+                continue
+            # After a change of user the files in /proc may still belong to root; kernel threads have no exe.
+            os.readlink("/proc/%s/exe" % pid)
+        except OSError:
+            continue
+        status = read_bytes("/proc/%s/status" % pid).partition(b"\nUid:")[2].partition(b"\n")[0]
+        busy.update(int(uid) for uid in status.split())
+    return sorted(busy)
+
+
+def system(root: str) -> Dict[str, str]:
+    """Hostname, distribution, codename, architecture, and the version of the Python that runs the agent."""
+    release = os_release(root)
+    fields = {"os_id": "ID", "os_like": "ID_LIKE", "codename": "VERSION_CODENAME"}
+    return {
+        "hostname": hostname(),
+        **{fact: release.get(name, "") for fact, name in fields.items()},
+        "architecture": dpkg_status.architecture(dpkg_status.read(root)),
+        "python": "%d.%d.%d" % sys.version_info[:3],
+    }
+
+
+def ssh_host_keys(root: str) -> Dict[str, str]:
+    """sshd's public host keys in base64, by type."""
+    keys = {}
+    for name in names(root + "/etc/ssh"):
+        if name.startswith("ssh_host_") and name.endswith("_key.pub"):
+            fields = read_text(root + "/etc/ssh/" + name).split()
+            if len(fields) > 1 and fields[0] in HOST_KEY_TYPES:
+                keys[fields[0]] = fields[1]
+    return keys
+
+
+def public_key(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> str:
+    """The slurm user's SSH public key with the comment that `SshKey` gives it, empty if there is none."""
+    home = accounts.get("slurm", {}).get("home", "")
+    fields = read_text(root + home + "/.ssh/id_ed25519.pub").split() if home else []
+    if len(fields) < 2 or fields[0] != SLURM_KEY:  # noqa: PLR2004 - type and key
+        return ""
+    is_ours = len(fields) == 3 and fields[2].startswith("slurm@") and "." not in fields[2]  # noqa: PLR2004
+    return " ".join([*fields[:2], fields[2] if is_ours else "slurm@" + hostname()])
+
+
+def hostname() -> str:
+    """The host's own name, without a domain."""
+    return os.uname().nodename.split(".")[0]
+
+
+def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
+    """ActiveState of the units that exist; empty if systemd does not run."""
+    if not units or root or not os.path.isdir("/run/systemd/system"):
+        return {}
+    import subprocess  # not every request needs it
+
+    argv = systemctl.show_command(units, ("LoadState", "ActiveState"))
+    try:
+        shown = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return service_states(units, shown.decode(errors="replace"))
+
+
+def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:
+    """ActiveState by unit, for the units that exist.
+
+    Args:
+        units: unit names.
+        shown: the output of `systemctl show` for them.
+    """
+    return {
+        unit: properties.get("ActiveState", "")
+        for unit, properties in systemctl.parse_show(units, shown).items()
+        if properties.get("LoadState") not in ("not-found", None)
+    }

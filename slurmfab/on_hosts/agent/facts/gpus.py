@@ -1,0 +1,69 @@
+"""The GPUs of a host: those with a device file, for gres.conf, and those on the PCI bus that have none."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, List
+
+from slurmfab.on_hosts.agent.core.reading import is_device
+from slurmfab.on_hosts.agent.facts import amd_gpus, nvidia_gpus, pci
+from slurmfab.on_hosts.agent.facts.gpu_cores import Sockets
+
+MAKER_BY_PREFIX = {"/dev/nvidia": "NVIDIA", "/dev/dri/": "AMD"}
+"""The maker by the beginning of a device file's path."""
+
+VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon"}
+
+
+def read(root: str = "", named: Iterable[str] = ()) -> List[Dict[str, Any]]:
+    """The GPUs with a device file, NVIDIA's first, in the order of the files' numbers.
+
+    Args:
+        root: where the file system begins.
+        named: device files that also count as GPUs, of other makers; missing ones are skipped.
+
+    Returns:
+        The fields of `slurmfab.cluster.facts.Gpu`; a MIG instance is one GPU.
+    """
+    found = [*nvidia_gpus.read(root), *amd_gpus.read(root)]
+    more = [file for file in named if file not in {gpu["file"] for gpu in found} and is_device(root + file)]
+    found += [{"file": file, "model": "", "bus": ""} for file in more]
+    sockets = Sockets(root) if found else None
+    return [
+        {
+            "file": gpu["file"],
+            "type": "_".join(filter(None, (slurm_type(gpu["model"]), slurm_type(gpu.get("profile", ""))))),
+            "bus": gpu["bus"],
+            "cores": sockets.cores_of(pci.near(root, gpu["bus"])) if sockets else "",
+            "with_files": gpu.get("with_files", []),
+        }
+        for gpu in found
+    ]
+
+
+def without_driver(root: str, usable: List[Dict[str, Any]]) -> List[Dict[str, str]]:
+    """The GPUs on the PCI bus without a device file, as fields of `slurmfab.cluster.facts.DriverlessGpu`.
+
+    Args:
+        root: where the file system begins.
+        usable: the GPUs with a device file. If the PCI address of one is unknown, no GPU of its maker is reported.
+    """
+    seen = {gpu["bus"] for gpu in usable}
+    unclear = {
+        maker
+        for gpu in usable
+        if not gpu["bus"]
+        for start, maker in MAKER_BY_PREFIX.items()
+        if gpu["file"].startswith(start)
+    }
+    return [gpu for gpu in pci.gpus(root) if gpu["bus"] not in seen and gpu["maker"] not in unclear]
+
+
+def slurm_type(model: str) -> str:
+    """A model's name as a type for gres.conf: lower case, without the vendor's words, spaces as underscores.
+
+    `Tesla V100-SXM2-16GB` becomes `v100-sxm2-16gb`, `NVIDIA GeForce RTX 3090` becomes `rtx_3090`. The result stays a
+    part of the name that Slurm's AutoDetect finds, as gres.conf(5) requires of Type.
+    """
+    words = [word for word in model.lower().split() if word not in VENDOR_WORDS]
+    return re.sub("[^a-z0-9_.-]", "", "_".join(words))

@@ -1,0 +1,153 @@
+"""The clusters that this host shows signs of: by the slurm.conf of its daemons, their processes, jobs and state."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.core import processes as running
+from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
+from slurmfab.on_hosts.agent.core.included_files import whole
+from slurmfab.on_hosts.agent.core.reading import names, read_bytes
+
+CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+"""Debian's slurm.conf, the one that a configless slurmd has fetched, and that of Debian 10 and Ubuntu 20.04."""
+
+STATES = ("/var/lib/slurm/slurmctld", "/var/lib/slurm-llnl/slurmctld", "/var/spool/slurmctld")
+SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmstepd")
+PACKAGED = "/usr/sbin/"
+SETTING = re.compile(
+    rb"^[ \t]*(ClusterName|SlurmctldHost|ControlMachine|ControlAddr|StateSaveLocation)[ \t]*=[ \t]*\"?([^\s\"#]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+NAME = re.compile(rb"[\w.-]{1,64}")
+STEP = re.compile(rb"slurmstepd: \[(\d+)[.+_]")
+
+
+def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
+    """What this host has of clusters.
+
+    Args:
+        root: where the file system begins.
+        request: `is_new`: whether to look for processes, state and the munge key too, and not only for slurm.conf;
+            `state_directories`: where slurmctld's state may be, besides the usual places.
+        accounts: the users that are known here, by name.
+
+    Returns:
+        `marks`: `place`, `cluster` and `controllers` of each sign; `daemons`: names of Slurm's running daemons; `jobs`:
+        ids of jobs with a running step; `munge_key`: the SHA-256 of the munge key, empty if there is none.
+    """
+    is_new, states = bool(request.get("is_new")), request.get("state_directories", ())
+    slurm_uid = accounts.get("slurm", {}).get("uid", 0)
+    found = [mark for path in CONFS for mark in conf_marks(root, path)][:1]
+    daemons, jobs = set(), set()
+    for pid, name in processes(slurm_uid) if is_new and not root else ():
+        arguments = read_bytes("/proc/%s/cmdline" % pid)
+        step = STEP.match(arguments)
+        if step:
+            jobs.add(int(step[1]))
+        if name != "slurmstepd":
+            daemons.add(name)
+            found += daemon_marks(name, pid, arguments.decode(errors="replace").split("\0"))
+    used = [mark.pop("state", "") for mark in found]
+    for place in dict.fromkeys([*filter(None, used), *states, *STATES]) if is_new else ():
+        cluster = NAME.fullmatch(read_bytes(root + place + "/clustername").strip())
+        if cluster:
+            found.append({"place": place, "cluster": cluster[0].decode(), "controllers": []})
+    return {
+        "marks": [mark for number, mark in enumerate(found) if mark not in found[:number]],
+        "daemons": sorted(daemons),
+        "jobs": sorted(jobs),
+        "munge_key": digest(read_bytes(root + MUNGE_KEY)) if is_new else "",
+    }
+
+
+def is_controller(hostname: str, marks: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the slurm.conf of one of the signs names this host as the primary controller."""
+    return any(mark["controllers"][0].split("(")[0].split(".")[0] == hostname for mark in marks if mark["controllers"])
+
+
+def conf_marks(root: str, path: str) -> List[Dict[str, Any]]:
+    """The sign that a slurm.conf is, in a list; empty if there is no such file."""
+    text = whole(root + path, read_bytes(root + path))
+    if not text:
+        return []
+    values: Dict[str, List[str]] = {}
+    for key, value in SETTING.findall(text):
+        values.setdefault(key.decode().lower(), []).append(value.decode(errors="replace"))
+    machine, address = values.get("controlmachine", [""])[-1], values.get("controladdr", [""])[-1]
+    old = ["%s(%s)" % (machine, address) if address else machine] if machine else []
+    mark = {
+        "place": path,
+        "cluster": values.get("clustername", [""])[-1],
+        "controllers": values.get("slurmctldhost", old),
+        "state": values.get("statesavelocation", [""])[-1],
+    }
+    return [mark]
+
+
+def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
+    """PID and name of each process of Slurm's daemons, but for those of users and those in containers."""
+    space = pid_namespace("self")
+    for pid in names("/proc"):
+        if not pid.isdigit():
+            continue
+        # After a reconfigure the name is that of Debian's file.
+        name = read_bytes("/proc/%s/comm" % pid).decode(errors="replace").strip().partition("-wlm")[0]
+        if name not in DAEMONS or pid_namespace(pid) != space:
+            continue
+        place = "/proc/" + pid
+        # Users can start programs of any name, with any arguments.
+        if running.real_uid(place) in (0, slurm_uid) and running.program(place).startswith(name):
+            yield pid, name
+
+
+def pid_namespace(pid: str) -> str:
+    """The PID namespace of a process; empty if it is unknown."""
+    try:
+        return os.readlink("/proc/%s/ns/pid" % pid)
+    except OSError:
+        return ""
+
+
+def daemon_marks(name: str, pid: str, arguments: Sequence[str]) -> List[Dict[str, Any]]:
+    """The signs of a cluster that a running daemon shows by its arguments, its environment or its program's place."""
+    server = after("--conf-server", arguments)
+    if server:
+        place = "%s --conf-server %s" % (name, server)
+        first = server.split(",")[0].strip("[]").rpartition(":")
+        return conf_marks("", CONFS[1]) or [{"place": place, "cluster": "", "controllers": [first[0] or first[2]]}]
+    variables = read_bytes("/proc/%s/environ" % pid).decode(errors="replace").split("\0")
+    slurm_conf = after("-f", arguments) or next(
+        (v[len("SLURM_CONF=") :] for v in variables if v[:11] == "SLURM_CONF="), ""
+    )
+    program = os.path.realpath("/proc/%s/exe" % pid)
+    prefix = os.path.dirname(os.path.dirname(program))
+    if name != "slurmdbd":
+        own = (prefix + "/etc/slurm.conf", prefix + "/etc/slurm/slurm.conf")
+        for path in [slurm_conf] if slurm_conf else own:
+            marks = conf_marks("", path)
+            if marks:
+                return marks
+    if program.startswith(PACKAGED) and not (name == "slurmdbd" and os.path.exists(SLURMDBD_CONF)):
+        return []  # it uses the files in CONFS, or has none and will end
+    return [{"place": program, "cluster": "", "controllers": []}]
+
+
+def after(option: str, arguments: Sequence[str]) -> str:
+    """The value of an option on a command line; empty if it is not there."""
+    for number, word in enumerate(arguments):
+        if word.partition("=")[0] == option:
+            return word.partition("=")[2] or "".join(arguments[number + 1 : number + 2])
+    return ""
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 of a munge key or file in hexadecimal digits; empty for nothing."""
+    if not content:
+        return ""
+    import hashlib  # slow to import, and few hosts need it
+
+    return hashlib.sha256(content).hexdigest()

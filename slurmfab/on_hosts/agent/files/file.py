@@ -1,0 +1,102 @@
+"""A file with a given content."""
+
+from __future__ import annotations
+
+import binascii
+import os
+from typing import Any, ClassVar
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
+from slurmfab.on_hosts.agent.core.safe_paths import open_parent
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
+
+OTHER_NAMES = "a file with other names (hard links) in a directory that other users can change"
+"""The content that reports show for such a file, which may be anybody's; it is replaced as a whole."""
+
+
+class File(Resource):
+    """A regular file with this content, owner, group and mode; its directory has to exist.
+
+    Args:
+        path: absolute path.
+        content: the whole content, as text or in base64.
+        owner: user name.
+        group: group name.
+        mode: permission bits.
+        secret: whether no report, log or error may show the content.
+        encoding: what `content` is: `text` (written as UTF-8) or `base64`.
+    """
+
+    kind: ClassVar[str] = "file"
+    UNSHOWN = ("content",)
+    path: str
+    content: Any
+    owner: str = "root"
+    group: str = "root"
+    mode: int = 0o644
+    secret: bool = False
+    encoding: str = "text"
+
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    def secrets(self) -> frozenset[str]:
+        """The content, if it is a secret."""
+        return frozenset({"content"} if self.secret else ())
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
+        """The file itself, because its ctime changes with its content, owner, group and mode."""
+        return (self.path,) if differing - {"leftovers"} else ()
+
+    def data(self) -> bytes:
+        """The wanted content as bytes."""
+        if self.encoding == "base64":
+            return binascii.a2b_base64(self.content)
+        return str(self.content).encode("utf-8", "surrogateescape")
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Content, owner, group and mode; for a secret also that no interrupted run left a copy beside the file."""
+        content = self.data().decode("utf-8", "surrogateescape")
+        access = {"owner": self.owner, "group": self.group, "mode": "%04o" % self.mode}
+        return {"content": content, **access, **({"leftovers": None} if self.secret else {})}
+
+    def actual(self, context: Context) -> State:
+        """The same of the file on the host, empty where there is none.
+
+        Raises:
+            ResourceFailed: something that is not a regular file has this path.
+        """
+        path = context.path(self.path)
+        try:
+            folder, name = open_parent(path)
+        except FileNotFoundError:
+            return {}
+        with folder:
+            found = folder.read(name)
+            if found is None:
+                return {}
+            status, content = found
+            # Bytes that are not UTF-8 become surrogates, so equal text means equal bytes.
+            text = content.decode("utf-8", "surrogateescape")
+            return {
+                "content": OTHER_NAMES if replace.has_other_names(folder, status) else text,
+                **access_of(context, status, self.owner, self.group),
+                "leftovers": len(replace.leftovers_in(folder, name)) or None if self.secret else None,
+            }
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Replace the file in one step, or only set its owner, group and mode.
+
+        Raises:
+            ResourceFailed: the directory, the owner or the group does not exist.
+        """
+        path = context.path(self.path)
+        uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
+        if "content" in differing:
+            replace.put(path, self.data(), uid, gid, self.mode)
+        elif differing - {"leftovers"}:
+            replace.change_access(path, uid, gid, self.mode)
+        if "leftovers" in differing:
+            replace.remove_leftovers(*os.path.split(path))

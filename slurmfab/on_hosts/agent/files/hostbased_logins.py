@@ -1,0 +1,147 @@
+"""sshd's settings for logins that hosts vouch for, which are refused for users who are or may become root here.
+
+sshd itself looks at groups, at each login. Which users have a UID below 1000, and whom sudo's rules name, it cannot
+know, so the host writes these names among its settings whenever it compares or changes them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import ClassVar, Iterator, List, Set, Tuple
+
+from slurmfab.on_hosts.agent.core.reading import entries, names, read_text
+from slurmfab.on_hosts.agent.core.resource import Context, State
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
+
+REFUSED_HERE = "# Refused here, too:\n"
+"""The line of a file behind which the host puts those whom it refuses by its own users and rules."""
+
+FIRST_OF_PEOPLE = 1000
+SUDOERS = "/etc/sudoers"
+MOST_FILES, DEEPEST = 1000, 20
+"""The most files with rules of sudo's that are read, and how many may include each other in a row."""
+
+INCLUDE = re.compile(r"[#@]include(dir)?\s+(.+)")
+OTHER = re.compile(r"(?:Defaults|Host_Alias|Cmnd_Alias|Cmd_Alias|Runas_Alias)\b")
+"""Begins a line that names no users."""
+
+USERS = "User_Alias"
+COMMENT = re.compile(r"#(?!\d).*")
+"""Behind a number sign with a digit there is a UID or a GID."""
+
+ODD = re.compile(r"[^A-Za-z0-9_.\\@+$-]")
+"""A character of a name that means something else in sshd_config(5); a question mark stands for any."""
+
+
+class HostbasedLogins(SshdFiles):
+    """Files that sshd reads, with the host's own powerful users and groups in them."""
+
+    kind: ClassVar[str] = "hostbased-logins"
+
+    def here(self, context: Context) -> SshdFiles:
+        """The same files with this host's names."""
+        own = REFUSED_HERE + refusals(context)
+        files = (OwnedFile(*one) for one in self.files)
+        return SshdFiles(self.of, tuple(one._replace(text=one.text.replace(REFUSED_HERE, own)) for one in files))
+
+    def wanted(self, context: Context) -> State:
+        """The files, loaded."""
+        return self.here(context).wanted(context)
+
+    def actual(self, context: Context) -> State:
+        """The same as found."""
+        return self.here(context).actual(context)
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Write the files, and have sshd load them.
+
+        Raises:
+            ResourceFailed: as for files of sshd's.
+        """
+        self.here(context).converge(context, differing)
+
+
+def refusals(context: Context) -> str:
+    """The blocks of sshd_config(5) that refuse users with a UID below 1000, and whom rules of sudo's name."""
+    users = {one[0] for one in entries(context.path("/etc/passwd")) if is_system_id(one[2:3])}
+    groups: Set[str] = set()
+    for name in named_by_sudo(context):
+        if name.startswith("%#"):
+            groups |= with_id(context, "/etc/group", name[2:])
+        elif name.startswith("#"):
+            users |= with_id(context, "/etc/passwd", name[1:])
+        elif name.startswith("%"):
+            groups.add(name[1:])
+        else:
+            users.add(name)
+    return block("User", users) + block("Group", groups)
+
+
+def block(kind: str, refused: Set[str]) -> str:
+    """The block that refuses users, or members of groups; empty for none."""
+    patterns = ",".join(sorted(ODD.sub("?", name) for name in refused if name))
+    return "Match %s %s\n    HostbasedAuthentication no\n" % (kind, patterns) if patterns else ""
+
+
+def is_system_id(field: List[str]) -> bool:
+    """Whether a field is a number below 1000."""
+    return bool(field) and field[0].isdigit() and int(field[0]) < FIRST_OF_PEOPLE
+
+
+def with_id(context: Context, database: str, number: str) -> Set[str]:
+    """The names of the users, or of the groups, with a number."""
+    return {one[0] for one in entries(context.path(database)) if one[2:3] == [number]}
+
+
+def named_by_sudo(context: Context) -> Set[str]:
+    """The users, `%groups` and `#numbers` that rules of sudo's name, whatever they may run; not `ALL`.
+
+    What stands before a rule's equals sign are users and hosts, which are not told apart: a host's name refuses nobody.
+    """
+    found: Set[str] = set()
+    for line in rules(context, SUDOERS, [MOST_FILES]):
+        if OTHER.match(line):
+            continue
+        is_alias = line.startswith(USERS)
+        parts = [one.partition("=")[2] for one in line.split(":")] if is_alias else [line.partition("=")[0]]
+        words = (word for part in parts for word in re.split(r"[,\s]+", plain(part)))
+        found |= {word for word in words if word and word[0] not in "!+" and word != "ALL"}
+    return found
+
+
+def plain(text: str) -> str:
+    """Names of sudo's without quotes and backslashes; a space in one is a question mark, as in a pattern of sshd's."""
+    quoted = re.sub('"([^"]*)"', lambda found: re.sub(r"\s", "?", found[1]), text)
+    return re.sub(r"\\(.)", lambda found: "\\" if found[1] == "\\" else "?", quoted)
+
+
+def rules(context: Context, path: str, left: List[int], depth: int = 0) -> Iterator[str]:
+    """The lines of a file of sudo's and of those that it includes, joined where a backslash continues them.
+
+    Args:
+        context: the host.
+        path: the file.
+        left: how many files may still be read, which this lowers.
+        depth: how many files include this one.
+    """
+    if left[0] <= 0 or depth > DEEPEST:
+        return
+    left[0] -= 1
+    for line in read_text(context.path(path)).replace("\\\n", " ").split("\n"):
+        included = INCLUDE.match(line.strip())
+        if included:
+            for file in files_of(context, path, included.group(2).strip('" '), is_directory=bool(included.group(1))):
+                yield from rules(context, file, left, depth + 1)
+        else:
+            yield COMMENT.sub("", line).strip()
+
+
+def files_of(context: Context, path: str, place: str, *, is_directory: bool) -> Tuple[str, ...]:
+    """The files that a line of another one includes; of a directory those without a dot or `~` (sudoers(5))."""
+    place = os.path.join(os.path.dirname(path), place)
+    if not is_directory:
+        return (place,)
+    there = names(context.path(place))
+    return tuple(os.path.join(place, name) for name in there if "." not in name and not name.endswith("~"))

@@ -1,0 +1,227 @@
+"""The certificate of the cluster's own image registry, and the authority that signs it; both are made on its host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import ClassVar, Dict, Tuple
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.host_paths import REGISTRY, REGISTRY_CA, REGISTRY_CERTIFICATE
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of
+
+AUTHORITY = REGISTRY + "/authority.pem"
+"""Key and certificate of the authority, for root alone."""
+
+AUTHORITY_DAYS, DAYS = 30 * 365, 2 * 365
+RENEWED = 60
+"""Days before its end at which a certificate is made anew."""
+
+YES, ENOUGH = "yes", "in %d days or more" % RENEWED
+VALID, NAMES, ENDS = "signed by its authority", "names", "ends"
+MISSING = "missing"
+KEY = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+CONFIGURATION = """\
+[req]
+distinguished_name = name
+x509_extensions = extensions
+prompt = no
+[name]
+CN = {title}
+[extensions]
+subjectKeyIdentifier = hash
+{extensions}"""
+OF_AUTHORITY = "basicConstraints = critical, CA:TRUE, pathlen:0\nkeyUsage = critical, keyCertSign, cRLSign\n"
+OF_SERVER = """\
+basicConstraints = critical, CA:FALSE
+keyUsage = critical, digitalSignature
+extendedKeyUsage = serverAuth
+authorityKeyIdentifier = keyid
+subjectAltName = %s
+"""
+
+
+class RegistryCertificate(Resource):
+    """A certificate for these names, which does not end soon, signed by an authority for this registry alone.
+
+    Neither of the two keys ever leaves the host. The authority is kept while its certificate lasts, so that what
+    other hosts trust stays the same when the server's certificate is renewed.
+
+    Args:
+        certified: names and IP addresses of the registry, sorted; empty if there is to be none.
+        group: the group that may read the server's key.
+    """
+
+    kind: ClassVar[str] = "registry-certificate"
+    certified: Tuple[str, ...]
+    group: str = "root"
+
+    def name(self) -> str:
+        """The same on each host."""
+        return "server"
+
+    def access(self) -> Dict[str, Tuple[str, int]]:
+        """Group and mode of each file by its path."""
+        return {AUTHORITY: ("root", 0o600), REGISTRY_CA: ("root", 0o644), REGISTRY_CERTIFICATE: (self.group, 0o640)}
+
+    def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
+        """All three files."""
+        return tuple(self.access())
+
+    def holds_secret(self, path: str) -> bool:
+        """Whether a file has a key."""
+        return path != REGISTRY_CA
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """A valid certificate with these names, and files that only those may read who have to; or no file."""
+        if not self.certified:
+            return dict.fromkeys(self.access())
+        access = {path: "root:%s %04o" % one for path, one in self.access().items()}
+        return {VALID: YES, NAMES: " ".join(self.certified), ENDS: ENOUGH, **access}
+
+    def actual(self, context: Context) -> State:
+        """The same as found.
+
+        Raises:
+            ResourceFailed: openssl is missing, or something that is not a regular file has the place of one.
+        """
+        state: Dict[str, str] = {}
+        for path, (group, _) in self.access().items():
+            status = replace.regular(context.path(path))
+            if status is not None:
+                found = access_of(context, status, "root", group)
+                state[path] = "%s:%s %s" % (found["owner"], found["group"], found["mode"])
+        if not self.certified:
+            return state
+        return {**state, **certificate(context)} if len(state) == len(self.access()) else {VALID: MISSING}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Make what is missing, invalid or about to end, and set who may read it; or remove all.
+
+        Raises:
+            ResourceFailed: openssl fails, or the group does not exist.
+        """
+        if not self.certified:
+            remove(context, self.access())
+            return
+        gid = gid_of(context, self.group)
+        if differing & {VALID, NAMES, ENDS}:
+            self.make(context, gid)
+        for path, (_, mode) in self.access().items():
+            replace.change_access(context.path(path), 0, gid if path == REGISTRY_CERTIFICATE else 0, mode)
+
+    def make(self, context: Context, gid: int) -> None:
+        """Make the server's certificate, and before it the authority if there is none that lasts as long."""
+        with open_folder(context.path(REGISTRY), make=True):
+            pass
+        if not lasts(context, AUTHORITY, DAYS):
+            title = "authority of images on %s" % self.certified[-1]
+            made = signed(context, configuration(title, OF_AUTHORITY), AUTHORITY_DAYS)
+            replace.put(context.path(AUTHORITY), made[0] + made[1], 0, 0, 0o600)
+        public = context.must(["openssl", "x509", "-in", context.path(AUTHORITY)]).encode()
+        replace.put(context.path(REGISTRY_CA), public, 0, 0, 0o644)
+        names = ", ".join("%s:%s" % ("IP" if is_address(one) else "DNS", one) for one in self.certified)
+        made = signed(
+            context, configuration("images on %s" % self.certified[-1], OF_SERVER % names), DAYS, by=AUTHORITY
+        )
+        replace.put(context.path(REGISTRY_CERTIFICATE), made[0] + made[1], 0, gid, 0o640)
+
+
+def certificate(context: Context) -> Dict[str, str]:
+    """What the server's certificate is valid for, and until when."""
+    path = context.path(REGISTRY_CERTIFICATE)
+    shown = context.run(["openssl", "x509", "-in", path, "-noout", "-enddate", "-ext", "subjectAltName"])
+    verified = context.run(["openssl", "verify", "-CAfile", context.path(REGISTRY_CA), path])
+    same = context.run(["openssl", "verify", "-CAfile", context.path(AUTHORITY), path])
+    lines = [line.strip() for line in shown.stdout.decode(errors="replace").splitlines()]
+    end = next((line[len("notAfter=") :] for line in lines if line.startswith("notAfter=")), "unknown")
+    return {
+        VALID: YES if verified.returncode == same.returncode == 0 else "no",
+        NAMES: " ".join(sorted(plain(one) for one in (lines or [""])[-1].split(", "))),
+        ENDS: ENOUGH if lasts(context, REGISTRY_CERTIFICATE, RENEWED) else end,
+    }
+
+
+def lasts(context: Context, path: str, days: int) -> bool:
+    """Whether a certificate is there, and valid for this many days from now on."""
+    argv = ["openssl", "x509", "-in", context.path(path), "-noout", "-checkend", str(days * 24 * 3600)]
+    return context.run(argv).returncode == 0
+
+
+def signed(context: Context, settings: str, days: int, by: str = "") -> Tuple[bytes, bytes]:
+    """A new key, and its certificate.
+
+    Args:
+        context: the request's context.
+        settings: configuration of `openssl req`; the host's own, /etc/ssl/openssl.cnf, is not read.
+        days: how long it is valid.
+        by: file with the authority that signs it; empty for a certificate that is an authority itself.
+
+    Raises:
+        ResourceFailed: openssl fails.
+    """
+    directory = tempfile.mkdtemp(prefix="slurmfab-registry-", dir=memory(context))
+    try:
+        key = context.must(KEY).encode()
+        place = os.path.join(directory, "key")
+        replace.write(place, key, -1, -1, 0o600)
+        signer = ["-CA", context.path(by), "-CAkey", context.path(by)] if by else []
+        argv = ["openssl", "req", "-x509", "-config", "/dev/stdin", "-key", place, "-days", str(days), *signer]
+        return key, context.must(argv, settings.encode()).encode()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def memory(context: Context) -> str:
+    """A directory in memory that only root can write to; in a scratch root, which is for tests, the root itself."""
+    path = context.path("/run")
+    return path if os.path.isdir(path) else context.root
+
+
+def configuration(title: str, extensions: str) -> str:
+    """The configuration of `openssl req` for a certificate with this title; a common name has 64 characters at most."""
+    return CONFIGURATION.format(title=title[:64], extensions=extensions)
+
+
+def plain(entry: str) -> str:
+    """A name or an address as `openssl x509` prints it, in the spelling of the cluster file.
+
+    >>> plain("DNS:ctl"), plain("IP Address:FD00:0:0:0:0:0:0:1")
+    ('ctl', 'fd00::1')
+    """
+    import ipaddress  # few hosts have a registry
+
+    kind, _, value = entry.partition(":")
+    try:
+        return str(ipaddress.ip_address(value)) if kind == "IP Address" else value
+    except ValueError:
+        return value
+
+
+def is_address(text: str) -> bool:
+    """Whether a name of the registry is an IP address."""
+    return ":" in text or text.replace(".", "").isdigit()
+
+
+def remove(context: Context, paths: Dict[str, Tuple[str, int]]) -> None:
+    """Remove these files, and their directory once it is empty.
+
+    Raises:
+        ResourceFailed: it is no directory.
+    """
+    for path in paths:
+        replace.unlink(context.path(path))
+    try:
+        with open_folder(context.path(REGISTRY)) as folder:
+            is_empty = not folder.names()
+        if is_empty:
+            parent, name = open_parent(context.path(REGISTRY))
+            with parent:
+                os.rmdir(name, dir_fd=parent.descriptor)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ResourceFailed("%s cannot be removed: %s" % (REGISTRY, error)) from error

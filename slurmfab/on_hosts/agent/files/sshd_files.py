@@ -1,0 +1,81 @@
+"""Files that sshd reads, accepted by sshd before it loads them."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import ClassVar
+
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, LOADED
+
+DROP_INS = "/etc/ssh/sshd_config.d"
+PID_FILE = "/run/sshd.pid"
+"""sshd writes it whenever it has loaded its files; without it, sshd starts for each connection."""
+
+
+RELOAD_SECONDS, POLL_SECONDS = 20.0, 0.1
+"""How long sshd may take to load its files, and the time between two looks."""
+
+
+class SshdFiles(OwnedFiles):
+    """The files, of which sshd has loaded those in `DROP_INS`; logins that are open stay open."""
+
+    kind: ClassVar[str] = "sshd-files"
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
+        """The files that differ, and their record."""
+        return super().touches(differing - {LOADED})
+
+    def wanted(self, context: Context) -> State:
+        """The files, loaded."""
+        return {**super().wanted(context), LOADED: AS_ON_DISK}
+
+    def actual(self, context: Context) -> State:
+        """The same as found."""
+        return {**super().actual(context), LOADED: "older" if self.is_outdated(context) else AS_ON_DISK}
+
+    def is_outdated(self, context: Context) -> bool:
+        """Whether sshd loaded its files before a drop-in came, went or changed."""
+        changed = [changed_at(context, path) for path in (DROP_INS, *self.by_path()) if path.startswith(DROP_INS)]
+        loaded = changed_at(context, PID_FILE)
+        return loaded > 0 and max(changed) > loaded
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Write or take back the files, and have sshd load them.
+
+        Raises:
+            ResourceFailed: as for files; or sshd does not accept them, and they are taken back.
+        """
+        super().converge(context, differing - {LOADED})
+        judged = context.run(["sshd", "-t"])
+        if judged.returncode != 0:
+            OwnedFiles(self.of, ()).converge(context, frozenset())
+            reason = judged.stderr.decode(errors="replace").strip() or "no message"
+            raise ResourceFailed("sshd does not accept its files, so they were taken back: %s" % reason)
+        context.must(["systemctl", "reload-or-restart", "ssh.service"])
+        wait_until_loaded(self, context)
+
+
+def changed_at(context: Context, path: str) -> float:
+    """When a file or directory last changed; 0 where there is none."""
+    try:
+        return os.stat(context.path(path)).st_mtime
+    except OSError:
+        return 0.0
+
+
+def wait_until_loaded(files: SshdFiles, context: Context) -> None:
+    """Wait until sshd has loaded the files: a reload returns when the signal is sent.
+
+    Raises:
+        ResourceFailed: it takes too long.
+    """
+    deadline = time.monotonic() + RELOAD_SECONDS
+    while files.is_outdated(context):
+        if time.monotonic() > deadline:
+            raise ResourceFailed(
+                "sshd did not load its files within %.0f s; see: systemctl status ssh" % RELOAD_SECONDS
+            )
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,144 @@
+"""What keeps a daemon's user out of a host although its key is accepted: files of an administrator, never changed."""
+
+from __future__ import annotations
+
+import grp
+import os
+import re
+from fnmatch import fnmatchcase
+from typing import ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
+
+NOLOGIN = "/etc/nologin"
+"""While this file exists, only root can log in (pam_nologin(8))."""
+
+SSHD = ("/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d")
+SSHD_ADDITION = "/etc/ssh/sshd_config.d/slurm.conf"
+"""Where messages propose to write what lets the user in; keywords in several files add up (sshd_config(5))."""
+
+LISTED = re.compile(r"^\s*(?:allow|deny)(?:users|groups)\b", re.I | re.M)
+"""A line of sshd's files that names who may log in."""
+
+SHOWN = 100
+"""The most characters of /etc/nologin that a message shows."""
+
+
+class SshLogin(Resource):
+    """The host lets a user in by SSH: without /etc/nologin, and without a list of sshd's that the user is not in.
+
+    Both are an administrator's decisions, so they are reported and not changed.
+
+    Args:
+        user: user name.
+        origin: an IP address from which the user logs in.
+    """
+
+    kind: ClassVar[str] = "ssh-login"
+    user: str
+    origin: str
+
+    def name(self) -> str:
+        """The user."""
+        return self.user
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """The user can log in."""
+        return {"login": "allowed"}
+
+    def actual(self, context: Context) -> State:
+        """The same; a user that does not exist yet counts as allowed.
+
+        Raises:
+            ResourceFailed: the user cannot log in; with the reason and a repair.
+        """
+        found = find_user(context, self.user)
+        if found is None:
+            return self.wanted(context)
+        path = context.path(NOLOGIN)
+        if os.path.lexists(path):
+            raise ResourceFailed("%s. Repair: %s" % nologin(self.user, read_text(path)))
+        if any(LISTED.search(text) for text in sshd_files(context)):
+            where = "user=%s,host=%s,addr=%s" % (self.user, self.origin, self.origin)
+            shown = context.run(["sshd", "-T", "-C", where]).stdout.decode(errors="replace")
+            groups = [name for name in map(group_of, os.getgrouplist(self.user, found.pw_gid)) if name]
+            refusal = barred(self.user, groups, lists(shown))
+            if refusal:
+                raise ResourceFailed("%s. Repair: %s" % refusal)
+        return self.wanted(context)
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Nothing: what differs is an error already."""
+
+
+def nologin(user: str, text: str) -> Tuple[str, str]:
+    """What /etc/nologin does, and the repair.
+
+    Args:
+        user: user name.
+        text: content of the file, which everybody who logs in sees.
+    """
+    says = " (it says: %s)" % " ".join(text.split())[:SHOWN] if text else ""
+    problem = "%s exists%s, so only root can log in, and neither %s nor any other user" % (NOLOGIN, says, user)
+    return problem, "rm %s, once its reason is over" % NOLOGIN
+
+
+def sshd_files(context: Context) -> Iterator[str]:
+    """The texts of sshd's configuration files."""
+    main, more = SSHD
+    yield read_text(context.path(main))
+    for name in names(context.path(more)):
+        yield read_text(context.path("%s/%s" % (more, name)))
+
+
+def lists(shown: str) -> Dict[str, List[str]]:
+    """The patterns of AllowUsers and the like, by keyword in lower case.
+
+    Args:
+        shown: the output of `sshd -T`.
+    """
+    found: Dict[str, List[str]] = {}
+    for line in shown.splitlines():
+        keyword, _, patterns = line.partition(" ")
+        if LISTED.match(keyword):
+            found.setdefault(keyword.lower(), []).extend(patterns.split())
+    return found
+
+
+def barred(user: str, groups: Sequence[str], found: Dict[str, List[str]]) -> Optional[Tuple[str, str]]:
+    """Which of sshd's lists keeps a user out, and the repair; `None` if none does.
+
+    An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many.
+
+    Args:
+        user: user name.
+        groups: names of its groups.
+        found: patterns by keyword; see `lists`.
+    """
+    problem, users, own = "sshd keeps %s out: %s %s", {user}, set(groups)
+    for keyword, who in (("DenyUsers", users), ("DenyGroups", own)):
+        hits = [pattern for pattern in found.get(keyword.lower(), []) if matches(pattern, who) and "@" not in pattern]
+        if hits:
+            where = "remove that from %s or %s/*.conf, then: systemctl reload ssh" % SSHD
+            return problem % (user, keyword, " ".join(hits)), where
+    for keyword, who in (("AllowUsers", users), ("AllowGroups", own)):
+        patterns = found.get(keyword.lower(), [])
+        if patterns and not any(matches(pattern, who) for pattern in patterns):
+            addition = "echo '%s %s' > %s && systemctl reload ssh" % (keyword, user, SSHD_ADDITION)
+            return problem % (user, keyword, " ".join(patterns)), addition
+    return None
+
+
+def matches(pattern: str, who: set[str]) -> bool:
+    """Whether a pattern of sshd's lists, without its host, matches one of these names."""
+    return any(fnmatchcase(name, pattern.partition("@")[0]) for name in who)
+
+
+def group_of(gid: int) -> str:
+    """The name of a GID; empty if it has none."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return ""

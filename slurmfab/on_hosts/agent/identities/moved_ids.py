@@ -1,0 +1,275 @@
+"""New UID and GID for a system user and its group, and for all of their local files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar, Dict, List, Tuple
+
+from slurmfab.on_hosts.agent.core.reading import entries
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.identities import mounts
+from slurmfab.on_hosts.agent.identities.id_processes import Process, listed, with_numbers
+from slurmfab.on_hosts.agent.identities.owned_files import FileSearch, FileTally
+from slurmfab.on_hosts.agent.identities.passwd_files import edit
+from slurmfab.on_hosts.agent.identities.users_and_groups import find_group, find_user
+from slurmfab.on_hosts.agent.services.service import show
+
+NUMBER, PRIMARY_GID = 2, 3
+"""Indices of fields in passwd(5): UID and primary GID; in group(5) the GID has the index of the UID."""
+
+NSCD = "/run/nscd/socket"
+"""Exists while nscd(8) runs, which caches users and groups."""
+
+DOWN = ("inactive", "failed", None)
+"""ActiveStates of a unit that need not be stopped."""
+
+NAMED_IN_MESSAGE = 5
+"""How many files a message names at most."""
+
+
+class MovedIds(Resource):
+    """A user and the group of the same name with these IDs; files with the old IDs get the new ones.
+
+    Files are changed first, and the entries in /etc/passwd and /etc/group last. After an interruption the next run
+    finds the old IDs there and continues; files that have the new IDs already are not changed again.
+
+    Args:
+        user: name of the user and of its group; a missing user or group is not made.
+        uid: the user's UID.
+        gid: the group's GID; it becomes the user's primary group.
+        daemons: services that are stopped first, in this order; a later resource starts them again.
+        needed: directories that the services need; see `refuse_foreign`.
+    """
+
+    kind: ClassVar[str] = "moved-ids"
+    deadline: ClassVar[float] = 86400.0
+    user: str
+    uid: int
+    gid: int
+    daemons: Tuple[str, ...] = ()
+    needed: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The user's name."""
+        return self.user
+
+    def units(self) -> Tuple[str, ...]:
+        """The services, so that the undo store knows that they ran."""
+        return self.daemons
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """UID, GID, and GID of the primary group."""
+        return {"uid": self.uid, "gid": self.gid, "primary gid": self.gid}
+
+    def numbers(self, context: Context) -> Dict[str, int]:
+        """The IDs of user and group on the host; those of a missing user or group count as right."""
+        user, group = find_user(context, self.user), find_group(context, self.user)
+        gid = self.gid if group is None else group
+        follows = user is None or user.pw_gid == gid
+        return {
+            "uid": self.uid if user is None else user.pw_uid,
+            "gid": gid,
+            "primary gid": self.gid if user is None or follows else user.pw_gid,
+        }
+
+    def actual(self, context: Context) -> State:
+        """The IDs; in a dry run with other IDs, a remark has the number of files and processes with the old ones.
+
+        Raises:
+            ResourceFailed: it is not safe to change the IDs.
+        """
+        now = self.numbers(context)
+        if now != self.wanted(context):
+            self.refuse_entries(context, now)
+            self.refuse_foreign(context, now)
+            processes = self.refuse_processes(context, now)
+            processes = [one for one in processes if one.unit != manager(now)]
+            if context.dry_run:
+                context.remark = self.forecast(context, self.search(context, now, False), len(processes))
+        return now
+
+    def forecast(self, context: Context, tally: FileTally, processes: int) -> str:
+        """What the change will affect, such as `1234 files below /var (local file systems), 2 processes; …`.
+
+        Args:
+            context: the request's context; running services are added to `stopped`.
+            tally: files with the old IDs.
+            processes: number of processes with the old IDs.
+        """
+        count = "%s, %d process%s" % (tally, processes, "" if processes == 1 else "es")
+        daemons = self.active(context)
+        context.stopped.update(daemons)
+        if not daemons:
+            return count
+        waiting = "; without slurmctld, Slurm's commands wait" if "slurmctld" in daemons else ""
+        return "%s; %s stop%s for it, running jobs go on%s" % (
+            count, ", ".join(daemons), "s" if len(daemons) == 1 else "", waiting)  # fmt: skip
+
+    def active(self, context: Context) -> List[str]:
+        """The services that run now, or are starting."""
+        return [unit for unit in self.daemons if show(context, unit).get("ActiveState") not in DOWN]
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Stop the services, change the files, then change /etc/passwd and /etc/group.
+
+        Raises:
+            ResourceFailed: a process or a file keeps an old ID; then /etc/passwd and /etc/group are unchanged.
+        """
+        old = self.numbers(context)
+        running = self.active(context)
+        idle = {one.unit for one in self.refuse_processes(context, old)} - set(self.daemons)
+        if running or idle:
+            context.must(["systemctl", "stop", *running, *idle], seconds=180)
+        try:
+            self.refuse_processes(context, old, stopped=True)
+        except ResourceFailed:
+            if running:
+                context.run(["systemctl", "start", *reversed(running)], seconds=180)
+            raise
+        tally = self.search(context, old, True)
+        if tally.failed:
+            failures = "; ".join(tally.failed[:NAMED_IN_MESSAGE])
+            raise ResourceFailed(
+                "%s could not get the new number (%d got it): %s; %s keeps the old number, and its services stay "
+                "stopped, until all files can be changed (lsattr shows whether a file is immutable)"
+                % (counted(len(tally.failed), "file"), len(tally.seen), failures, self.user)
+            )
+        self.refuse_processes(context, old, stopped=True)
+        edit(context, "/etc/passwd", lambda fields: self.in_passwd(fields, old))
+        edit(context, "/etc/group", self.in_group)
+        if os.path.exists(context.path(NSCD)):
+            context.run(["nscd", "--invalidate=passwd"])
+            context.run(["nscd", "--invalidate=group"])
+        context.remark = "moved %s" % tally
+
+    def search(self, context: Context, old: State, change: bool) -> FileTally:
+        """Count, or change, all local files with the old IDs.
+
+        Args:
+            context: the request's context.
+            old: the old IDs, as in `numbers`.
+            change: whether to change the files.
+        """
+        return FileSearch(context, self.pair(old, "uid"), self.pair(old, "gid"), change).run()
+
+    def pair(self, old: State, kind: str) -> Dict[int, int]:
+        """The new ID by the old one, empty if they are equal.
+
+        Args:
+            old: the old IDs, as in `numbers`.
+            kind: `uid` or `gid`.
+        """
+        new = self.uid if kind == "uid" else self.gid
+        return {} if old[kind] == new else {old[kind]: new}
+
+    def in_passwd(self, fields: List[str], old: State) -> List[str]:
+        """The fields of a line of passwd(5) with the new IDs; other users with this primary group keep it.
+
+        Args:
+            fields: of the line.
+            old: the old IDs, as in `numbers`.
+        """
+        if len(fields) <= PRIMARY_GID:
+            return fields
+        uid, gid = fields[NUMBER], fields[PRIMARY_GID]
+        if fields[0] == self.user:
+            uid, gid = str(self.uid), str(self.gid)
+        elif gid == str(old["gid"]):
+            gid = str(self.gid)
+        return [*fields[:NUMBER], uid, gid, *fields[PRIMARY_GID + 1 :]]
+
+    def in_group(self, fields: List[str]) -> List[str]:
+        """The fields of a line of group(5), with the new GID if it is this group's."""
+        return [*fields[:NUMBER], str(self.gid), *fields[NUMBER + 1 :]] if fields[0] == self.user else fields
+
+    def refuse_entries(self, context: Context, old: State) -> None:
+        """Refuse IDs that other users or groups share, and IDs that do not come from this host's /etc/passwd.
+
+        Args:
+            context: the request's context.
+            old: the old IDs, as in `numbers`.
+
+        Raises:
+            ResourceFailed: with the names of the others.
+        """
+        for file, kind, new in (("passwd", "uid", self.uid), ("group", "gid", self.gid)):
+            if old[kind] == new:
+                continue
+            names: Dict[str, List[str]] = {}
+            for fields in entries(context.path("/etc/" + file)):
+                names.setdefault(fields[NUMBER], []).append(fields[0])
+            if self.user not in names.get(str(old[kind]), []):
+                message = "%s has the %s %d, but not from /etc/%s; change it in its source (getent -s)"
+                raise ResourceFailed(message % (self.user, kind.upper(), old[kind], file))
+            others = [one for number in (old[kind], new) for one in names.get(str(number), []) if one != self.user]
+            if others:
+                message = "%s shares the %s %d with %s, or would share %d; free the number first"
+                raise ResourceFailed(message % (self.user, kind.upper(), old[kind], ", ".join(others), new))
+
+    def refuse_foreign(self, context: Context, old: State) -> None:
+        """Refuse when needed directories are on a file system that is not local, because files there are not changed.
+
+        Args:
+            context: the request's context.
+            old: the old IDs, as in `numbers`.
+
+        Raises:
+            ResourceFailed: with the command that changes the files, to run on one host while all daemons are stopped.
+        """
+        found = mounts.read(context.path("/proc/self/mountinfo"))
+        for path in ("/", *self.needed):
+            mount = mounts.at(path, found)
+            if mount is None or mount.is_local:
+                continue
+            if path == "/":
+                message = "the root file system of this host is on %s, which is not local; change %s in its image"
+                raise ResourceFailed(message % (mount.type, self.user))
+            try:
+                status = os.lstat(context.path(path))
+            except FileNotFoundError:
+                continue
+            if status.st_uid in self.pair(old, "uid") or status.st_gid in self.pair(old, "gid"):
+                chown = "chown -hR --from=%d %d %s; chown -hR --from=:%d :%d %s" % (
+                    old["uid"], self.uid, path, old["gid"], self.gid, path)  # fmt: skip
+                message = (
+                    "%s is on %s, where slurmfab changes no files; stop %s on all hosts, then run on one of them: %s"
+                )
+                users = ", ".join(self.daemons) or "all programs that use it"
+                raise ResourceFailed(message % (path, mount.type, users, chown))
+
+    def refuse_processes(self, context: Context, old: State, stopped: bool = False) -> List[Process]:
+        """The processes of the services with the old IDs; refuse when other processes have them.
+
+        systemd's manager of the user stays for ten seconds after the last login (logind.conf(5), UserStopDelaySec), and
+        is no reason to refuse.
+
+        Args:
+            context: the request's context.
+            old: the old IDs, as in `numbers`.
+            stopped: whether the services have been stopped, so that no process may be left.
+
+        Raises:
+            ResourceFailed: with the processes' numbers and names.
+        """
+        found = with_numbers(context, self.pair(old, "uid"), self.pair(old, "gid"))
+        others = [one for one in found if stopped or one.unit not in (*self.daemons, manager(old))]
+        if others:
+            raise ResourceFailed(
+                "processes run with the number that %s has here (UID %d, GID %d): %s; end them first"
+                % (self.user, old["uid"], old["gid"], listed(others))
+            )
+        return found
+
+
+def manager(old: State) -> str:
+    """The unit of systemd's manager of a user, without the services in it.
+
+    Args:
+        old: the user's IDs, as in `numbers`.
+    """
+    return "user@%d" % old["uid"]
+
+
+def counted(number: int, thing: Any) -> str:
+    """A number of things, such as `1 file` or `2 files`."""
+    return "%d %s%s" % (number, thing, "" if number == 1 else "s")

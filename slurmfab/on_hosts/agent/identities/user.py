@@ -1,0 +1,193 @@
+"""A user of a host: what all users have in common, and users that daemons run as, such as slurm."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar, List, Sequence
+
+from slurmfab.on_hosts.agent.core.program_name import FAB
+from slurmfab.on_hosts.agent.core.reading import entries
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.identities.group import shadow_prefix
+from slurmfab.on_hosts.agent.identities.passwd_files import edit
+from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, gid_of, group_name
+
+USER_BUSY = 8
+"""The exit code of usermod(8) when the user has running processes."""
+
+DAY = 86400
+"""Seconds of a day: shadow(5) counts days since 1970."""
+
+NEVER = ("--expiredate", "-1", "--lastday", "-1", "--maxdays", "-1", "--inactive", "-1")
+"""Options of chage(1) with which neither an account nor its password expires."""
+
+
+class HostUser(Resource):
+    """A line of /etc/passwd; UID and group of an existing user are never changed, because files carry the numbers.
+
+    Args:
+        user: user name.
+        uid: UID.
+        group: name of the primary group, which has to exist.
+        home: path of the home directory, which is not made here.
+        shell: path of the login shell.
+    """
+
+    user: str
+    uid: int
+    group: str
+    home: str
+    shell: str
+
+    def name(self) -> str:
+        """The user's name."""
+        return self.user
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """UID, group, home and shell."""
+        return {"uid": self.uid, "group": self.group, "home": self.home, "shell": self.shell}
+
+    def actual(self, context: Context) -> State:
+        """UID, GID, group, home, shell and comment of the user, empty where there is no such user."""
+        found = find_user(context, self.user)
+        if found is None:
+            return {}
+        return {
+            "uid": found.pw_uid,
+            "gid": found.pw_gid,
+            "group": group_name(context, found.pw_gid, self.group),
+            "home": found.pw_dir,
+            "shell": found.pw_shell,
+            "comment": found.pw_gecos,
+        }
+
+    def add(self, context: Context, options: Sequence[str] = ()) -> None:
+        """Make the user by useradd(8).
+
+        Args:
+            context: the request's context.
+            options: more options of useradd.
+
+        Raises:
+            ResourceFailed: useradd failed.
+        """
+        # "*" means that no password fits. useradd's default locks the user, and without PAM sshd refuses locked users.
+        context.must(
+            ["useradd", *shadow_prefix(context), *options, "--no-log-init", "--no-create-home",
+             "--uid", str(self.uid), "--gid", self.group, "--home-dir", self.home, "--shell", self.shell,
+             "--password", "*", self.user]
+        )  # fmt: skip
+
+    def edit_passwd(self, context: Context, comment: str = "") -> None:
+        """Set home and shell in /etc/passwd itself, which works while the user has processes; usermod(8) refuses then.
+
+        Args:
+            context: the request's context.
+            comment: the new comment; empty to keep the present one.
+
+        Raises:
+            ResourceFailed: another program holds the lock of /etc/passwd.
+        """
+
+        def change(fields: List[str]) -> List[str]:
+            """The fields of a line of passwd(5), changed if it is this user's."""
+            is_ours = fields[0] == self.user
+            return [*fields[:4], comment or fields[4], self.home, self.shell] if is_ours else fields
+
+        edit(context, "/etc/passwd", change)
+
+
+class User(HostUser):
+    """A user that a daemon runs as.
+
+    Args:
+        moved: whether an earlier resource changes the user's UID and GID; a dry run then counts them as right.
+        kept: whether home, shell and expiry of a user who is there stay, because the user does not log in.
+    """
+
+    kind: ClassVar[str] = "user"
+    moved: bool = False
+    kept: bool = False
+
+    def wanted(self, context: Context) -> State:
+        """UID, group, home and shell; and that the account of a user who logs in does not expire."""
+        return {**super().wanted(context), **({} if self.shell.endswith("nologin") else {"expires": "never"})}
+
+    def actual(self, context: Context) -> State:
+        """UID, group, home, shell and expiry of the user.
+
+        Raises:
+            ResourceFailed: the user has another UID or primary group.
+        """
+        found = super().actual(context)
+        if not found:
+            return {"expires": "never"}
+        found = {**found, "expires": expiry(context, self.user)}
+        if self.kept:
+            found.update({"home": self.home, "shell": self.shell, "expires": "never"})
+        if self.moved and context.dry_run:
+            return {**found, "uid": self.uid, "group": self.group}
+        if found["uid"] != self.uid:
+            raise ResourceFailed(
+                "the user %s has UID %d here and should have %d; files carry the number, so it is not changed: "
+                "let `%s deploy --move-ids` change it, or give the cluster UID %d"
+                % (self.user, found["uid"], self.uid, FAB, found["uid"])
+            )
+        if found["group"] != self.group:
+            raise ResourceFailed(
+                "the user %s has the primary group %s (GID %d) here and should have %s (GID %d); it is not changed: "
+                "let `%s deploy --move-ids` do it, or use usermod yourself"
+                % (self.user, found["group"], found["gid"], self.group, gid_of(context, self.group), FAB)
+            )
+        return found
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Make the user by useradd(8), or set home and shell by usermod(8), and the expiry by chage(1).
+
+        Raises:
+            ResourceFailed: these programs fail.
+        """
+        if "uid" in differing:
+            self.add(context, ["--system"])
+            return
+        if "expires" in differing:
+            context.must(["chage", *NEVER, self.user])
+        if not differing - {"expires"}:
+            return
+        done = context.run(["usermod", *shadow_prefix(context), "--home", self.home, "--shell", self.shell, self.user])
+        if done.returncode == USER_BUSY:
+            self.edit_passwd(context)
+        elif done.returncode != 0:
+            raise ResourceFailed("usermod: %s" % done.stderr.decode(errors="replace").strip())
+
+
+def expiry(context: Context, user: str) -> str:
+    """When a user's account expires, see `expiry_of`; one that a directory service alone knows never expires here."""
+    lines = entries(context.path("/etc/shadow"))
+    return next((expiry_of(fields, time.time()) for fields in lines if fields[0] == user), "never")
+
+
+def expiry_of(fields: Sequence[str], now: float) -> str:
+    """When an account expires or expired, which ends its logins by SSH too: `never`, or why and when.
+
+    Args:
+        fields: of its line in /etc/shadow (shadow(5)).
+        now: seconds since 1970.
+    """
+    changed, longest, expires = (fields[2], fields[4], fields[7]) if len(fields) > 7 else ("", "", "")  # noqa: PLR2004
+    if expires.isdigit():
+        return day(int(expires))
+    if changed == "0":
+        return "at once, unless its password is changed"
+    if changed.isdigit() and longest.isdigit() and (int(changed) + int(longest)) * DAY < now:
+        return "since %s, with its password" % day(int(changed) + int(longest))
+    return "never"
+
+
+def day(number: int) -> str:
+    """A day, such as `1970-01-02`.
+
+    Args:
+        number: days since 1970.
+    """
+    return time.strftime("%Y-%m-%d", time.gmtime(number * DAY))

@@ -1,0 +1,137 @@
+"""The kinds of resources, by the name that requests use; a module is imported when a request needs its kind."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Mapping
+
+from slurmfab.on_hosts.agent.core.resource import Resource
+
+KINDS = {
+    "absent": "files.absent:Absent",
+    "accounts": "accounting.tree:AccountTree",
+    "accounts-rest": "accounting.tree:RestOfAccounts",
+    "associations-gone": "accounting.removed_associations:AssociationsGone",
+    "authorized-keys": "people.authorized_keys:AuthorizedKeys",
+    "block": "files.block:Block",
+    "carried-files": "slurm.carried_files:CarriedFiles",
+    "directory": "files.directory:Directory",
+    "earlier-files": "undo.earlier_files:EarlierFiles",
+    "earlier-logins": "undo.earlier_logins:EarlierLogins",
+    "earlier-mounts": "mounts.earlier_mounts:EarlierMounts",
+    "export-files": "mounts.export_files:ExportFiles",
+    "exports-loaded": "mounts.exports_loaded:ExportsLoaded",
+    "fetched-files": "slurm.fetched_files:FetchedFiles",
+    "file": "files.file:File",
+    "free-space": "files.free_space:FreeSpace",
+    "group": "identities.group:Group",
+    "group-members": "people.group_members:GroupMembers",
+    "host-names": "files.host_names:HostNames",
+    "hostbased-logins": "files.hostbased_logins:HostbasedLogins",
+    "in-effect": "files.in_effect:InEffect",
+    "jobs-ended": "nodes.jobs:JobsEnded",
+    "left-file": "files.left_file:LeftFile",
+    "listening": "services.listening:Listening",
+    "lock-copy": "undo.lock_copy:LockCopy",
+    "login-guard": "services.login_guard:LoginGuard",
+    "moved-ids": "identities.moved_ids:MovedIds",
+    "machine-reboot": "services.machine_reboot:MachineReboot",
+    "mount": "mounts.mount_point:MountPoint",
+    "munge-directories": "munge.directories:MungeDirectories",
+    "munge-key": "munge.key:MungeKey",
+    "munge-key-switch": "munge.rotation:MungeKeySwitch",
+    "no-kept-secrets": "undo.undo_secrets:NoKeptSecrets",
+    "node-drain": "nodes.drain:NodeDrain",
+    "node-gate": "nodes.new_node_drain:NewNodeDrain",
+    "node-logins": "people.node_logins:NodeLogins",
+    "node-reboot": "nodes.reboot:NodeReboot",
+    "node-resume": "nodes.resume:NodeResume",
+    "node-trial": "nodes.acceptance:NodeAcceptance",
+    "null-device": "files.null_device:NullDevice",
+    "owned-files": "files.owned_files:OwnedFiles",
+    "nodes-awake": "nodes.awake:NodesAwake",
+    "packaged-rotation": "files.packaged_rotation:PackagedRotation",
+    "packages": "packages.packages:Packages",
+    "packages-exchanged": "upgrade.exchanged_packages:ExchangedPackages",
+    "packages-former": "packages.former_packages:FormerPackages",
+    "packages-gone": "packages.removed_packages:RemovedPackages",
+    "partition-drain": "nodes.partition_drain:PartitionDrain",
+    "person": "people.person:Person",
+    "person-gone": "people.removed_person:RemovedPerson",
+    "person-home": "people.person_home:PersonHome",
+    "program": "files.program:Program",
+    "registry-certificate": "files.registry_certificate:RegistryCertificate",
+    "root-log": "files.root_log:RootLog",
+    "released-mounts": "mounts.released_mounts:ReleasedMounts",
+    "revived-unit": "services.revived_unit:RevivedUnit",
+    "renewed-daemons": "slurm.renewed_daemons:RenewedDaemons",
+    "proved-dump": "upgrade.proved_dump:ProvedDump",
+    "renewed-daemon": "upgrade.renewed_daemon:RenewedDaemon",
+    "restored": "undo.restored_file:Restored",
+    "restored-database": "backup.restored_database:RestoredDatabase",
+    "restored-files": "backup.restored_state:RestoredFiles",
+    "restored-state": "backup.restored_state:RestoredState",
+    "scratch-directory": "scratch.scratch_directory:ScratchDirectory",
+    "scripts": "files.scripts:Scripts",
+    "service": "services.service:Service",
+    "shared-files": "slurm.shared_files:SharedFiles",
+    "site-files": "slurm.site_files:SiteFiles",
+    "slurm-files": "slurm.files:SlurmFiles",
+    "slurm-nodes": "nodes.registered:SlurmNodes",
+    "slurm-source": "slurm.package_source:SlurmSource",
+    "slurm-state": "slurm.state:SlurmState",
+    "slurm-state-access": "slurm.state_access:StateAccess",
+    "slurmctld-pause": "slurm.slurmctld_pause:SlurmctldPause",
+    "slurmdbd-conf": "database.slurmdbd_conf:SlurmdbdConf",
+    "spank-plugin": "slurm.spank_plugin:SpankPlugin",
+    "ssh-key": "identities.ssh_key:SshKey",
+    "ssh-login": "identities.logins:SshLogin",
+    "sshd-files": "files.sshd_files:SshdFiles",
+    "staged-munge-key": "munge.rotation:StagedMungeKey",
+    "state-copy": "upgrade.state_copy:StateCopy",
+    "storage": "database.storage:Storage",
+    "storage-login": "database.storage_login:StorageLogin",
+    "sudo-rules": "people.sudo_rules:SudoRules",
+    "subordinate-ids": "people.subordinate_ids:SubordinateIds",
+    "timer": "services.timer:Timer",
+    "units-loaded": "services.units_loaded:UnitsLoaded",
+    "updates": "packages.updates:Updates",
+    "user": "identities.user:User",
+    "user-directories": "people.user_directories:UserDirectories",
+    "user-quotas": "mounts.user_quotas:UserQuotas",
+    "user-slices": "files.user_slices:UserSlices",
+}
+"""Module and class by kind. A new resource type needs one file in this package and one line here."""
+
+
+def build(request: Mapping[str, Any]) -> Resource:
+    """Make a resource from the JSON values that `as_request` made of it.
+
+    Args:
+        request: `kind`, and the fields of the resource.
+
+    Raises:
+        ValueError: the kind does not exist.
+        TypeError: the fields are not those of the kind.
+    """
+    resource: Resource = class_of(request.get("kind"))(
+        **{field: tuples(value) for field, value in request.items() if field != "kind"}
+    )
+    return resource
+
+
+def class_of(kind: Any) -> Any:
+    """The class of a kind of resources.
+
+    Raises:
+        ValueError: the kind does not exist.
+    """
+    if kind not in KINDS:
+        raise ValueError("there is no resource of kind %s" % kind)
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(importlib.import_module("slurmfab.on_hosts.agent." + module), name)
+
+
+def tuples(value: Any) -> Any:
+    """A JSON value with tuples in place of lists, because records hold tuples."""
+    return tuple(tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,344 @@
+"""The agent's request loop: it reads requests from stdin as frames and writes answers to stdout as JSON lines.
+
+`slurmfab.on_hosts.agent.core.lifeline` describes frames and lines. The requests of a session are handled one after another:
+
+    {"op": "facts", ...}    -> {"facts": {...}}, {"done": true}
+    {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}
+    {"op": "slurm", ...}    -> {"slurm": {...}}, {"done": true}
+    {"op": "job-processes"} -> {"job_processes": {...}}, {"done": true}
+    {"op": "node-health"} -> {"node_health": {...}}, {"done": true}
+    {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
+    {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
+    {"op": "lock-copy"}     -> {"lock_copy": {...}}, {"done": true}
+    {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
+    {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
+    {"op": "directory-sizes", ...} -> {"directory_sizes": {...}}, {"done": true}
+    {"op": "usage", ...}    -> {"usage": {...}}, {"done": true}
+    {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
+    {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
+    {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
+    {"op": "job", ...}      -> {"job": {...}}, {"done": true}
+    {"op": "support", ...}  -> {"support": {...}}, {"done": true}
+    {"op": "upgrade-rows", ...} -> {"upgrade_rows": {...}}, {"done": true}
+    {"op": "conversion", ...} -> {"conversion": {...}}, {"done": true}
+    {"op": "trial-jobs", ...} -> {"trial_jobs": {...}}, {"done": true}
+    {"op": "upgrade", ...}  -> {"upgrade": {...}}, {"done": true}
+    {"op": "upgrade-offer", ...} -> {"upgrade_offer": {...}}, {"done": true}
+    {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
+    {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
+    {"op": "stage", ...}    -> {"done": true}
+    {"op": "collect", ...}  -> {"file": "..."}, {"piece": "..."} ..., {"collected": {...}}, {"done": true}
+    {"op": "bundle", ...}   -> {"bundle": {...}}, {"done": true}
+    {"op": "updates", ...}  -> {"updates": {...}}, {"done": true}
+    any request that fails  -> {"error": "...", "traceback": "..."}, {"done": true}
+    modules, newline, ...   -> no answer: further modules of the agent, for the next request
+
+At the end of stdin, or after a minute without data, the deployer counts as disconnected. Then, and on SIGTERM, the
+agent finishes the present resource, because a killed dpkg is worse than a late one, starts no other and exits, which
+releases the host's lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Optional, Tuple
+
+from slurmfab.on_hosts.agent.core.host_lock import LOCK, Lock, LockHeld
+from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS
+from slurmfab.on_hosts.agent.core.lifeline import SILENCE, Answers, Disconnected, KeepAlive, Lifeline
+
+if TYPE_CHECKING:
+    from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource
+
+
+class Refused(Exception):
+    """A request that the agent refuses, or that failed for an expected reason; the text says why."""
+
+
+class Refusing:
+    """A context that turns expected failures, such as a full disk, into `Refused` with advice for the operator."""
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
+        from slurmfab.on_hosts.agent.core.failure_reasons import reason
+        from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+
+        if isinstance(error, (ResourceFailed, OSError)):
+            raise Refused(reason(error)) from None
+
+
+MODULES = b"modules\n"
+"""The first bytes of a frame with further modules of the agent, for the next request; it is not answered."""
+
+
+def serve(
+    stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE, learn: Callable[[bytes], None] = lambda _: None
+) -> int:
+    """Answer requests until the deployer disconnects.
+
+    Args:
+        stdin: input with frames; its end means that the deployer disconnected.
+        stdout: output for answers.
+        silence: seconds without data after which the deployer counts as disconnected.
+        learn: adds further modules, given packed.
+
+    Returns:
+        The exit code, 0.
+    """
+    answers, lock = Answers(stdout), Lock()
+
+    def leave(*_: object) -> None:
+        answers.is_disconnected = True
+        lock.note_interruption()
+        lifeline.frames.put(None)
+
+    lifeline = Lifeline(stdin, leave, silence)
+    forget(SITE_SETTINGS)
+    os.environ.update(ENGLISH)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, leave)
+    lifeline.start()
+    while True:
+        frame = lifeline.frames.get()
+        try:
+            if frame is None:
+                raise Disconnected
+            if frame.startswith(MODULES):
+                learn(frame[len(MODULES) :])
+                continue
+            answer(frame, answers, lock)
+        except Disconnected:
+            lock.note_release()
+            return 0
+
+
+def forget(beginnings: Tuple[str, ...]) -> None:
+    """Remove the variables whose names begin so, so that no program inherits them."""
+    for name in [name for name in os.environ if name.startswith(beginnings)]:
+        del os.environ[name]
+
+
+def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
+    """Handle one request.
+
+    Args:
+        frame: the request as JSON.
+        answers: connection to the deployer.
+        lock: the host's lock.
+
+    Raises:
+        Disconnected: the deployer disconnected meanwhile.
+    """
+    request: Mapping[str, Any] = {}
+    try:
+        with KeepAlive(answers):
+            request = json.loads(frame)
+            answers.begin(request["op"])
+            OPERATIONS[request["op"]](request, answers, lock)
+    except Disconnected:
+        raise
+    except Refused as error:
+        answers.send(error=str(error), traceback="")
+    except LockHeld as error:
+        answers.send(error="another run is in progress here: %s" % error, traceback="", holder=str(error))
+    except Exception as error:  # the loop goes on after a request that crashed
+        answers.send(**crash(error, has_secrets(request)))
+    answers.send(done=True)
+
+
+def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Send the facts of this host.
+
+    Raises:
+        Refused: the agent does not run as root; it could not read all facts, and its first change would fail.
+    """
+    from slurmfab.on_hosts.agent.facts import facts  # a host gets only the modules that its request needs
+
+    if os.geteuid() != 0 and request.get("root", "/") == "/":
+        raise Refused("the login is not root on this host; log in as root, or set ssh: {become: sudo}")
+    answers.send(facts=facts.read(request))
+
+
+def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
+    """Converge resources in their order, or only compare them in a dry run.
+
+    After a failure the later ones are skipped, because they may depend on it; a dry run continues.
+    A request without resources only takes the host's lock.
+    """
+    from slurmfab.on_hosts.agent.core.resource import Context
+    from slurmfab.on_hosts.agent.kinds import build
+
+    context = Context(
+        request.get("root", "/"),
+        bool(request["dry_run"]),
+        digest_key=request.get("digest_key", ""),
+        run_id=request.get("run", ""),
+    )
+    context.tell = answers.tell
+    if not context.dry_run:
+        from slurmfab.on_hosts.agent.undo.undo_store import keep  # a dry run does not get this module
+
+        context.keep = keep
+    resources = [build(fields) for fields in request["resources"]]
+    context.units = tuple(dict.fromkeys(unit for resource in resources for unit in resource.units()))
+    if not context.dry_run:
+        lock.take(context.path(LOCK), request.get("who", ""))
+        if not resources:
+            answers.send(lock={"idle": lock.idle()})
+    failed = ""
+    for resource in resources:
+        answers.check()
+        answers.begin(resource.id)
+        outcome = skipped(resource.id, failed) if failed else apply_timed(resource, context)
+        if outcome.status == "failed" and not context.dry_run:
+            failed = resource.id
+        answers.send(outcome=vars(outcome))
+
+
+def skipped(resource_id: str, failed: str) -> Outcome:
+    """The outcome of a resource after one that failed."""
+    from slurmfab.on_hosts.agent.core.resource import SKIPPED, Outcome
+
+    return Outcome(resource_id, SKIPPED, message="not tried, because %s failed" % failed)
+
+
+def apply_timed(resource: Resource, context: Context) -> Outcome:
+    """Apply a resource; the outcome has the time that it took."""
+    import time
+
+    from slurmfab.on_hosts.agent.core.resource import Outcome, apply
+
+    start = time.monotonic()
+    try:
+        outcome = apply(resource, context)
+    except Exception as error:
+        error.__dict__["resource"] = resource.id
+        raise
+    return Outcome(**{**vars(outcome), "seconds": round(time.monotonic() - start, 3)})
+
+
+def read_other(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Send the answer of one of the modules in `READINGS`."""
+    import importlib
+
+    from slurmfab.on_hosts.agent.core.resource import Context
+
+    module = importlib.import_module("slurmfab.on_hosts.agent." + READINGS[request["op"]])
+    with Refusing():
+        answers.send(**{request["op"].replace("-", "_"): module.read(request, Context(request.get("root", "/")))})
+
+
+def save_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Send a part of a backup in pieces."""
+    from slurmfab.on_hosts.agent.backup import stream
+    from slurmfab.on_hosts.agent.core.resource import Context
+
+    with Refusing():
+        stream.stream(request, Context(request.get("root", "/")), answers)
+
+
+def stage_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Receive a piece of a part of a backup that will be restored."""
+    from slurmfab.on_hosts.agent.backup import staged_parts
+    from slurmfab.on_hosts.agent.core.resource import Context
+
+    context = Context(request.get("root", "/"))
+    lock.take(context.path(LOCK), request.get("who", ""))
+    with Refusing():
+        staged_parts.stage(request, context)
+
+
+def collect_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Send packages with all dependencies, for a bundle."""
+    from slurmfab.on_hosts.agent.core.resource import Context
+    from slurmfab.on_hosts.agent.packages import bundle_making
+
+    with Refusing():
+        bundle_making.stream(request, Context(request.get("root", "/")), answers)
+
+
+def stage_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
+    """Receive packages of a bundle that will be installed."""
+    from slurmfab.on_hosts.agent.core.resource import Context
+    from slurmfab.on_hosts.agent.packages import bundle_staging
+
+    context = Context(request.get("root", "/"))
+    lock.take(context.path(LOCK), request.get("who", ""))
+    with Refusing():
+        answers.send(bundle=bundle_staging.stage(request, context))
+
+
+def read_updates(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
+    """Send what an update of the packages would do; to fetch the package lists, take the host's lock."""
+    from slurmfab.on_hosts.agent.core.resource import Context
+    from slurmfab.on_hosts.agent.packages import updates
+
+    context = Context(request.get("root", "/"))
+    if request.get("fetch"):
+        lock.take(context.path(LOCK), request.get("who", ""))
+    with Refusing():
+        answers.send(updates=updates.read(request, context))
+
+
+READINGS = {
+    "slurm": "slurm.reading",
+    "job-processes": "nodes.job_processes",
+    "node-health": "nodes.health",
+    "node-jobs": "nodes.jobs",
+    "kept": "undo.undo_store",
+    "lock-copy": "undo.lock_copy",
+    "munge": "munge.credentials",
+    "backup": "backup.reading",
+    "accounts": "accounting.reading",
+    "directory-sizes": "people.directory_sizes",
+    "usage": "accounting.job_records",
+    "found-files": "slurm.found_files",
+    "addresses": "slurm.member_addresses",
+    "logs": "logs.reading",
+    "job": "logs.job_record",
+    "support": "support.reading",
+    "upgrade-rows": "upgrade.proved_dump",
+    "conversion": "upgrade.conversion",
+    "trial-jobs": "upgrade.trial_jobs",
+    "upgrade": "upgrade.reading",
+    "upgrade-offer": "upgrade.offer",
+}
+"""Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
+
+OPERATIONS = {
+    "facts": read_facts,
+    "apply": apply_resources,
+    "save": save_part,
+    "stage": stage_part,
+    "collect": collect_packages,
+    "bundle": stage_packages,
+    "updates": read_updates,
+    **dict.fromkeys(READINGS, read_other),
+}
+
+
+def has_secrets(request: Any) -> bool:
+    """Whether a request has values that no message may show; a request that cannot be parsed counts as one."""
+    try:
+        return not request or any(fields.get("secret") for fields in request.get("resources", ()))
+    except AttributeError:
+        return True
+
+
+def crash(error: BaseException, is_secret: bool) -> Mapping[str, str]:
+    """The answer for an unexpected error: no values of variables, and no text of the error where it could hold secrets.
+
+    Args:
+        error: the exception.
+        is_secret: whether the request carried secrets, which the exception's text could repeat.
+    """
+    import traceback  # slow to import
+
+    text = type(error).__name__ if is_secret else "%s: %s" % (type(error).__name__, error)
+    resource_id = vars(error).get("resource")
+    lines = ["Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__), text]
+    return {"error": "%s: %s" % (resource_id, text) if resource_id else text, "traceback": "".join(lines)}

@@ -1,0 +1,75 @@
+"""The munge key on the host that makes it for the cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
+
+SIZES = range(32, 1025)
+"""Allowed sizes of a key in bytes (mungekey(8), munge 0.5.15)."""
+
+NEW_SIZE = 128
+"""Bytes of a new key: the default of mungekey(8)."""
+
+
+class MungeKey(Resource):
+    """A random munge key that only the user munge can read; an existing usable key is kept.
+
+    Args:
+        path: absolute path; its directory has to exist.
+    """
+
+    kind: ClassVar[str] = "munge-key"
+    path: str = MUNGE_KEY
+
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
+        """The key file."""
+        return (self.path,) if differing - {"leftovers"} else ()
+
+    def holds_secret(self, path: str) -> bool:  # noqa: ARG002
+        """The key file holds nothing but a secret."""
+        return True
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """A key of an allowed size with owner munge and mode 0400, and no copy left by an interrupted run."""
+        return {"key": "present", "owner": "munge", "group": "munge", "mode": "0400", "leftovers": None}
+
+    def actual(self, context: Context) -> State:
+        """The same of the key on the host, empty where there is none.
+
+        Raises:
+            ResourceFailed: something that is not a regular file has this path.
+        """
+        path = context.path(self.path)
+        status = replace.regular(path)
+        if status is None:
+            return {}
+        return {
+            "key": "present" if status.st_size in SIZES else "unusable: %d bytes" % status.st_size,
+            **access_of(context, status, "munge", "munge"),
+            "leftovers": len(replace.leftovers(path)) or None,
+        }
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Make a key, or only set owner, group and mode of the existing one.
+
+        Raises:
+            ResourceFailed: the user munge does not exist, or the key's directory is missing.
+        """
+        path = context.path(self.path)
+        uid, gid = uid_of(context, "munge"), gid_of(context, "munge")
+        if "key" in differing:
+            replace.put(path, os.urandom(NEW_SIZE), uid, gid, 0o400)
+        elif differing - {"leftovers"}:
+            replace.change_access(path, uid, gid, 0o400)
+        if "leftovers" in differing:
+            replace.remove_leftovers(*os.path.split(path))

@@ -1,0 +1,56 @@
+"""A compute node that Slurm reboots as soon as its jobs have ended; requested on the controller."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.nodes.states import UPDATE_SECONDS, node_states, our_reason
+
+REQUESTED, NOT_REQUESTED = "requested", "not requested"
+REBOOT_FLAGS = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
+"""Flags of a node that will be rebooted, and of one that is being rebooted (scontrol(1), reboot)."""
+
+
+class NodeReboot(Resource):
+    """A reboot that Slurm has accepted; from then on the node gets no new jobs.
+
+    Args:
+        node: the NodeName.
+        text: the reason.
+        stamp: who and when, as in `ann@laptop 2026-11-21T09:00`.
+    """
+
+    kind: ClassVar[str] = "node-reboot"
+    node: str
+    text: str
+    stamp: str
+
+    def name(self) -> str:
+        """The node."""
+        return self.node
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Requested."""
+        return {"reboot": REQUESTED}
+
+    def actual(self, context: Context) -> State:
+        """Whether the reboot is requested.
+
+        Raises:
+            ResourceFailed: slurmctld does not answer, or does not know the node.
+        """
+        found = node_states(context, (self.node,))
+        if self.node not in found:
+            raise ResourceFailed("slurmctld does not know %s; deploy first" % self.node)
+        return {"reboot": REQUESTED if found[self.node].flags & REBOOT_FLAGS else NOT_REQUESTED}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Request the reboot; the node is back in service after it (scontrol(1), reboot: ASAP, nextstate).
+
+        Raises:
+            ResourceFailed: Slurm refuses.
+        """
+        reason = our_reason(self.text, self.stamp)
+        context.must(commands.reboot(self.node, reason), seconds=UPDATE_SECONDS)

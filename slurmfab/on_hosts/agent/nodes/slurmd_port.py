@@ -1,0 +1,58 @@
+"""Whether the slurmd of nodes can be reached from this host, as slurmctld has to reach it."""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import Dict, Sequence
+
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.nodes.states import records
+
+CONNECT_SECONDS = 4.0
+"""Time for a connection: the kernel repeats a lost packet after one and after three seconds."""
+
+MOST_PROBED = 256
+"""The most nodes to which connections are made; the others count as reachable."""
+
+PARALLEL = 64
+DEFAULT_PORT = 6818
+"""Slurm's default of SlurmdPort (slurm.conf(5))."""
+
+
+def refusing(context: Context, nodes: Sequence[str]) -> Dict[str, str]:
+    """Why connections from here to the slurmd of nodes fail, by NodeName; nodes that accept them are missing.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    asked = nodes[:MOST_PROBED]
+    shown = records(context.must(commands.show_nodes(*([",".join(asked)] if asked else []))))
+    port = default_port(context.must(commands.SHOW_CONFIG))
+    places = {one["NodeName"]: (one.get("NodeAddr", one["NodeName"]), int(one.get("Port", port))) for one in shown}
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        found = pool.map(lambda node: refusal(*places[node]), places)
+        return {node: why for node, why in zip(places, found) if why}  # noqa: B905 - as Python 3.9 has it
+
+
+def default_port(config: str) -> int:
+    """SlurmdPort in the output of `scontrol show config`."""
+    match = re.search(r"^SlurmdPort\s*= (\d+)", config, re.MULTILINE)
+    return int(match[1]) if match else DEFAULT_PORT
+
+
+def refusal(address: str, port: int) -> str:
+    """Why a TCP connection to this place fails; empty if it is accepted."""
+    place = "%s port %d" % (address, port)
+    try:
+        socket.create_connection((address, port), CONNECT_SECONDS).close()
+    except (socket.timeout, TimeoutError):
+        return "The controller gets no answer from %s, slurmd's: does a firewall drop its packets?" % place
+    except OSError as error:
+        if error.errno == errno.ECONNREFUSED:
+            return "Nothing listens at %s, slurmd's: is slurmd running there?" % place
+        return "The controller cannot connect to %s, slurmd's: %s" % (place, error.strerror or error)
+    return ""

@@ -1,0 +1,145 @@
+"""apt's sources on a host: the entries of its files (sources.list(5)), in both styles, and what their releases say."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+
+LIST = "/etc/apt/sources.list"
+PARTS = "/etc/apt/sources.list.d"
+OWN = "slurmfab-slurm.sources"
+"""The file of slurmfab's own."""
+
+FORMAT = "\t".join("$(%s)" % name for name in ("SOURCESENTRY", "RELEASE", "ORIGIN", "LABEL", "CODENAME", "SUITE"))
+"""The format of a line of `apt-get indextargets`; fields without a value stay as they are written here."""
+
+ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s*(?P<components>[^#]*)")
+
+
+class Source(NamedTuple):
+    """An entry of apt's sources.
+
+    Args:
+        uris: addresses.
+        suites: such as `trixie`.
+        components: such as `main`.
+        signed_by: path of a keyring, or the key itself; empty for apt's default.
+        trusted: `yes` for a source without a signature; empty as a rule.
+        architectures: those that it is restricted to, with blanks between them; empty for the host's.
+    """
+
+    uris: Tuple[str, ...]
+    suites: Tuple[str, ...]
+    components: Tuple[str, ...]
+    signed_by: str = ""
+    trusted: str = ""
+    architectures: str = ""
+
+
+def stanza(source: Source) -> str:
+    """An entry in deb822 style, with a line that says who made it."""
+    return "# Made by slurmfab for the key slurm of the cluster file.\n" + deb822(source)
+
+
+def deb822(source: Source) -> str:
+    """An entry in deb822 style."""
+    fields = {
+        "URIs": " ".join(source.uris),
+        "Suites": " ".join(source.suites),
+        "Components": " ".join(source.components),
+        "Architectures": source.architectures,
+        "Signed-By": source.signed_by,
+        "Trusted": source.trusted,
+    }
+    return "".join("%s\n" % one for one in ("Types: deb", *("%s: %s" % pair for pair in fields.items() if pair[1])))
+
+
+def own_codename(context: Context) -> str:
+    """The codename of the host's own release, such as `trixie`; empty if it is not known."""
+    text = read_text(context.path("/etc/os-release")) or read_text(context.path("/usr/lib/os-release"))
+    found = re.search(r"^VERSION_CODENAME=[\"']?([a-z0-9-]+)", text, re.M)
+    return found.group(1) if found else ""
+
+
+def of_own_release(context: Context) -> Source:
+    """The first source of the host's own release.
+
+    Raises:
+        ResourceFailed: there is none.
+    """
+    found = first_of_own_release(context)
+    if found is None:
+        codename = own_codename(context)
+        raise ResourceFailed(
+            "this host has no package source of its own release (%s), whose mirror has the other suites; "
+            "check /etc/apt/sources.list and sources.list.d" % (codename or "unknown")
+        )
+    return found
+
+
+def first_of_own_release(context: Context) -> Optional[Source]:
+    """The first source of the host's own release; `None` if there is none."""
+    codename = own_codename(context)
+    return next((one for one in entries(context) if codename and codename in one.suites), None)
+
+
+def entries(context: Context) -> Iterator[Source]:
+    """Yield the enabled `deb` entries of the host's own sources, slurmfab's left out."""
+    parts = [one for one in sorted(names(context.path(PARTS))) if one.endswith((".list", ".sources")) and one != OWN]
+    for path in (LIST, *(os.path.join(PARTS, one) for one in parts)):
+        text = read_text(context.path(path))
+        if path.endswith(".sources"):
+            for part in re.split(r"\n[ \t]*\n", text):
+                yield from of_stanza(part)
+        else:
+            yield from of_lines(text)
+
+
+def of_stanza(text: str) -> Iterator[Source]:
+    """Yield the source of a stanza in deb822 style, if it is enabled and has packages."""
+    fields: Dict[str, str] = {}
+    key = ""
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        if line[:1].isspace():
+            fields[key] = "%s\n%s" % (fields.get(key, ""), line)
+        elif ":" in line:
+            key, _, value = line.partition(":")
+            key = key.strip().lower()
+            fields[key] = value.strip()
+    if "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() not in ("no", "false"):
+        uris, suites, components = (tuple(fields.get(one, "").split()) for one in ("uris", "suites", "components"))
+        more = (fields.get(one, "") for one in ("signed-by", "trusted", "architectures"))
+        yield Source(uris, suites, components, *more)
+
+
+def of_lines(text: str) -> Iterator[Source]:
+    """Yield the sources of a file in one-line style."""
+    for line in text.splitlines():
+        found = ONE_LINE.match(line.strip())
+        if found:
+            options = dict(pair.split("=", 1) for pair in (found.group("options") or "").split() if "=" in pair)
+            more = (options.get("signed-by", ""), options.get("trusted", ""), options.get("arch", "").replace(",", " "))
+            suites, components = (found.group("suite"),), tuple(found.group("components").split())
+            yield Source((found.group("uri"),), suites, components, *more)
+
+
+def releases(context: Context) -> List[Tuple[str, str, Tuple[str, str, str, str]]]:
+    """What the Release files of all sources whose lists are there say of themselves.
+
+    Returns:
+        File and number of each entry, its suite there, and origin, label, codename and suite of its release.
+    """
+    done = context.run(["apt-get", "indextargets", "--format", FORMAT, "Created-By: Packages"], seconds=60)
+    found: List[Tuple[str, str, Tuple[str, str, str, str]]] = []
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        entry, wanted, *fields = [*line.split("\t"), ""]
+        # A field that the Release file lacks is printed as its placeholder.
+        origin, label, codename, suite = (["" if one.startswith("$(") else one for one in fields] + [""] * 4)[:4]
+        found.append((entry, wanted, (origin, label, codename, suite)))
+    return found

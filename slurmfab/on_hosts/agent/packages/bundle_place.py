@@ -1,0 +1,183 @@
+"""The directory on a host that holds packages of a bundle until they are installed; apt uses it as a package source.
+
+    /var/lib/slurmfab/bundle/BUNDLE/Packages          the bundle's index of all its packages
+    /var/lib/slurmfab/bundle/BUNDLE/sources.list      names this directory, and nothing else
+    /var/lib/slurmfab/bundle/BUNDLE/NAME.deb          packages that this host lacks; NAME.deb.part while it is copied
+    /var/lib/slurmfab/bundle/BUNDLE/lists, archives   apt's lists and cache; those of the host stay unchanged
+
+Packages in files of the site's own lie there, too, in a directory that root alone can read:
+
+    /var/lib/slurmfab/bundle/FILES/NAME.deb           FILES is the digest of their names and digests
+
+BUNDLE is the digest of the bundle's manifest: files that an interrupted run copied from the same bundle are kept, and
+files of other bundles are removed. The packages are installed by the host's own apt with the host's dpkg status, so
+that holds, pins and marks stay in effect.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Iterable, List, Optional, Tuple
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.reading import names
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+
+PLACE = "/var/lib/slurmfab/bundle"
+INDEX = "Packages"
+PART = ".part"
+
+_BUNDLE = r"[0-9a-f]{64}"
+_DEB = r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb"
+
+
+def place_of(bundle: str) -> str:
+    """The directory of a bundle's packages.
+
+    Args:
+        bundle: the digest of its manifest: 64 hexadecimal digits.
+
+    Raises:
+        ResourceFailed: this is not such a digest.
+    """
+    if not re.fullmatch(_BUNDLE, bundle):
+        raise ResourceFailed("this is not a digest of a bundle")
+    return "%s/%s" % (PLACE, bundle)
+
+
+def checked(name: str) -> str:
+    """The given name, if it is one of a package's file: `NAME_VERSION_ARCHITECTURE.deb`, as in apt's cache.
+
+    Raises:
+        ResourceFailed: it is not such a name.
+    """
+    if not re.fullmatch(_DEB, name):
+        raise ResourceFailed("%r is not the name of a package's file" % name[:80])
+    return name
+
+
+def begin(context: Context, bundle: str, index: str) -> str:
+    """Make the directory for a bundle's packages, and remove other bundles.
+
+    Args:
+        context: the request's context.
+        bundle: the digest of its manifest.
+        index: the text of its Packages file.
+
+    Returns:
+        The directory, below the context's root.
+
+    Raises:
+        ResourceFailed: `bundle` is not a digest.
+        OSError: a file cannot be written.
+    """
+    place = make_alone(context, bundle)
+    make_readable(place)
+    make_folders(place)
+    for name, text in ((INDEX, index), ("sources.list", "deb [trusted=yes] file:%s ./\n" % place)):
+        replace.put(os.path.join(place, name), text.encode(), os.geteuid(), os.getegid(), 0o644)
+    return place
+
+
+def make_alone(context: Context, bundle: str) -> str:
+    """Make the directories that a directory of packages lies in, remove others of its kind, and return its path.
+
+    Raises:
+        ResourceFailed: `bundle` is not a digest.
+    """
+    import shutil  # slow to import, and seldom needed
+
+    place = context.path(place_of(bundle))
+    base = os.path.dirname(place)
+    parent = os.path.dirname(base)
+    os.makedirs(os.path.dirname(parent), exist_ok=True)
+    for path in (parent, base):
+        make_readable(path)
+    # The undo store is below this directory too, and may have made it with a restrictive umask.
+    os.chmod(parent, 0o755)  # noqa: S103 - the directories in it have their own modes
+    for name in names(base):
+        if name != bundle:
+            shutil.rmtree(os.path.join(base, name))
+    return place
+
+
+def digest_of(files: Iterable[Tuple[str, str]]) -> str:
+    """The digest that names the directory of packages in files.
+
+    Args:
+        files: name and SHA-256 of each.
+    """
+    import hashlib  # slow to import, and seldom needed
+
+    text = "".join("%s %s\n" % (checked(name), sha256) for name, sha256 in sorted(files))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_files(context: Context, files: Iterable[Tuple[str, str, str]], texts: List[str]) -> List[str]:
+    """Packages for apt-get, those that were sent here in files by the paths of these.
+
+    Args:
+        context: the request's context.
+        files: name of the package, name of the file, and SHA-256.
+        texts: `NAME` or `NAME=VERSION` of each package.
+    """
+    known = {package: name for package, name, _ in files}
+    if not known:
+        return texts
+    place = context.path(place_of(digest_of((name, sha256) for _, name, sha256 in files)))
+    return [
+        "%s/%s" % (place, known[name]) if name in known else text
+        for text, name in ((text, text.partition("=")[0]) for text in texts)
+    ]
+
+
+def make_folders(place: str) -> None:
+    """Make the directories of package lists and packages in which apt works."""
+    for folder in ("lists", "lists/partial", "archives", "archives/partial"):
+        make_readable(os.path.join(place, folder))
+
+
+def make_readable(path: str) -> None:
+    """Make a directory that all users can read, whatever the umask, because apt works as the user _apt.
+
+    Its content is public: every mirror has it. An existing directory is left as it is.
+    """
+    if not os.path.isdir(path):
+        os.mkdir(path)
+        os.chmod(path, 0o755)  # noqa: S103 - see above
+
+
+def options(context: Context, bundle: str) -> Tuple[str, ...]:
+    """The options that restrict apt to the installed packages and those of the bundle (apt.conf(5)).
+
+    apt compares every file with the digest in the index before it calls dpkg; the index itself came over SSH.
+
+    Args:
+        context: the request's context.
+        bundle: the digest of its manifest.
+    """
+    place = context.path(place_of(bundle))
+    settings = {
+        "Dir::Etc::sourcelist": place + "/sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": place + "/lists",
+        "Dir::Cache::archives": place + "/archives",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        # With a default release that no source has, apt refuses to work.
+        "APT::Default-Release": "",
+    }
+    return tuple(word for name, value in settings.items() for word in ("-o", "%s=%s" % (name, value)))
+
+
+def remove(context: Context) -> None:
+    """Remove all bundles from this host."""
+    import shutil
+
+    shutil.rmtree(context.path(PLACE), ignore_errors=True)
+
+
+def leftover(context: Context) -> Optional[str]:
+    """A remark that an interrupted run left packages of a bundle here; `None` when there are none."""
+    return "left by an interrupted run" if os.path.lexists(context.path(PLACE)) else None

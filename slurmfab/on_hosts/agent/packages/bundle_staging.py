@@ -1,0 +1,210 @@
+"""Copying packages of a bundle to a host: only the missing ones, and each file whole or not at all.
+
+{"op": "bundle", "do": "begin", "bundle": ..., "index": ..., "names": [...]}   -> {"bundle": {"lacking": [...]}}
+{"op": "bundle", "do": "begin-files", "bundle": ..., "files": {NAME: SHA-256}, "bytes": [...]} -> the same
+{"op": "bundle", "do": "write", "bundle": ..., "file": ..., "at": 0, "data": "<base64>", "sha256": ""}
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import re
+from typing import Any, Dict, List, Mapping, Tuple
+
+from slurmfab.on_hosts.agent.core.program_name import FAB
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, dpkg_status
+from slurmfab.on_hosts.agent.packages.packages import FIX_BROKEN, MINIMAL, apt_get, reinstall_torn
+
+MARGIN = 64 << 20
+"""Bytes that have to stay free on the host's file systems."""
+
+_NEEDED = re.compile(r"^'[^']*' (\S+) (\d+)", re.M)
+_FIELD = re.compile(r"^(Filename|Installed-Size|SHA256): (.*)$", re.M)
+
+
+def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """Do one step: compare the bundle with the host, or write a part of a file.
+
+    Args:
+        request: `do`: `begin`, `begin-files` or `write`; `bundle`: the digest of the bundle's manifest, or of packages
+            in files. For `begin`: `index`: the text of its Packages file; `names`: of the packages to install. For
+            `begin-files`: `files`: the SHA-256 of each file by its name; `bytes`: their size together, and that of the
+            installed packages. For `write`: `file`: its name; `at`: the number
+            of bytes written before; `data`: the next bytes in base64; `sha256`: the digest of the whole file with its
+            last bytes, before that empty.
+        context: the request's context.
+
+    Returns:
+        For `begin` and `begin-files`, `lacking`: names of the files that have to be copied. For `write`, nothing.
+
+    Raises:
+        ResourceFailed: the bundle lacks what the host needs, the disk has too little space, or a file is damaged.
+        OSError: the file cannot be written.
+    """
+    if request["do"] == "begin":
+        return {"lacking": begin(context, request["bundle"], request["index"], request["names"])}
+    if request["do"] == "begin-files":
+        return {"lacking": begin_files(context, request["bundle"], request["files"], request["bytes"])}
+    place = context.path(bundle_place.place_of(request["bundle"]))
+    path = os.path.join(place, bundle_place.checked(request["file"]))
+    write(path, request["at"], base64.b64decode(request["data"]), request["sha256"])
+    return {}
+
+
+def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[str]:
+    """The files of a bundle that have to be copied here, so that apt can install packages.
+
+    Args:
+        context: the request's context.
+        bundle: the digest of its manifest.
+        index: the text of its Packages file.
+        wanted: the packages to install, each as `NAME` or `NAME=VERSION`.
+
+    Raises:
+        ResourceFailed: as for `stage`.
+    """
+    place = bundle_place.begin(context, bundle, index)
+    code, output = apt_get(context, [*bundle_place.options(context, bundle), "update"])
+    if code != 0:
+        raise ResourceFailed("the bundle's index cannot be read: %s" % apt_errors.explain(output))
+    names = [text.partition("=")[0] for text in wanted]
+    states = dpkg_status.states(dpkg_status.read(context.root), names)
+    # apt needs no file for a package that has its version already.
+    is_there = {name for name, state in states.items() if state == "installed"}
+    missing = [text for text in wanted if text not in is_there]
+    needed = dict(files_for(context, bundle, missing))
+    known = {os.path.basename(one["Filename"]): one for one in map(fields, index.split("\n\n")) if "Filename" in one}
+    lacking = [name for name in needed if sha256_of(os.path.join(place, name)) != known.get(name, {}).get("SHA256")]
+    installed = sum(1024 * int(known.get(name, {}).get("Installed-Size", 0)) for name in needed)
+    refuse_without_room(context, sum(needed[name] for name in lacking), installed)
+    return lacking
+
+
+def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: Tuple[int, int]) -> List[str]:
+    """The packages in files that have to be copied here, into a directory that root alone can read.
+
+    Args:
+        context: the request's context.
+        digest: from `bundle_place.digest_of`.
+        files: the SHA-256 of each file by its name.
+        sizes: bytes of the files, and of the installed packages.
+
+    Raises:
+        ResourceFailed: the disk has too little space, or a name is wrong.
+    """
+    place = bundle_place.make_alone(context, digest)
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    os.chmod(place, 0o700)
+    lacking = [name for name in files if sha256_of(os.path.join(place, bundle_place.checked(name))) != files[name]]
+    refuse_without_room(context, sizes[0] if lacking else 0, sizes[1])
+    return lacking
+
+
+def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[str, int]]:
+    """The files that apt would take from a bundle to install packages, with their sizes in bytes.
+
+    Args:
+        context: the request's context.
+        bundle: the digest of its manifest.
+        missing: names of the packages to install; the packages of an interrupted run are completed too.
+
+    Raises:
+        ResourceFailed: apt cannot install them from the bundle.
+    """
+    options = [*bundle_place.options(context, bundle), *MINIMAL, "--print-uris"]
+    commands = [["install", "--", *missing]] if missing else []
+    again: List[str] = []
+    if dpkg_status.is_interrupted(context.root):
+        # What an earlier run left half done is completed first.
+        commands = [[*FIX_BROKEN], *(["--fix-broken", *one] for one in commands)]
+        again = reinstall_torn(context)
+    found: List[Tuple[str, int]] = []
+    for command in commands:
+        code, output = apt_get(context, [*options, *command])
+        if code != 0:
+            raise ResourceFailed(
+                "the packages cannot be installed from the bundle: %s. If the bundle is older than the host's "
+                "packages, make a new one: %s bundle" % (apt_errors.explain(output).rstrip(".?"), FAB)
+            )
+        found += needed_in(output)
+    return found + needed_in(apt_get(context, [*options, *again])[1]) if again else found
+
+
+def needed_in(output: str) -> List[Tuple[str, int]]:
+    """The files in what `apt-get --print-uris` printed, with their sizes in bytes."""
+    return [(bundle_place.checked(name), int(size)) for name, size in _NEEDED.findall(output)]
+
+
+def fields(paragraph: str) -> Dict[str, str]:
+    """The fields of a package in the index that are needed here, by the names of deb-control(5)."""
+    return dict(_FIELD.findall(paragraph))
+
+
+def sha256_of(path: str) -> str:
+    """The SHA-256 digest of a file in hexadecimal; empty where there is no such file."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for piece in iter(lambda: file.read(1 << 20), b""):
+                digest.update(piece)
+    except FileNotFoundError:
+        return ""
+    return digest.hexdigest()
+
+
+def refuse_without_room(context: Context, brought: int, installed: int) -> None:
+    """Refuse when the disk has too little space, before anything is copied.
+
+    Args:
+        context: the request's context.
+        brought: size in bytes of the files to copy.
+        installed: size in bytes of the packages when they are installed.
+
+    Raises:
+        ResourceFailed: with the space that is needed and free.
+    """
+    places = [(context.path(bundle_place.PLACE), brought), (context.path("/usr"), installed)]
+    needed: Dict[int, int] = {}
+    for path, size in places:
+        device = os.stat(path).st_dev
+        needed[device] = needed.get(device, 0) + size
+    for path, size in places:
+        total, space = needed[os.stat(path).st_dev], os.statvfs(path)
+        free = space.f_bavail * space.f_frsize
+        if size and free < total + MARGIN:
+            raise ResourceFailed(
+                "the disk is full: the packages need %d MiB below %s, and %d MiB are free there; free some space and "
+                "run again" % ((total + MARGIN) >> 20, path, free >> 20)
+            )
+
+
+def write(path: str, at: int, data: bytes, sha256: str) -> None:
+    """Write the next bytes of a file under a temporary name; rename it when it is whole.
+
+    Args:
+        path: path of the whole file.
+        at: the number of bytes written before.
+        data: the next bytes.
+        sha256: the digest of the whole file, with its last bytes; before that empty.
+
+    Raises:
+        ResourceFailed: the digest differs.
+        OSError: the file cannot be written.
+    """
+    part = path + bundle_place.PART
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (0 if at else os.O_TRUNC)
+    with os.fdopen(os.open(part, flags, 0o644), "wb") as file:
+        os.fchmod(file.fileno(), 0o644)
+        file.seek(at)
+        file.write(data)
+    if not sha256:
+        return
+    if sha256_of(part) != sha256:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise ResourceFailed("%s was damaged on the way; run the same command again" % os.path.basename(path))
+    os.rename(part, path)

@@ -1,0 +1,103 @@
+"""dpkg's status file: the packages that a host has, with version and state (dpkg(1), PACKAGE STATES)."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterable, Iterator, List
+
+from slurmfab.on_hosts.agent.core.reading import names, read_bytes
+
+STATUS = "/var/lib/dpkg/status"
+JOURNAL = "/var/lib/dpkg/updates"
+"""Where dpkg writes changes before it writes them to the status file."""
+
+UNFINISHED = ("half-configured", "unpacked", "triggers-pending", "half-installed")
+"""The states of packages whose installation was not completed."""
+
+
+def read(root: str) -> bytes:
+    """The status file, empty where dpkg has none.
+
+    Args:
+        root: where the file system begins; `/` or empty on a host.
+    """
+    return read_bytes(root.rstrip("/") + STATUS)
+
+
+def paragraphs(status: bytes, package: str) -> Iterator[bytes]:
+    """The entries of one package, one for each architecture, as `NAME: VALUE` lines that each follow a newline."""
+    status = b"\n\n" + status
+    first = b"\n\nPackage: %s\n" % package.encode()
+    start = status.find(first)
+    while start >= 0:
+        yield status[start + 1 : status.find(b"\n\n", start + 2) + 1 or None]
+        start = status.find(first, start + 2)
+
+
+def field(paragraph: bytes, name: str) -> str:
+    """The value of a field in an entry, empty where it is missing."""
+    return paragraph.partition(b"\n%s: " % name.encode())[2].partition(b"\n")[0].decode(errors="replace")
+
+
+def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
+    """The states of packages, such as `installed` or `half-configured`, by package; without those that are removed.
+
+    Args:
+        status: the content of the status file.
+        packages: their names; `installed` for one architecture counts more than another state for another one.
+    """
+    found: Dict[str, str] = {}
+    for package in packages:
+        for paragraph in paragraphs(status, package):
+            state = field(paragraph, "Status").rpartition(" ")[2]
+            if state not in ("", "not-installed", "config-files") and found.get(package) != "installed":
+                found[package] = state
+    return found
+
+
+def versions(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
+    """The versions of packages that are completely installed, held ones included, by package.
+
+    Args:
+        status: the content of the status file.
+        packages: their names.
+    """
+    return {
+        package: field(paragraph, "Version")
+        for package in packages
+        for paragraph in paragraphs(status, package)
+        if field(paragraph, "Status").endswith(" ok installed")
+    }
+
+
+def architecture(status: bytes) -> str:
+    """Debian's name for the host's architecture, such as `amd64`: the architecture of dpkg itself."""
+    return next((field(paragraph, "Architecture") for paragraph in paragraphs(status, "dpkg")), "")
+
+
+def is_interrupted(root: str) -> bool:
+    """Whether an earlier dpkg was killed: it left a journal, or packages in an unfinished state.
+
+    Args:
+        root: as for `read`.
+    """
+    if any(name.isdigit() for name in names(root.rstrip("/") + JOURNAL)):
+        return True
+    status = read(root)
+    return any(b" %s %s\n" % (flag, state.encode()) in status for flag in (b"ok", b"reinstreq") for state in UNFINISHED)
+
+
+def torn_packages(status: bytes) -> List[str]:
+    """The packages that dpkg was unpacking when it was killed (dpkg(1), reinst-required), as `NAME:ARCHITECTURE`.
+
+    Args:
+        status: the content of the status file.
+    """
+    torn = []
+    for paragraph in status.split(b"\n\n"):
+        found = re.findall(rb"^(Package|Status|Architecture): (.*)$", paragraph, re.M)
+        fields = {key: value.decode() for key, value in found}
+        if " reinstreq " in fields.get(b"Status", ""):
+            package_architecture = fields.get(b"Architecture", "all")
+            torn.append(fields[b"Package"] + ("" if package_architecture == "all" else ":" + package_architecture))
+    return torn

@@ -1,0 +1,62 @@
+"""Packages that are removed."""
+
+from __future__ import annotations
+
+from typing import ClassVar, List, Tuple
+
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.packages import apt_errors, dpkg_status
+from slurmfab.on_hosts.agent.packages.packages import apt_get
+
+
+class RemovedPackages(Resource):
+    """Packages that are removed, and not purged.
+
+    On purge, Debian's slurm-wlm-basic-plugins deletes all of /etc/slurm and the user slurm, whatever else needs them
+    (its postrm script).
+
+    Args:
+        names: package names.
+        protected: those that are never removed along with others: Debian's slurmctld cancels all jobs of its cluster on
+            removal (its prerm script).
+    """
+
+    kind: ClassVar[str] = "packages-gone"
+    deadline: ClassVar[float] = 7200.0
+    names: Tuple[str, ...]
+    protected: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The package names, with commas."""
+        return ",".join(self.names)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """None of them installed."""
+        return dict.fromkeys(self.names)
+
+    def actual(self, context: Context) -> State:
+        """dpkg's state of the packages that are there."""
+        return {**dpkg_status.states(dpkg_status.read(context.root), self.names)}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Remove them, and the packages that depend on them.
+
+        Raises:
+            ResourceFailed: apt-get would also remove a daemon of Slurm that is not listed; or it failed.
+        """
+        present = [package for package in self.names if package in differing]
+        _, plan = apt_get(context, ["--simulate", "remove", "--", *present])
+        unmeant = [package for package in removed(plan) if package in self.protected and package not in present]
+        if unmeant:
+            raise ResourceFailed(
+                "%s would be removed as well; this host is more than a compute node, so nothing was removed. "
+                "Remove packages by hand: apt-get remove %s" % (", ".join(unmeant), " ".join(present))
+            )
+        code, output = apt_get(context, ["remove", "--", *present])
+        if code != 0:
+            raise ResourceFailed(apt_errors.explain(output))
+
+
+def removed(plan: str) -> List[str]:
+    """The packages that `apt-get --simulate` would remove: its lines `Remv NAME [VERSION]`."""
+    return [line.split()[1] for line in plan.splitlines() if line.startswith(("Remv ", "Purg "))]

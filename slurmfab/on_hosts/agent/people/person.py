@@ -1,0 +1,77 @@
+"""The Unix account of a user of the cluster on a host."""
+
+from __future__ import annotations
+
+from typing import ClassVar, FrozenSet, Tuple
+
+from slurmfab.on_hosts.agent.core.reading import entries
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
+from slurmfab.on_hosts.agent.identities.group import shadow_prefix
+from slurmfab.on_hosts.agent.identities.user import HostUser
+from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of
+from slurmfab.on_hosts.agent.people.closed_account import is_closed
+
+
+class Person(HostUser):
+    """A user without a password.
+
+    Args:
+        comment: the full name; empty to accept any.
+        groups: supplementary groups, which have to exist.
+        managed: all groups whose members slurmfab alone decides about; the user is removed from those not in `groups`.
+    """
+
+    kind: ClassVar[str] = "person"
+    comment: str = ""
+    groups: Tuple[str, ...] = ()
+    managed: Tuple[str, ...] = ()
+
+    def wanted(self, context: Context) -> State:
+        """UID, group, home, shell, the comment if one is set, and the supplementary groups."""
+        comment = {"comment": self.comment} if self.comment else {}
+        return {**super().wanted(context), **comment, "groups": ",".join(sorted(self.groups)) or None}
+
+    def actual(self, context: Context) -> State:
+        """The same of the user on the host, empty where there is no such user.
+
+        Raises:
+            ResourceFailed: the user has another UID or primary group.
+        """
+        found = super().actual(context)
+        if not found:
+            return {}
+        if found["uid"] != self.uid or found["group"] != self.group:
+            raise ResourceFailed(
+                "the user %s has UID %d and the group %s here and should have UID %d and the group %s; files carry "
+                "the numbers, so they are not changed: use usermod and chown yourself, or set the UID in the cluster "
+                "file" % (self.user, found["uid"], found["group"], self.uid, self.group)
+            )
+        if is_closed(context, self.user):
+            context.remark = (
+                "the account %(user)s is locked and expired, as for somebody who leaves. If %(user)s stays: "
+                "usermod --unlock --expiredate '' %(user)s" % {"user": self.user}
+            )
+        inside = groups_of(context, self.user) & {*self.managed, *self.groups}
+        return {**found, "groups": ",".join(sorted(inside)) or None}
+
+    def converge(self, context: Context, differing: FrozenSet[str]) -> None:
+        """Make the user by useradd(8), or change the line in /etc/passwd; then set the supplementary groups.
+
+        Raises:
+            ResourceFailed: the primary group does not exist, or useradd or usermod fail.
+        """
+        gid_of(context, self.group)
+        if "uid" in differing:
+            self.add(context, ["--comment", self.comment] if self.comment else [])
+        elif differing - {"groups"}:
+            self.edit_passwd(context, self.comment)
+        if "groups" in differing:
+            others = groups_of(context, self.user) - {*self.managed}
+            groups = ",".join(sorted(others | {*self.groups}))
+            context.must(["usermod", *shadow_prefix(context), "--groups", groups, self.user])
+
+
+def groups_of(context: Context, user: str) -> FrozenSet[str]:
+    """The groups in the host's /etc/group that list the user as a supplementary member."""
+    lines = (fields for fields in entries(context.path("/etc/group")) if len(fields) > 3)  # noqa: PLR2004 - group(5)
+    return frozenset(fields[0] for fields in lines if user in fields[3].split(","))

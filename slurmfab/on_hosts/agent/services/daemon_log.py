@@ -1,0 +1,180 @@
+"""What a daemon itself wrote about its end since its start: the errors in its log, in its file and in the journal."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from typing import List, NamedTuple, Sequence
+
+from slurmfab.on_hosts.agent.core.reading import read_text
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.safe_paths import read_end
+from slurmfab.on_hosts.agent.services import unit_changes
+from slurmfab.on_hosts.agent.services.healthy_words import is_healthy
+
+CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
+"""Slurm's file, and the one that a configless slurmd has fetched."""
+
+SETTINGS = {
+    "slurmctld": (CONFS, "SlurmctldLogFile"),
+    "slurmd": (CONFS, "SlurmdLogFile"),
+    "slurmdbd": (("/etc/slurm/slurmdbd.conf",), "LogFile"),
+}
+"""The files and the key that name a daemon's log."""
+
+DEFAULTS = {"munge": "/var/log/munge/munged.log", "mariadb": ""}
+"""Logs of daemons that are not Slurm's; empty for the journal alone."""
+
+LOG_BYTES = 1 << 20
+"""The size of the part of a daemon's log that is searched for errors."""
+
+JOURNAL_LINES = "200"
+
+MOST = 3
+"""How many lines are reported."""
+
+ERROR = re.compile(r"\b(?:fatal|error)\b", re.IGNORECASE)
+REFUSED = re.compile(r"\b(?:unable to|cannot|can't|could not|failed|denied)\b", re.IGNORECASE)
+"""How lines of trouble read that no level marks, such as slurmd's about a log that it cannot open."""
+
+PREFIX = re.compile(r"^(?:\d{4}-\d\d-\d\d [\d:]+ \S+\s+|\[[^\]]*\] |slurm\w+: |\(null\): |_\w+: )+")
+"""What a line begins with: the time, or the daemon's or the function's name."""
+
+STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
+"""The time of a line in Slurm's default format, and in munged's."""
+
+
+class Position(NamedTuple):
+    """How far a daemon's log was written at some time.
+
+    Args:
+        path: path of the log on this host; empty for none.
+        size: in bytes.
+        since: that time, in seconds since 1970.
+    """
+
+    path: str
+    size: int
+    since: float
+
+
+def position(context: Context, unit: str) -> Position:
+    """Where a daemon's log ends now."""
+    path = log_file(context, unit)
+    path = context.path(path) if path else ""
+    return Position(path, os.path.getsize(path) if os.path.exists(path) else 0, time.time())
+
+
+def last_start(context: Context, unit: str) -> Position:
+    """Where a daemon's log was at the last start of its unit; at its beginning if systemd knows of none."""
+    shown = context.run(["systemctl", "show", "--property=InactiveExitTimestampMonotonic", "--value", unit])
+    microseconds = shown.stdout.strip()
+    known = microseconds.isdigit() and microseconds != b"0"
+    since = time.time() - time.monotonic() + int(microseconds) / 1e6 if known else 0.0
+    return Position(position(context, unit).path, 0, since)
+
+
+def log_file(context: Context, unit: str) -> str:
+    """The path of a daemon's log by its configuration; empty if it logs to the journal alone."""
+    if unit not in SETTINGS:
+        return DEFAULTS.get(unit, "")
+    files, key = SETTINGS[unit]
+    for file in files:
+        text = read_text(context.path(file))
+        found = re.findall(r"^[ \t]*%s[ \t]*=[ \t]*\"?([^\s\"#]+)" % key, text, re.IGNORECASE | re.MULTILINE)
+        if found:
+            hostname = os.uname().nodename.partition(".")[0]
+            return str(found[-1].replace("%h", hostname).replace("%n", hostname))
+    return "/var/log/slurm/%s.log" % unit
+
+
+def written_since(start: Position) -> str:
+    """The end of a log that was written since a position.
+
+    Raises:
+        ResourceFailed, OSError: the log cannot be read.
+    """
+    now = os.path.getsize(start.path)
+    # A log that is smaller now was replaced meanwhile.
+    size = start.size if start.size <= now else 0
+    new = (read_end(start.path, min(now - size, LOG_BYTES)) or b"").decode(errors="replace")
+    begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(start.since))
+    return new if size else "\n".join(line for line in new.splitlines() if stamp(line) >= begun)
+
+
+def stamp(line: str) -> str:
+    """When a line was written, such as `2026-01-31 12:00:00`; later than all times where it does not say."""
+    found = STAMP.match(line)
+    return "%s %s" % found.groups() if found else "~"
+
+
+def last_words(context: Context, unit: str, start: Position) -> List[str]:
+    """What a daemon said of its end since a position, and what else bears on it; what systemd says, if it said nothing.
+
+    Args:
+        context: the request's context.
+        unit: the daemon's unit.
+        start: where its log ended before it was started.
+
+    Returns:
+        At least one line, each once and without its time; the last ones name the site's own changes of the unit.
+    """
+    in_file: List[str] = []
+    with suppress(OSError, ResourceFailed):
+        in_file += written_since(start).splitlines() if start.path else []
+    in_journal: List[str] = []
+    of_systemd: List[str] = []
+    with suppress(ResourceFailed):
+        # Before a daemon knows its log, or where it cannot open it, it writes to the journal alone.
+        in_journal += journal(context, "_SYSTEMD_UNIT=%s.service" % unit, JOURNAL_LINES, start.since).splitlines()
+        of_systemd += journal(context, "--unit=" + unit, "5", start.since).splitlines()
+    said = causes([*in_journal, *in_file]) or list(dict.fromkeys(of_systemd))
+    return [*(said or ["it left no message; see: systemctl status %s" % unit]), *unit_changes.told(context, unit)]
+
+
+def journal(context: Context, match: str, lines: str, since: float = 0.0) -> str:
+    """The last lines in the journal that match, from this boot.
+
+    Args:
+        context: the request's context.
+        match: an option or a match of journalctl(1).
+        lines: how many.
+        since: in seconds since 1970; lines from before are left out. 0 for all.
+    """
+    begun = ["--since=@%.3f" % since] if since else []
+    argv = ["journalctl", match, "--boot", *begun, "--lines=" + lines, "--output=cat", "--no-pager", "--quiet"]
+    if since:
+        # journald may be some seconds late where much is written.
+        context.run(["journalctl", "--sync"])
+    return context.run(argv).stdout.decode(errors="replace").strip()
+
+
+def causes(lines: Sequence[str]) -> List[str]:
+    """The lines of a daemon's log that may tell why it ended, the last of them; empty if it wrote none.
+
+    Lines without a level come before the errors, because they are from the time before the daemon knew its log.
+    """
+    unhealthy = [line for line in lines if not is_healthy(bare(line))]
+    errors = last_errors([line for line in unhealthy if ERROR.search(line)])
+    early = [bare(line) for line in unhealthy if REFUSED.search(line) and not ERROR.search(line)]
+    return list(dict.fromkeys([*early[:1], *errors])) if errors else list(dict.fromkeys(early))[-MOST:]
+
+
+def bare(line: str) -> str:
+    """A line without its time."""
+    return PREFIX.sub("", line.strip())
+
+
+def error_lines(log: str) -> List[str]:
+    """The lines of a daemon's log that report errors, without those that a healthy start writes, too."""
+    return [line for line in log.splitlines() if ERROR.search(line) and not is_healthy(bare(line))]
+
+
+def last_errors(lines: List[str]) -> List[str]:
+    """The last errors of all, up to the last fatal one if there is any, each once and without its time."""
+    # One that stands in the journal and in the file counts where it is last, after those that led to it.
+    found = list(dict.fromkeys(bare(line) for line in reversed(lines)))[::-1]
+    fatal = [number for number, line in enumerate(found, 1) if line.startswith("fatal")]
+    return found[: fatal[-1] if fatal else None][-MOST:]

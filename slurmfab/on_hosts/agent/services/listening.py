@@ -1,0 +1,82 @@
+"""A daemon that listens on its TCP port."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import ClassVar, List
+
+from slurmfab.on_hosts.agent.core.reading import read_text
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.services.daemon_log import error_lines
+from slurmfab.on_hosts.agent.services.process import LISTEN
+from slurmfab.on_hosts.agent.services.service import is_active
+
+POLL_SECONDS = 0.2
+
+
+class Listening(Resource):
+    """A TCP port on which a daemon listens; converging waits for it.
+
+    slurmdbd listens once its database answers and its tables exist.
+
+    Args:
+        unit: the daemon's unit name.
+        port: TCP port.
+        seconds: how long to wait.
+        log: path of the daemon's log, whose last errors a failure reports; empty for none.
+    """
+
+    kind: ClassVar[str] = "listening"
+    unit: str
+    port: int
+    seconds: int
+    log: str
+
+    def name(self) -> str:
+        """The unit and the port, such as `slurmdbd:6819`."""
+        return "%s:%d" % (self.unit, self.port)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """The daemon listens."""
+        return {"listens": "yes"}
+
+    def actual(self, context: Context) -> State:  # noqa: ARG002
+        """Whether any process listens."""
+        return {"listens": "yes" if listens(self.port) else "no"}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Wait until the daemon listens.
+
+        Raises:
+            ResourceFailed: it ended, or does not listen in time; with the last errors in its log.
+        """
+        deadline = time.monotonic() + self.seconds
+        while not listens(self.port):
+            if time.monotonic() > deadline or not is_active(context, self.unit):
+                state = "does not answer after %d s" % self.seconds if is_active(context, self.unit) else "has ended"
+                found = last_errors(context.path(self.log)) if self.log else []
+                errors = " | ".join(found) or ("no error in %s" % self.log if self.log else "see its journal")
+                raise ResourceFailed("%s %s: %s" % (self.unit, state, errors))
+            time.sleep(POLL_SECONDS)
+
+
+def listens(port: int) -> bool:
+    """Whether any process of this host listens on a TCP port."""
+    wanted = ":%04X" % port
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in read_text(table).splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 3 and fields[1].endswith(wanted) and fields[3] == LISTEN:  # noqa: PLR2004
+                return True
+    return False
+
+
+def last_errors(path: str) -> List[str]:
+    """The last errors in a log, up to three and each once; empty where there is no log."""
+    if not os.path.exists(path):
+        return []
+    with open(path, "rb") as file:
+        file.seek(max(0, os.path.getsize(path) - 8192))
+        lines = error_lines(file.read().decode(errors="replace"))
+    return list(dict.fromkeys(line.partition("] ")[2] or line for line in lines))[-3:]

@@ -1,0 +1,188 @@
+"""A guard that takes a change of who may log in back, unless another login has passed it.
+
+The guard has two parts. A transient unit of systemd outlives the agent, its connection and the deployer. It waits for
+the lock of this host, which an agent holds until its process ends: at once when the deployer is killed, and after a
+minute of silence when the network fails. A unit on the disk does the same at the next boot, before any login, if the
+host goes down meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar, Iterable
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.host_lock import LOCK
+from slurmfab.on_hosts.agent.core.links import put_link
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.safe_paths import open_parent
+
+UNIT = "slurmfab-logins-back"
+BOOT_UNIT = UNIT + "-at-boot.service"
+SYSTEMD = "/etc/systemd/system"
+BOOT_FILE, BOOT_LINK = ("%s/%s%s" % (SYSTEMD, place, BOOT_UNIT) for place in ("", "sysinit.target.wants/"))
+"""The unit on the disk, and the link by which systemd starts it at boot, as `systemctl enable` makes it."""
+
+EARLIER = "/var/lib/slurmfab/earlier-logins"
+"""The files as they were, at their paths below it; exists while a change is not proved. It comes and goes by a rename,
+so it is never incomplete."""
+
+NEW, DONE = EARLIER + ".new", EARLIER + ".done"
+
+RESTORE = (
+    'cd "$1" && { find . -type f ! -path ./etc/pam.d/sshd; find . -type f -path ./etc/pam.d/sshd; } |'
+    ' while read -r file; do mkdir -p "$2/${file%%/*}" && cp -p "$file" "$2/$file.slurmfab-back"'
+    ' && sync "$2/$file.slurmfab-back" && mv "$2/$file.slurmfab-back" "$2/$file" || exit 1; done'
+    ' && sync -f "$2/etc" "$2/var/lib/slurmfab" && rm -f "$2%s" "$2%s" && cd / && rm -rf "$1"' % (BOOT_LINK, BOOT_FILE)
+)
+"""Puts each earlier file back in one step, sshd's own after those that it names, and removes the guard. It can be
+interrupted and run again. A file that was not there before does no harm without a line for it."""
+
+WAIT = 'flock --shared "$3" true; '
+
+BOOT_TEXT = """\
+# Made by slurmfab while a change of who may log in is not proved.
+[Unit]
+Description=Takes back who may log in, which slurmfab had not proved when the host went down
+DefaultDependencies=no
+ConditionPathIsDirectory={earlier}
+RequiresMountsFor=/var/lib/slurmfab /etc
+After=local-fs.target
+Before=sysinit.target shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c '{restore}' sh {earlier} /
+"""
+"""What belongs to sysinit.target is done before sshd or its socket. systemd makes `$` of `$$`, and `%` of `%%`
+(systemd.service(5))."""
+
+
+class LoginGuard(Resource):
+    """The end of the guard of a change of who may log in, if there was one.
+
+    Args:
+        proved: whether another login has passed the change, so that it stays; otherwise it is taken back.
+    """
+
+    kind: ClassVar[str] = "login-guard"
+    proved: bool
+
+    def name(self) -> str:
+        """What becomes of the change."""
+        return "kept" if self.proved else "taken back"
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """No guard."""
+        return {"guard": None}
+
+    def actual(self, context: Context) -> State:
+        """Whether there is a guard, or something is left of one."""
+        left = any(os.path.lexists(context.path(path)) for path in (NEW, DONE, BOOT_FILE, BOOT_LINK))
+        return {"guard": "armed" if is_armed(context) else "left" if left else None}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Keep the change, or take it back, and remove the guard.
+
+        Raises:
+            ResourceFailed: the earlier files cannot be put back.
+        """
+        if not self.proved:
+            take_back(context)
+        disarm(context)
+
+
+def arm(context: Context, paths: Iterable[str]) -> None:
+    """Have these files put back when the present run has ended, or the host has; called before they are changed.
+
+    Args:
+        context: the request's context; the agent holds the host's lock.
+        paths: of files below /etc and /var/lib/slurmfab.
+
+    Raises:
+        ResourceFailed: systemd refuses the guard.
+        OSError: the disk is full, for example.
+    """
+    take_back(context)
+    context.must(["rm", "-rf", context.path(NEW)])
+    replace.make_directory(context.path(NEW), os.geteuid(), os.getegid(), 0o700)
+    for path in paths:
+        copy(context, path)
+    folder, name = open_parent(context.path(BOOT_FILE), make=True)
+    with folder:
+        replace.put_in(folder, name, boot_text().encode(), (os.geteuid(), os.getegid(), 0o644))
+    folder, name = open_parent(context.path(BOOT_LINK), make=True)
+    with folder:
+        put_link(folder, name, "../" + BOOT_UNIT)
+    moved(context, EARLIER, BOOT_FILE, BOOT_LINK, was=NEW)
+    what = "--description=Takes back who may log in unless slurmfab proves it"
+    script = ["sh", "-c", WAIT + RESTORE, "sh", context.path(EARLIER), context.path("/"), LOCK]
+    try:
+        context.run(["systemctl", "stop", UNIT + ".service"])
+        context.must(["systemd-run", "--quiet", "--collect", "--unit=" + UNIT, what, *script])
+    except ResourceFailed:
+        disarm(context)
+        raise
+
+
+def boot_text() -> str:
+    """The unit on the disk."""
+    return BOOT_TEXT.format(earlier=EARLIER, restore=RESTORE.replace("%", "%%").replace("$", "$$"))
+
+
+def copy(context: Context, path: str) -> None:
+    """Copy a file, if it exists, with its owner and mode."""
+    found = replace.find(context.path(path))
+    if found is None:
+        return
+    status, content = found
+    place = context.path(NEW + path)
+    folder, name = open_parent(place, make=True)
+    with folder:
+        replace.put_in(folder, name, content, (status.st_uid, status.st_gid, status.st_mode & 0o777))
+    while place != context.path(NEW):
+        place = os.path.dirname(place)
+        replace.sync(place)
+
+
+def moved(context: Context, path: str, *others: str, was: str) -> None:
+    """Rename a directory, and have this and other new names on the disk.
+
+    Args:
+        context: the request's context.
+        path: its new path, in the same directory.
+        others: paths of the other names.
+        was: its path.
+    """
+    for one in others:
+        replace.sync(os.path.dirname(context.path(one)))
+    replace.rename(context.path(was), context.path(path))
+    replace.sync(os.path.dirname(context.path(path)))
+
+
+def disarm(context: Context) -> None:
+    """Remove the guard and keep the change: it counts as proved from one moment on, whatever happens to the host."""
+    context.must(["rm", "-rf", context.path(NEW), context.path(DONE)])
+    if is_armed(context):
+        moved(context, DONE, was=EARLIER)
+    context.run(["systemctl", "stop", UNIT + ".service"])
+    for path in (BOOT_LINK, BOOT_FILE):
+        replace.unlink(context.path(path))
+    context.must(["rm", "-rf", context.path(DONE)])
+
+
+def take_back(context: Context) -> None:
+    """Put the earlier files back, and remove the guard, if there is one.
+
+    Raises:
+        ResourceFailed: they cannot be put back; the guard still tries it when the run ends, and at the next boot.
+    """
+    if is_armed(context):
+        context.must(["sh", "-c", RESTORE, "sh", context.path(EARLIER), context.path("/")])
+        context.run(["systemctl", "stop", UNIT + ".service"])
+
+
+def is_armed(context: Context) -> bool:
+    """Whether a change is not proved yet."""
+    return os.path.isdir(context.path(EARLIER))

@@ -1,0 +1,95 @@
+"""Daemons that run with a program or a library that a package has replaced on the disk (proc(5), maps)."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, Iterator, List, Set, Tuple
+
+from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.services import systemctl
+
+DELETED = " (deleted)"
+_MAPPING = r"^[0-9a-f]+-[0-9a-f]+ ..x\S* \S+ \S+ \S+ +(/\S.*) \(deleted\)$"
+"""A mapping with code whose file is no longer there under its name."""
+
+FOLDERS = ("/usr/", "/lib", "/bin/", "/sbin/", "/opt/")
+"""Where packages have programs and libraries; files elsewhere may be deleted for any reason."""
+
+_SERVICE = r"/system\.slice/(?:[^\n]*/)?([^/\n]+)\.service(?:/|$)"
+INIT = "init"
+"""The name for systemd itself, process 1."""
+
+STEP = "slurmstepd"
+"""A job's step, which is a process of slurmd's unit, and goes on until the job ends."""
+
+FILES_SHOWN = 4
+
+
+def users(context: Context) -> Dict[str, List[str]]:
+    """The units whose main process uses replaced files, with the names of these files; sessions of users are not told.
+
+    Args:
+        context: the request's context.
+    """
+    found: Dict[str, Dict[int, Set[str]]] = {}
+    for pid, unit, files in stale_processes(context):
+        found.setdefault(unit, {})[pid] = files
+    main = main_processes(context, [unit for unit in found if unit != INIT])
+    answer = {}
+    for unit, processes in sorted(found.items()):
+        # Sessions that an earlier sshd began, ours among them, are processes of its unit, too.
+        counted = [main[unit]] if main.get(unit) else list(processes)
+        used = sorted({file for pid in counted for file in processes.get(pid, ())})
+        if used:
+            answer[unit] = used[:FILES_SHOWN]
+    return answer
+
+
+def stale_processes(context: Context) -> Iterator[Tuple[int, str, Set[str]]]:
+    """Yield the daemons' processes that use replaced files: PID, unit, and names of the files."""
+    folder = context.path("/proc")
+    for name in names(folder):
+        if not name.isdigit():
+            continue
+        place = "%s/%s" % (folder, name)
+        files = replaced(place)
+        unit = unit_of(name, read_text(place + "/cgroup")) if files else ""
+        if unit and read_text(place + "/comm") != STEP:
+            yield int(name), unit, files
+
+
+def replaced(place: str) -> Set[str]:
+    """The names of the replaced files with code that a process uses, its program included.
+
+    Args:
+        place: the process's directory in /proc.
+    """
+    text = read_text(place + "/maps")
+    paths = re.findall(_MAPPING, text, re.M) if DELETED in text else []
+    return {os.path.basename(path) for path in paths if path.startswith(FOLDERS)}
+
+
+def unit_of(pid: str, cgroups: str) -> str:
+    """The service that a process belongs to; empty for processes of users, and for those of containers.
+
+    Args:
+        pid: its number.
+        cgroups: the content of its file `cgroup` (cgroups(7)).
+    """
+    if pid == "1":
+        return INIT
+    found = re.search(_SERVICE, cgroups, re.M)
+    return found[1] if found else ""
+
+
+def main_processes(context: Context, units: List[str]) -> Dict[str, int]:
+    """The PIDs of main processes by unit; 0 for a unit without one."""
+    if not units:
+        return {}
+    shown = context.run(systemctl.show_command(units, ("MainPID",))).stdout.decode(errors="replace")
+    return {
+        unit: int(properties.get("MainPID", "0") or 0)
+        for unit, properties in systemctl.parse_show(units, shown).items()
+    }

@@ -1,0 +1,53 @@
+"""Units that systemd has loaded from their present files."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Tuple
+
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
+from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, LOADED, show
+
+
+class UnitsLoaded(Resource):
+    """systemd knows the present files of some units, drop-ins included.
+
+    Args:
+        of: the capability that the units are for, such as `mounts`.
+        wanted_units: names of the units; those that do not exist do not count.
+        drop_ins: files that have to be among what systemd has loaded for them. It does not look into a directory of
+            drop-ins that was made since it last read all files, and does not say that this is missing.
+    """
+
+    kind: ClassVar[str] = "units-loaded"
+    of: str
+    wanted_units: Tuple[str, ...]
+    drop_ins: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The capability."""
+        return self.of
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Loaded from the present files."""
+        return {LOADED: AS_ON_DISK}
+
+    def actual(self, context: Context) -> State:
+        """Whether systemd says that a unit's file was changed."""
+        shown = [show(context, unit) for unit in self.wanted_units]
+        is_older = any(one.get("NeedDaemonReload") == "yes" for one in shown)
+        return {LOADED: "older" if is_older or not self.has_drop_ins(context) else AS_ON_DISK}
+
+    def has_drop_ins(self, context: Context) -> bool:
+        """Whether systemd has loaded the drop-ins."""
+        if not self.drop_ins:
+            return True
+        argv = ["systemctl", "show", "--property=DropInPaths", "--value", *self.wanted_units]
+        return set(self.drop_ins) <= set(context.run(argv).stdout.decode(errors="replace").split())
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Make systemd read the files again; nothing is restarted.
+
+        Raises:
+            ResourceFailed: systemd fails.
+        """
+        context.must(["systemctl", "daemon-reload"])

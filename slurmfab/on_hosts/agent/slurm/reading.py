@@ -1,0 +1,90 @@
+"""What Slurm's commands say about the cluster, read on a controller; changes nothing.
+
+`slurmfab.core.status.snapshot` parses it. Only output formats are used that are the same from Slurm 22.05 to 26.05.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence
+
+from slurmfab.on_hosts.agent.accounting import qos_usage, user_limits
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+
+JOB_FIELDS = (
+    "JobArrayID", "JobID", "UserName", "Partition", "State", "Reason", "NumNodes", "NumCPUs", "NumTasks", "TimeUsed",
+    "TimeLimit", "NodeList", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task", "Name",
+)  # fmt: skip
+"""Fields of a job, as named by squeue(1), --Format."""
+
+PARTS = ("nodes", "partitions", "jobs")
+"""The parts of the answer."""
+
+LIMITS = "limits"
+"""A further part, which is large: all accounts, users and QOS with their limits and use."""
+
+SLURM_TIMEOUT = 60.0
+JOBS_PER_COMMAND = 1000
+"""Highest number of jobs that one command names."""
+
+
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """Run Slurm's commands and return what they say.
+
+    Args:
+        request: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `numbers`: ids of further jobs, also
+            of ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read.
+        context: runs the programs.
+
+    Returns:
+        `ping`: the output of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each
+        job, the values of `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last
+        error. `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's
+        output for the user, if slurmdbd answers; with partitions also `usage`, as `qos_usage.read` returns it.
+    """
+    answer: Dict[str, Any] = {"ping": "", "trouble": ""}
+    try:
+        # Without an answering slurmctld each of the other commands would take half a minute to fail.
+        done = context.run(commands.PING, seconds=SLURM_TIMEOUT)
+        answer["ping"] = done.stdout.decode(errors="replace")
+        if not commands.any_answers(answer["ping"]):
+            answer["trouble"] = done.stderr.decode(errors="replace").strip()
+            return answer
+        for part in request.get("parts", PARTS):
+            answer[part] = read_part(part, context)
+        if request.get("numbers"):
+            answer["named"] = named_jobs(context, request["numbers"])
+        if request.get("user"):
+            answer.update(user_limits.read(request["user"], context))
+        if "associations" in answer and "partitions" in answer:
+            accounts = user_limits.accounts_in(answer["associations"])
+            answer["usage"] = qos_usage.read(request["user"], accounts, answer["partitions"], context)
+    except ResourceFailed as error:
+        answer["trouble"] = str(error)
+    return answer
+
+
+def read_part(part: str, context: Context) -> Any:
+    """One of `PARTS`, or `LIMITS`, as `read` returns it.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    if part == "jobs":
+        return commands.jobs(JOB_FIELDS).ask(context, SLURM_TIMEOUT)
+    if part == LIMITS:
+        return context.must(commands.SHOW_ASSOCIATIONS, seconds=SLURM_TIMEOUT)
+    command = commands.show_nodes() if part == "nodes" else commands.SHOW_PARTITIONS
+    return context.must(command, seconds=SLURM_TIMEOUT)
+
+
+def named_jobs(context: Context, numbers: Sequence[str]) -> List[List[str]]:
+    """The values of `JOB_FIELDS` of jobs, also of ended ones; jobs that slurmctld no longer knows are missing."""
+    found = []
+    for first in range(0, len(numbers), JOBS_PER_COMMAND):
+        some = ",".join(commands.job_ids(numbers[first : first + JOBS_PER_COMMAND]))
+        table = commands.jobs(JOB_FIELDS, "--states=all", "--jobs=" + some)
+        # squeue fails for a single unknown job, but not for unknown jobs among known ones.
+        done = context.run(table.argv, seconds=SLURM_TIMEOUT, env=table.env)
+        found += table.rows(done.stdout.decode(errors="replace"))
+    return found

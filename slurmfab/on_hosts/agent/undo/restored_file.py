@@ -1,0 +1,144 @@
+"""A file, or a link of root's, with the state that it had before a run, from this host's undo store."""
+
+from __future__ import annotations
+
+import os
+from typing import Callable, ClassVar, Tuple
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.links import link_target, put_link
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
+from slurmfab.on_hosts.agent.undo import undo_store
+
+
+class Restored(Resource):
+    """A file with the content, owner, group and mode that it had before a run; or no file where there was none.
+
+    A link of root's, as to a directory that the hosts share, is made again; what it leads to is as it is.
+
+    The copy never leaves the host, so no secret travels.
+
+    Args:
+        path: absolute path.
+        run: id of the run that stored the copy.
+        secret: whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
+    """
+
+    kind: ClassVar[str] = "restored"
+    path: str
+    run: str
+    secret: bool = False
+
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    def secrets(self) -> frozenset[str]:
+        """The content, if it is a secret."""
+        return frozenset({"content"} if self.secret else ())
+
+    def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
+        """The file."""
+        return (self.path,)
+
+    def wanted(self, context: Context) -> State:
+        """Content, owner, group and mode before the run; or no file."""
+        entry = self.entry(context)
+        if not entry["existed"]:
+            return {"file": None}
+        if "link" in entry:
+            return {"link": entry["link"]}
+        content = self.content(context, entry)
+        shown = "as kept" if self.is_hidden(context, entry) else content.decode("utf-8", "surrogateescape")
+        return {"content": shown, "owner": entry["owner"], "group": entry["group"], "mode": entry["mode"]}
+
+    def actual(self, context: Context) -> State:
+        """The same of the present file.
+
+        Raises:
+            ResourceFailed: something that is not a regular file has this path.
+        """
+        entry, path = self.entry(context), context.path(self.path)
+        target = link_target(path)
+        found = None if target else replace.find(path)
+        if target:
+            return {"file": "a link to %s" % target, "link": target}
+        if found is None:
+            return {"file": None}
+        status, content = found
+        shown = content.decode("utf-8", "surrogateescape")
+        if entry["existed"] and self.is_hidden(context, entry):
+            shown = "as kept" if content == self.content(context, entry) else "another"
+        return {
+            "file": "present",
+            "content": shown,
+            **access_of(context, status, entry.get("owner", ""), entry.get("group", "")),
+        }
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Replace the file by the copy in one step, only set its owner, group and mode, or remove it.
+
+        Raises:
+            ResourceFailed: the copy, the owner or the group does not exist.
+        """
+        entry, path = self.entry(context), context.path(self.path)
+        if not entry["existed"]:
+            replace.unlink(path)
+            return
+        if "link" in entry:
+            open_folder(os.path.dirname(path), make=True).close()
+            folder, name = open_parent(path)
+            with folder:
+                put_link(folder, name, entry["link"])
+            return
+        uid, gid, mode = number(context, entry["owner"], uid_of), number(context, entry["group"], gid_of), entry["mode"]
+        if "content" in differing:
+            open_folder(os.path.dirname(path), make=True).close()
+            replace.put(path, self.content(context, entry), uid, gid, int(mode, 8))
+        else:
+            replace.change_access(path, uid, gid, int(mode, 8))
+
+    def entry(self, context: Context) -> undo_store.Entry:
+        """The entry of the file in the run's manifest.
+
+        Raises:
+            ResourceFailed: there is none, or it was not a regular file.
+        """
+        found = next((one for one in undo_store.entries(context, self.run) if one.get("path") == self.path), None)
+        if found is None:
+            raise ResourceFailed("this host has no copy of %s from before the run %s" % (self.path, self.run))
+        if found.get("other"):
+            sentence = "before the run %s, %s was %s, which slurmfab does not restore; restore it by hand"
+            raise ResourceFailed(sentence % (self.run, self.path, found["other"]))
+        return found
+
+    def content(self, context: Context, entry: undo_store.Entry) -> bytes:
+        """The content before the run.
+
+        Raises:
+            ResourceFailed: the copy is missing.
+        """
+        content = undo_store.content_of(context, self.run, entry)
+        if content is None:
+            raise ResourceFailed("the copy of %s from the run %s is missing" % (self.path, self.run))
+        return content
+
+    def is_hidden(self, context: Context, entry: undo_store.Entry) -> bool:
+        """Whether the old or the present content is private though the file is not declared a secret."""
+        path = context.path(self.path)
+        status = None if link_target(path) else replace.regular(path)
+        is_private = bool(entry["secret"]) or (status is not None and undo_store.is_private(status))
+        return is_private and not self.secret
+
+
+def number(context: Context, account: str, find: Callable[[Context, str], int]) -> int:
+    """The UID or GID for an owner or group of an entry, which is a number if it had no name.
+
+    Args:
+        context: the request's context.
+        account: user name, group name or number.
+        find: finds the number of a name.
+    """
+    return int(account) if account.isdigit() else find(context, account)

@@ -1,0 +1,291 @@
+"""Which versions apt would install of Slurm's packages here, from this host's sources or from another one.
+
+apt works with lists and a cache of its own, in a directory that is removed at the end, so nothing changes on the host:
+its lists are linked, those of the other source are fetched beside them, and an installation is only simulated. New
+packages with plugins are fetched to see which plugins they have, and not unpacked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
+
+from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.packages import apt_errors, apt_sources, bundle_place, dpkg_status
+from slurmfab.on_hosts.agent.packages.bundle_making import temporary_directory
+from slurmfab.on_hosts.agent.packages.packages import LISTS, MINIMAL, apt_get, lists_are_fresh
+from slurmfab.on_hosts.agent.packages.slurm_release import fits
+from slurmfab.on_hosts.agent.upgrade.reading import INFO, packages
+
+OWN = "slurmfab-upgrade"
+INSTALLED = re.compile(r"^(?:Inst|Conf) (\S+) (?:\[(\S+)\] )?\((\S+) ", re.M)
+"""A line of apt-get --simulate; a package that is unpacked, and not configured yet, has no `Inst`."""
+
+REMOVED = re.compile(r"^Remv (\S+) ", re.M)
+MADISON = re.compile(r"^ *(\S+) \| *(\S+) \| *(\S+) ([^ /]+)", re.M)
+"""A line of apt-cache madison: package, version, address, suite."""
+
+PLUGIN = r"/(?:%s)/([a-z][a-z0-9_]*)\.so$"
+"""A plugin in a list of files, below the directory of plugins."""
+
+SECONDS = 600.0
+
+
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """Which versions of Slurm's installed packages apt would install.
+
+    Args:
+        request: `names`: of Slurm's packages. `plugins`: patterns of their directories of plugins. `version`: the
+            wanted one, or with a `*` behind its beginning; empty for the newest. `suite`: another suite of the host's
+            own mirrors; or `stanza` and `key`: a source in apt's format without its key, and that key; all missing for
+            the host's own sources.
+        context: runs apt.
+
+    Returns:
+        `versions`: the new version of each of Slurm's packages that would change, by name. `others`: likewise, of the
+        packages that would come along. `removed`: packages that would go. `offered`: all versions of the main package
+        that the source has, newest first. `plugins`: names of the plugins in the new packages. `trouble`: why apt would
+        install nothing.
+    """
+    own = sorted(packages(dpkg_status.read(context.root), request["names"]))
+    answer: Dict[str, Any] = {"versions": {}, "others": {}, "removed": [], "offered": [], "plugins": [], "trouble": ""}
+    if not own:
+        return {**answer, "trouble": "none of Slurm's packages is installed here"}
+    with temporary_directory(context) as place:
+        try:
+            options = prepare(context, place, request)
+            found = madison(context, options, own, request)
+            answer["offered"] = list(dict.fromkeys(version for name in own for version, _ in found.get(name, ())))[:20]
+            chosen = choose(found, request.get("version", ""))
+            if not chosen:
+                return answer
+            answer.update(simulated(context, options, chosen, own))
+            plugin = PLUGIN % "|".join(re.escape(os.path.basename(one)) for one in request["plugins"])
+            with_plugins = [one for one in answer["versions"] if one in chosen and has_plugins(context, one, plugin)]
+            folder = os.path.join(place, "archives")
+            fetch(context, options, ["%s=%s" % (name, chosen[name][0]) for name in with_plugins], folder)
+            answer["plugins"] = plugins_in(context, folder, with_plugins, plugin)
+        except ResourceFailed as error:
+            answer["trouble"] = str(error)
+    return answer
+
+
+def prepare(context: Context, place: str, request: Mapping[str, Any]) -> Tuple[str, ...]:
+    """Fetch the lists of the wanted source, and return apt's options for it together with the host's own sources.
+
+    Args:
+        context: runs apt.
+        place: the directory for all that apt writes.
+        request: of `read`.
+
+    Raises:
+        ResourceFailed: the source cannot be fetched, or there is no mirror whose suite it could be.
+    """
+    bundle_place.make_folders(place)
+    lists = os.path.join(place, "lists")
+    for name in names(context.path(LISTS)):
+        path = os.path.join(context.path(LISTS), name)
+        if os.path.isfile(path) and name != "lock":
+            os.symlink(path, os.path.join(lists, name))
+    alone, together = os.path.join(place, "alone"), os.path.join(place, "together")
+    for directory in (alone, together):
+        os.mkdir(directory, 0o755)
+    state = settings(place)
+    text = stanza(context, place, request)
+    for name in names(context.path(apt_sources.PARTS)):
+        # The source that slurmfab has put there may be the same one; apt refuses one source with two keys.
+        if not (text and name == apt_sources.OWN):
+            os.symlink(os.path.join(context.path(apt_sources.PARTS), name), os.path.join(together, name))
+    if not text:
+        if not lists_are_fresh(context, time.time()):
+            update(context, state)
+        return state
+    for directory in (alone, together):
+        with open(os.path.join(directory, OWN + ".sources"), "w", encoding="ascii") as file:
+            file.write(text)
+    only = ("-o", "Dir::Etc::sourcelist=/dev/null", "-o", "Dir::Etc::sourceparts=" + alone)
+    update(context, (*state, *only, "-o", "APT::Get::List-Cleanup=0"))
+    return (*state, "-o", "Dir::Etc::sourceparts=" + together)
+
+
+def settings(place: str) -> Tuple[str, ...]:
+    """Options with which apt writes only into a directory, and knows what the host has installed (apt.conf(5))."""
+    values = ["Dir::State::lists=%s/lists" % place, "Dir::Cache::archives=%s/archives" % place]
+    values += ["Dir::Cache::pkgcache=", "Dir::Cache::srcpkgcache=", "Debug::NoLocking=1"]
+    return tuple(word for value in values for word in ("-o", value))
+
+
+def update(context: Context, options: Sequence[str]) -> None:
+    """Fetch package lists.
+
+    Raises:
+        ResourceFailed: a source does not answer, or is not trusted.
+    """
+    code, output = apt_get(context, [*options, "update"])
+    if code != 0 or "\nErr:" in output:
+        raise ResourceFailed(apt_errors.explain(output))
+
+
+def stanza(context: Context, place: str, request: Mapping[str, Any]) -> str:
+    """The text of the wanted source in deb822 format (sources.list(5)); empty for the host's own sources.
+
+    Raises:
+        ResourceFailed: the host has no mirror of which it could be another suite.
+    """
+    if request.get("stanza"):
+        key = os.path.join(place, "key.asc")
+        with open(key, "w", encoding="utf-8") as file:
+            file.write(request["key"])
+        return "%s\nSigned-By: %s\n" % (request["stanza"].strip(), key)
+    if not request.get("suite"):
+        return ""
+    own = apt_sources.first_of_own_release(context)
+    if own is None:
+        raise ResourceFailed("no source of apt's here has the host's own suite, so %s is unknown" % request["suite"])
+    return apt_sources.deb822(own._replace(suites=(request["suite"],), trusted="", architectures=""))
+
+
+def madison(
+    context: Context, options: Sequence[str], wanted: Sequence[str], request: Mapping[str, Any]
+) -> Dict[str, List[Tuple[str, str]]]:
+    """Version and suite of all packages that can be installed, newest first, by name.
+
+    Args:
+        context: runs apt-cache.
+        options: of `prepare`.
+        wanted: names of packages.
+        request: of `read`; with a suite, only what is there counts.
+    """
+    shown = context.run(["apt-cache", *options, "madison", *wanted], seconds=SECONDS).stdout.decode(errors="replace")
+    found: Dict[str, List[Tuple[str, str]]] = {}
+    for name, version, address, suite in MADISON.findall(shown):
+        is_there = not request.get("suite") or suite == request["suite"].partition("/")[0] or suite == request["suite"]
+        is_source = "Sources" in address
+        if is_there and not is_source:
+            found.setdefault(name, []).append((version, suite))
+    return found
+
+
+def choose(found: Mapping[str, Sequence[Tuple[str, str]]], wanted: str) -> Dict[str, Tuple[str, str]]:
+    """The newest version that is wanted, with its suite, of each package.
+
+    Args:
+        found: what can be installed, newest first.
+        wanted: a version, or with a `*` behind its beginning; empty for any.
+    """
+    chosen = {}
+    for name, versions in found.items():
+        fit = [one for one in versions if fits(one[0].rpartition(":")[2], wanted)]
+        if fit:
+            chosen[name] = fit[0]
+    return chosen
+
+
+def simulated(
+    context: Context, options: Sequence[str], chosen: Mapping[str, Tuple[str, str]], own: Sequence[str]
+) -> Dict[str, Any]:
+    """What apt would do to install the chosen versions, without doing it.
+
+    Versions alone are tried first. Where the packages need newer libraries of the same source, which apt would not
+    take from there by itself, they are asked for by their suite.
+
+    Args:
+        context: runs apt-get.
+        options: of `prepare`.
+        chosen: version and suite by name.
+        own: names of Slurm's installed packages.
+
+    Raises:
+        ResourceFailed: apt would not install them.
+    """
+    ways = (["%s=%s" % (name, version) for name, (version, _) in chosen.items()],
+            ["%s/%s" % (name, suite) for name, (_, suite) in chosen.items()])  # fmt: skip
+    trouble = ""
+    for wanted in ways:
+        code, output = simulate(context, options, wanted)
+        gone = REMOVED.findall(output) if code == 0 else []
+        if gone:
+            # Packages that would go may be there in a version that fits, too.
+            suite = next(iter(chosen.values()))[1]
+            there = madison(context, options, gone, {"suite": suite})
+            other = simulate(context, options, [*wanted, *("%s/%s" % (name, suite) for name in there)])
+            code, output = other if other[0] == 0 else (code, output)
+        if code == 0:
+            return outcome(output, own)
+        trouble = apt_errors.explain(output)
+    raise ResourceFailed(trouble)
+
+
+def simulate(context: Context, options: Sequence[str], wanted: Sequence[str]) -> Tuple[int, str]:
+    """Let apt-get say what it would do; other packages may go, so that they can be told.
+
+    Returns:
+        Its exit code and all that it printed.
+    """
+    return apt_get(
+        context,
+        [*options, MINIMAL[0], "--allow-change-held-packages", "--simulate", "install", "--", *wanted],
+    )
+
+
+def outcome(output: str, own: Sequence[str]) -> Dict[str, Any]:
+    """The new versions of Slurm's and of other packages, and the packages that would go, as apt-get told them."""
+    new = {name.partition(":")[0]: version for name, _, version in INSTALLED.findall(output)}
+    return {
+        "versions": {name: version for name, version in new.items() if name in own},
+        "others": {name: version for name, version in new.items() if name not in own},
+        "removed": REMOVED.findall(output),
+    }
+
+
+def has_plugins(context: Context, name: str, plugin: str) -> bool:
+    """Whether an installed package has plugins.
+
+    Args:
+        context: where the file system begins.
+        name: of the package.
+        plugin: expression for a plugin in a list of files.
+    """
+    for file in names(context.path(INFO)):
+        if file.endswith(".list") and file[: -len(".list")].partition(":")[0] == name:
+            return bool(re.search(plugin, read_text(context.path("%s/%s" % (INFO, file))), re.M))
+    return False
+
+
+def fetch(context: Context, options: Sequence[str], wanted: Sequence[str], folder: str) -> None:
+    """Fetch packages into a directory.
+
+    Args:
+        context: runs apt-get.
+        options: of `prepare`.
+        wanted: `NAME=VERSION` of each.
+        folder: the directory.
+
+    Raises:
+        ResourceFailed: they cannot be fetched.
+    """
+    if wanted:
+        argv = ["sh", "-c", 'cd "$0" && exec apt-get "$@"', folder, "-q", *options, "download", "--", *wanted]
+        done = context.run(argv, seconds=SECONDS)
+        if done.returncode != 0:
+            raise ResourceFailed(apt_errors.explain((done.stdout + b"\n" + done.stderr).decode(errors="replace")))
+
+
+def plugins_in(context: Context, folder: str, wanted: Sequence[str], plugin: str) -> List[str]:
+    """Names of the plugins in fetched packages.
+
+    Args:
+        context: runs dpkg-deb.
+        folder: where the packages are.
+        wanted: their names.
+        plugin: expression for a plugin in a list of files.
+    """
+    found: Set[str] = set()
+    for file in names(folder):
+        if file.partition("_")[0] in wanted and file.endswith(".deb"):
+            shown = context.must(["dpkg-deb", "--contents", os.path.join(folder, file)], seconds=SECONDS)
+            found.update(one for one in re.findall(plugin, shown, re.M) if not one.startswith("lib"))
+    return sorted(found)

@@ -1,0 +1,141 @@
+"""A dump of the accounting database, proved: loaded into a database of its own beside the original, and counted.
+
+Sent from the deployer, so that the archive is proved to be readable as a whole, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Dict, List, Mapping, Tuple
+
+from slurmfab.on_hosts.agent.backup.restored_database import TABLES_QUERY, RestoredDatabase, refuse_strange
+from slurmfab.on_hosts.agent.backup.staged_parts import is_done, mark_done, require
+from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.database import mariadb
+
+PROOF = "%s_slurmfab_proof"
+"""The name of the database into which the dump is loaded; it exists as long as that takes."""
+
+SPACE = (
+    "select coalesce(sum(data_length + index_length), 0) from information_schema.tables where table_schema = %s;"
+    " select @@datadir;"
+)
+MARGIN = 256 << 20
+"""Bytes that have to stay free on the database's disk."""
+
+COUNT = "select %s, count(*) from %s.%s;"
+COUNT_SECONDS = 7200.0
+PROVED = "loaded and counted"
+
+
+class ProvedDump(Resource):
+    """A dump that has been loaded, with as many rows in each table as the original has.
+
+    slurmdbd goes on writing meanwhile: a number between that before the dump and that of now is right.
+
+    Args:
+        database: name of the original.
+        staged: path of the dump on this host.
+        sha256: of the dump.
+        before: rows of each table before the dump was made.
+    """
+
+    kind: ClassVar[str] = "proved-dump"
+    deadline: ClassVar[float] = 86400.0
+    database: str
+    staged: str
+    sha256: str
+    before: Tuple[Tuple[str, int], ...] = ()
+
+    def name(self) -> str:
+        """The database."""
+        return self.database
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Proved."""
+        return {"dump": PROVED}
+
+    def actual(self, context: Context) -> State:
+        """Whether this dump was proved."""
+        return {"dump": PROVED if is_done(context, self.staged, self.sha256) else None}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Load the dump, count its rows, and remove what was loaded.
+
+        Raises:
+            ResourceFailed: it cannot be loaded, or has other tables or rows than the original.
+            LeftAsItWas: there is no room for a second database.
+        """
+        require(context, self.staged, self.sha256)
+        self.require_room(context)
+        name = PROOF % self.database
+        place = mariadb.identifier(name)
+        mariadb.sql(context, "drop database if exists %s; create database %s;" % (place, place))
+        try:
+            RestoredDatabase(self.database, self.staged, self.sha256).load(context, name)
+            refuse_strange(context, name)
+            refuse_difference(dict(self.before), rows(context, name), rows(context, self.database))
+        finally:
+            mariadb.sql(context, "drop database if exists %s;" % place)
+        mark_done(context, self.staged, self.sha256)
+
+    def require_room(self, context: Context) -> None:
+        """Make sure that a second database of this size fits beside the original.
+
+        Raises:
+            LeftAsItWas: it does not; with the numbers.
+        """
+        import os
+
+        (size,), (directory,) = mariadb.sql(context, SPACE % mariadb.quoted(self.database))
+        space = os.statvfs(context.path(directory))
+        needed, free = int(float(size)) + MARGIN, space.f_bavail * space.f_frsize
+        if free < needed:
+            text = "no room to load it: %s has %d MiB free, and %d MiB are needed"
+            raise LeftAsItWas(text % (directory, free >> 20, needed >> 20))
+
+
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, int]:
+    """The number of rows of each table of a database of this host's server.
+
+    Args:
+        request: `database`: its name.
+        context: runs the client.
+
+    Raises:
+        ResourceFailed: the server does not answer.
+    """
+    return rows(context, request["database"])
+
+
+def rows(context: Context, database: str) -> Dict[str, int]:
+    """The number of rows of each table."""
+    tables = [row[0] for row in mariadb.sql(context, TABLES_QUERY % mariadb.quoted(database))]
+    if not tables:
+        return {}
+    place = mariadb.identifier(database)
+    queries = [COUNT % (mariadb.quoted(table), place, mariadb.identifier(table)) for table in tables]
+    found: List[List[str]] = mariadb.sql(context, " ".join(queries), COUNT_SECONDS)
+    return {table: int(number) for table, number in found}
+
+
+def refuse_difference(before: Mapping[str, int], loaded: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """Refuse a dump that has other tables, or other numbers of rows, than the original had around its time.
+
+    Args:
+        before: rows by table before the dump.
+        loaded: of the dump.
+        now: of the original, after the dump.
+
+    Raises:
+        ResourceFailed: it is such a dump; with the first tables.
+    """
+    wrong = []
+    for table in sorted({*loaded, *now}):
+        if table not in loaded or table not in now:
+            wrong.append("%s is only in the %s" % (table, "dump" if table in loaded else "database"))
+            continue
+        low, high = sorted((before.get(table, now[table]), now[table]))
+        if not low <= loaded[table] <= high:
+            wrong.append("%s has %d rows in the dump and %d in the database" % (table, loaded[table], now[table]))
+    if not loaded or wrong:
+        raise ResourceFailed("the dump differs from the database: %s" % ("; ".join(wrong[:3]) or "it has no tables"))

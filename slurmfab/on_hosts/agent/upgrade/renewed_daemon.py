@@ -1,0 +1,113 @@
+"""A daemon that runs the program which is on the disk, after its package was exchanged under it."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import ClassVar, Optional, Tuple
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.services import start_guard
+from slurmfab.on_hosts.agent.services.service import Service, main_pid, show
+
+AS_ON_DISK = "as on disk"
+REPLACED = " (deleted)"
+"""What /proc adds to the path of a program whose file was replaced (proc(5))."""
+
+SLURMDBD = "slurmdbd"
+PATIENT = "/run/systemd/system/slurmdbd.service.d/slurmfab-upgrade.conf"
+"""A file for slurmdbd's unit that is gone after the next boot."""
+
+PATIENT_TEXT = "[Service]\nTimeoutStartSec=infinity\nTimeoutStopSec=infinity\nRestart=no\n"
+"""systemd neither ends slurmdbd while it converts its tables, nor when it is asked to stop meanwhile; nor does it begin
+a conversion again that has failed."""
+
+BEGIN_SECONDS = 3.0
+"""How long slurmdbd has to go on after its start; a mistake in its file ends it at once."""
+
+STARTS = ("active", "activating", "reloading")
+"""ActiveStates of a unit whose daemon runs, or is about to."""
+
+
+class RenewedDaemon(Resource):
+    """A daemon that runs, and whose program is the one on the disk.
+
+    slurmdbd is not waited for: it listens only when it has converted its tables, and must not be stopped before.
+
+    Args:
+        unit: name of its unit.
+        answers: a program and its arguments that succeeds once the daemon works; empty for none.
+    """
+
+    kind: ClassVar[str] = "renewed-daemon"
+    deadline: ClassVar[float] = 600.0
+    unit: str
+    answers: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The unit."""
+        return self.unit
+
+    def units(self) -> Tuple[str, ...]:
+        """The unit."""
+        return (self.unit,)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Running, with the program on the disk."""
+        return {"running": "yes", "program": AS_ON_DISK}
+
+    def actual(self, context: Context) -> State:
+        """Whether it runs, and whether its program was replaced."""
+        shown = show(context, self.unit)
+        state = shown.get("ActiveState")
+        runs = state in STARTS if self.unit == SLURMDBD else state in STARTS[:1]
+        return {"running": "yes" if runs else state, "program": program(main_pid(shown)) if runs else None}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Start it, or restart it.
+
+        Raises:
+            ResourceFailed: it does not start; with its last errors.
+        """
+        if show(context, self.unit).get("NeedDaemonReload") == "yes":
+            context.must(["systemctl", "daemon-reload"])
+        if self.unit == SLURMDBD:
+            self.start_patiently(context)
+        else:
+            Service(self.unit, answers=self.answers).start(context, "restart")
+
+    def start_patiently(self, context: Context) -> None:
+        """Start slurmdbd, which converts its tables before it answers, without any limit of time.
+
+        Raises:
+            ResourceFailed: it ends at once; with its last errors.
+        """
+        from slurmfab.on_hosts.agent.services import daemon_log
+
+        path = context.path(PATIENT)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        replace.put(path, PATIENT_TEXT.encode(), 0, 0, 0o644)
+        context.must(["systemctl", "daemon-reload"])
+        start_guard.disarm(context, self.unit)
+        log = daemon_log.position(context, self.unit)
+        context.run(["systemctl", "reset-failed", self.unit])
+        context.must(["systemctl", "restart", "--no-block", self.unit])
+        deadline = time.monotonic() + BEGIN_SECONDS
+        is_begun = False
+        while time.monotonic() < deadline:
+            state = show(context, self.unit).get("ActiveState")
+            is_begun = is_begun or state in STARTS
+            if state == "failed" or (is_begun and state not in STARTS and state != "deactivating"):
+                words = " | ".join(daemon_log.last_words(context, self.unit, log))
+                raise ResourceFailed("%s does not stay active: %s" % (self.unit, words))
+            time.sleep(0.1)
+
+
+def program(pid: int) -> Optional[str]:
+    """Whether a process has the program on the disk, or one that was replaced; `None` if there is no such process."""
+    try:
+        path = os.readlink("/proc/%d/exe" % pid)
+    except OSError:
+        return None
+    return "replaced since it started" if path.endswith(REPLACED) else AS_ON_DISK

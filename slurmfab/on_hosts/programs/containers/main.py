@@ -1,0 +1,34 @@
+"""The commands of slurmfab's program for Podman on hosts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Mapping
+
+from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.agent.core.reading import read_bytes
+from slurmfab.on_hosts.programs.containers import images, prune, sdocker
+
+DOCKER, PRUNE, IMAGES = "docker", "prune", "images"
+
+
+def main(word: str, place: str, *words: str) -> int:
+    """Run a command.
+
+    Args:
+        word: `docker` for a call of sdocker, `prune` for the removal of images, `images` to list those of a user.
+        place: path of the settings; for `images` the directory that has them.
+        words: arguments of `docker`.
+
+    Returns:
+        The exit code.
+    """
+    if word == IMAGES:
+        return images.show(place)
+    settings: Mapping[str, Any] = json_objects.parse(read_bytes(place)) or {}
+    if word == DOCKER:
+        return sdocker.run(words, str(settings.get("scratch", "")))
+    if word == PRUNE:
+        return prune.prune(settings)
+    print("run.py: there is no command %s" % word, file=sys.stderr)  # noqa: T201 - this is a command
+    return 2

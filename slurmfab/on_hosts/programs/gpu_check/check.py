@@ -1,0 +1,320 @@
+"""One GPU check of a cluster: measures each node, then pairs of nodes, and drains nodes that fall short."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.client.commands import PARTITION
+from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.agent.core.reading import read_bytes
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.programs.gpu_check import history
+from slurmfab.on_hosts.programs.gpu_check import nodes as nodes_of
+from slurmfab.on_hosts.programs.gpu_check import pairs as pairs_of
+from slurmfab.on_hosts.programs.gpu_check.jobs import Progress, Runner
+from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode
+from slurmfab.on_hosts.programs.gpu_check.queue import cancel_leftovers
+from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Result
+
+PASSED, SHORT, NOT_MEASURED = "passed", "falls short", "not measured"
+DRAINED, BACK, STILL = "drained", "back in service", "stays drained"
+ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED = 0, 1, 3
+"""Exit codes."""
+
+NO_PLACE = "it is not in the partition %s, or that is not UP"
+
+RETESTED = "trial.json"
+"""File with the reasons of the nodes that were resumed for this check, for the next check if this one is killed."""
+
+
+class Check:
+    """A run of the GPU check.
+
+    Args:
+        context: runs Slurm's commands.
+        settings: see `slurmfab.on_hosts.programs.gpu_check.main`.
+        stop: set to end the run.
+        drains: whether nodes are drained and resumed.
+        report: called with each entry of the history; and with `progress`, whenever that has changed.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        settings: Mapping[str, Any],
+        stop: threading.Event,
+        drains: bool,
+        report: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        self.context = context
+        self.settings = settings
+        self.stop = stop
+        self.drains = drains
+        self.report = report
+        self.run_id = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        self.counts = {PASSED: 0, SHORT: 0, NOT_MEASURED: 0}
+        self.runner = Runner(context, settings, stop, settings["wait"] * 60.0, self.report_progress)
+
+    def run(self, hosts: Sequence[str] = ()) -> int:
+        """Measure all nodes and return the exit code.
+
+        Args:
+            hosts: NodeNames; empty for all nodes with GPUs.
+
+        Raises:
+            ResourceFailed: slurmctld does not answer.
+        """
+        self.clean_up()
+        found = nodes_of.gpu_nodes(self.context, hosts)
+        for name in sorted(set(hosts) - {node.name for node in found}):
+            self.note((name,), NOT_MEASURED, why="slurmctld knows no GPUs of this node")
+        passed = self.check_nodes(found)
+        if self.settings.get("between_nodes") is not None and not self.stop.is_set():
+            self.check_pairs(passed)
+        code = SOME_FALL_SHORT if self.counts[SHORT] else SOME_NOT_MEASURED if self.counts[NOT_MEASURED] else ALL_PASSED
+        if not self.stop.is_set():
+            self.write({"nodes": [], "end": True, "exit_code": code, "drains": self.drains, "counts": self.counts})
+        history.prune(self.settings["directory"], self.settings["keep"])
+        return code
+
+    def report_progress(self, progress: Progress) -> None:
+        """Report which nodes are measured, and which wait for what; the history does not keep that."""
+        self.report({"progress": {"measuring": list(progress.measuring), "waiting": dict(progress.waiting)}})
+
+    def clean_up(self) -> None:
+        """Remove what a killed check has left: its jobs, its reservation, and nodes that it had resumed."""
+        cancel_leftovers(self.context)
+        path = os.path.join(self.settings["directory"], RETESTED)
+        if nodes_of.is_reserved(self.context):
+            nodes_of.give_back(self.context, json_objects.parse(read_bytes(path)) or {})
+        if os.path.exists(path):
+            os.unlink(path)
+
+    def check_nodes(self, found: Sequence[GpuNode]) -> List[GpuNode]:
+        """Measure each node by itself, and return the nodes that passed."""
+        up = nodes_of.partitions_up(self.context)
+        limits = nodes_of.limits_of(self.settings["min_busbw"])
+        measurements: List[PlannedMeasurement] = []
+        for node in sorted(found, key=lambda node: "IDLE" not in node.state.flags):
+            partition = nodes_of.partition_for((node,), up, self.settings.get("partition") or "")
+            is_retested = node.can_be_retested and self.drains
+            # A node that is powered down to save energy is not started for a check.
+            is_away = not node.state.is_in_service or "POWERED_DOWN" in node.state.flags
+            if is_away and not is_retested:
+                why = (
+                    "%s: %s" % (node.state.description, node.state.reason)
+                    if node.state.is_drained
+                    else node.state.description
+                )
+                self.note((node.name,), NOT_MEASURED, node.description, why=why)
+            elif not partition:
+                self.note(
+                    (node.name,),
+                    NOT_MEASURED,
+                    node.description,
+                    why=NO_PLACE % (self.settings.get("partition") or PARTITION),
+                )
+            else:
+                minimum = nodes_of.threshold(limits, node.gpus) if node.total > 1 else None
+                measurements.append(PlannedMeasurement((node,), partition, minimum, is_reserved=is_retested))
+        results = self.measured(measurements)
+        self.drain_short([one for one in results if one.falls_short and not one.planned.is_reserved])
+        passed = {one.planned.names[0] for one in results if one.measured and not one.falls_short}
+        return [node for node in found if node.name in passed]
+
+    def measured(self, measurements: Sequence[PlannedMeasurement]) -> List[Result]:
+        """Make measurements.
+
+        Nodes that an earlier check has drained are reserved and resumed first, and drained again if they fail.
+        """
+        drained = {planned.names[0]: planned.nodes[0].state.reason for planned in measurements if planned.is_reserved}
+        if drained:
+            path = os.path.join(self.settings["directory"], RETESTED)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(drained, file)
+            try:
+                nodes_of.reserve(self.context, drained)
+            except ResourceFailed as error:
+                for name in drained:
+                    self.note((name,), NOT_MEASURED, why="the reservation failed: %s" % error)
+                os.unlink(path)
+                measurements, drained = [planned for planned in measurements if not planned.is_reserved], {}
+        results: List[Result] = []
+
+        def take(result: Result) -> None:
+            results.append(result)
+            name = result.planned.names[0]
+            if result.planned.is_reserved and result.measured and not result.falls_short:
+                drained.pop(name, None)
+                self.note_result(result, BACK)
+            elif result.planned.is_reserved and result.falls_short:
+                drained[name] = nodes_of.reason_of(reason_for(result))
+                self.note_result(result, STILL)
+            elif not result.falls_short:
+                self.note_result(result)
+
+        try:
+            self.runner.measure(measurements, take)
+        finally:
+            if any(planned.is_reserved for planned in measurements):
+                nodes_of.give_back(self.context, drained)
+                os.unlink(os.path.join(self.settings["directory"], RETESTED))
+        return results
+
+    def drain_short(self, short: Sequence[Result]) -> None:
+        """Drain the nodes that fall short, unless they are most of the measured nodes: then the cause is elsewhere."""
+        measured = self.counts[PASSED] + len(short)
+        are_most = len(short) > 1 and len(short) * 2 > measured
+        for result in short:
+            if not self.drains or self.stop.is_set():
+                self.note_result(result)
+            elif are_most:
+                self.note_result(result, remark="not drained: %d of %d nodes fall short" % (len(short), measured))
+            else:
+                self.drain_node(result)
+
+    def drain_node(self, result: Result) -> None:
+        """Drain a node that falls short."""
+        try:
+            complaint = nodes_of.drain(self.context, result.planned.names[0], reason_for(result))
+        except ResourceFailed as error:
+            complaint = str(error)
+        self.note_result(result, "" if complaint else DRAINED, "not drained: %s" % complaint if complaint else "")
+
+    def check_pairs(self, passed: Sequence[GpuNode]) -> None:
+        """Measure pairs of equal nodes, and drain the nodes that cause bad pairs."""
+        alike: Dict[Tuple[Tuple[str, int], ...], List[GpuNode]] = {}
+        for node in passed:
+            alike.setdefault(tuple(node.gpus.items()), []).append(node)
+        by_name = {node.name: node for node in passed}
+        found = pairs_of.PairResults((), ())
+        results: Dict[pairs_of.Pair, Result] = {}
+        for group in alike.values():
+            found = self.measure_pairs(found, results, pairs_of.ring([node.name for node in group]), by_name)
+
+        def may_pair(one: str, other: str) -> bool:
+            return by_name[one].gpus == by_name[other].gpus
+
+        found = self.measure_pairs(found, results, pairs_of.further_pairs(found, may_pair).values(), by_name)
+        guilty = pairs_of.culprits(found)
+        for pair in found.bad:
+            blamed = [name for name in pair if name in guilty]
+            remark = "the cause is %s" % " and ".join(blamed) if blamed else "it is unknown which node is the cause"
+            self.note_result(results[pair], remark=remark)
+        for name in guilty if self.drains and not self.stop.is_set() else ():
+            pair = next(pair for pair in found.bad if name in pair)
+            partner = next(other for other in pair if other != name)
+            self.drain_for_pair(name, partner, results[pair])
+
+    def drain_for_pair(self, name: str, partner: str, result: Result) -> None:
+        """Drain a node that falls short with several partners.
+
+        Args:
+            name: of the node.
+            partner: one of the partners, for the reason.
+            result: of the two.
+        """
+        text = "all_reduce with %s %s (%s)" % (partner, result.why, result.planned.nodes[0].description)
+        try:
+            complaint = nodes_of.drain(self.context, name, text)
+        except ResourceFailed as error:
+            complaint = str(error)
+        self.note((name,), SHORT, result.planned.nodes[0].description, why="falls short with several partners",
+                  action="" if complaint else DRAINED, remark=complaint)  # fmt: skip
+
+    def measure_pairs(
+        self,
+        found: pairs_of.PairResults,
+        results: Dict[pairs_of.Pair, Result],
+        pairs: Iterable[pairs_of.Pair],
+        by_name: Mapping[str, GpuNode],
+    ) -> pairs_of.PairResults:
+        """Measure pairs, and return all results so far.
+
+        Args:
+            found: the results before.
+            results: gets the result of each pair.
+            pairs: names of two nodes each.
+            by_name: the nodes.
+        """
+        up, limits = nodes_of.partitions_up(self.context), nodes_of.limits_of(self.settings["between_nodes"])
+        measurements = []
+        for pair in pairs:
+            both = tuple(by_name[name] for name in pair)
+            partition = nodes_of.partition_for(both, up, self.settings.get("partition") or "")
+            if partition:
+                measurements.append(PlannedMeasurement(both, partition, nodes_of.threshold(limits, both[0].gpus)))
+        made: List[Result] = []
+        self.runner.measure(measurements, made.append)
+        for result in made:
+            results[(result.planned.names[0], result.planned.names[1])] = result
+            if not result.falls_short:
+                self.note_result(result)
+        good = tuple(
+            (one.planned.names[0], one.planned.names[1]) for one in made if one.measured and not one.falls_short
+        )
+        bad = tuple((one.planned.names[0], one.planned.names[1]) for one in made if one.falls_short)
+        return pairs_of.PairResults((*found.good, *good), (*found.bad, *bad))
+
+    def note_result(self, result: Result, action: str = "", remark: str = "") -> None:
+        """Record a measurement.
+
+        Args:
+            result: of the measurement.
+            action: `DRAINED`, `BACK` or `STILL`; empty for nothing.
+            remark: why nothing was done.
+        """
+        measured, first = result.measured, result.planned.first
+        outcome = NOT_MEASURED if measured is None else SHORT if result.why else PASSED
+        why = result.why if measured is None or not result.why else "all_reduce " + result.why
+        if first and measured is None:
+            why = "%s, after a first measurement of %.1f GB/s" % (why, first.busbw)
+        figures: Dict[str, Any] = {"wanted": result.planned.minimum, "seconds": round(result.seconds, 1)}
+        if measured:
+            figures.update(busbw=measured.busbw, average=measured.average, size=measured.size, wrong=measured.wrong,
+                           checked=measured.checked)  # fmt: skip
+        if first:
+            figures["first_busbw"] = first.busbw
+        gpus = result.planned.nodes[0].description
+        self.note(result.planned.names, outcome, gpus, why=why, action=action, remark=remark, figures=figures)
+
+    def note(
+        self,
+        names: Sequence[str],
+        outcome: str,
+        gpus: str = "",
+        *,
+        why: str = "",
+        action: str = "",
+        remark: str = "",
+        figures: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        """Count and record an outcome.
+
+        Args:
+            names: one node, or a pair.
+            outcome: `PASSED`, `SHORT` or `NOT_MEASURED`.
+            gpus: the node's GPUs, as in `a100 x4`.
+            why: the cause, if not passed.
+            action: what was done: `DRAINED`, `BACK` or `STILL`; empty for nothing.
+            remark: why nothing was done.
+            figures: the measured values, by the history's keys.
+        """
+        self.counts[outcome] += 1
+        self.write({"nodes": list(names), "outcome": outcome, "gpus": gpus, "why": why, "action": action,
+                   "remark": remark, **(figures or {})})  # fmt: skip
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Write an entry into the history, and report it."""
+        whole = {"run": self.run_id, "time": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), **entry}
+        history.add(self.settings["directory"], whole)
+        self.report(whole)
+
+
+def reason_for(result: Result) -> str:
+    """Why a node is drained, as in `all_reduce 98.2 GB/s, wanted 120 (a100 x4)`."""
+    return "all_reduce %s (%s)" % (result.why, result.planned.nodes[0].description)

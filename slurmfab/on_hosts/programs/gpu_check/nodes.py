@@ -1,0 +1,226 @@
+"""Nodes with GPUs: read from slurmctld, drained when they fall short, and resumed when they pass again."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.nodes.states import (
+    OURS,
+    UPDATE_SECONDS,
+    NodeState,
+    node_states,
+    records,
+    state_of,
+    update,
+)
+
+REASON_PREFIX = OURS + "gpu check: "
+"""Prefix of the reasons of nodes that fall short."""
+
+RESERVATION = "slurmfab_gpu_check"
+ANY_TYPE = "*"
+"""The key of the threshold for all types without their own."""
+
+UNTYPED = "gpu"
+"""Stands for the type of GPUs without one."""
+
+LONGEST_REASON = 200
+
+
+class GpuNode(NamedTuple):
+    """A node that has GPUs.
+
+    Args:
+        name: NodeName.
+        gpus: number of GPUs by type; the type of untyped GPUs is `gpu`.
+        partitions: partitions of the node.
+        state: of the node.
+    """
+
+    name: str
+    gpus: Mapping[str, int]
+    partitions: Tuple[str, ...]
+    state: NodeState
+
+    @property
+    def total(self) -> int:
+        """Number of GPUs."""
+        return sum(self.gpus.values())
+
+    @property
+    def description(self) -> str:
+        """The GPUs, as in `a100 x4`."""
+        return ", ".join("%s x%d" % one for one in self.gpus.items())
+
+    @property
+    def can_be_retested(self) -> bool:
+        """Whether an earlier check drained the node, and no job runs there any more."""
+        return self.is_drained_by_check and "IDLE" in self.state.flags
+
+    @property
+    def is_drained_by_check(self) -> bool:
+        """Whether an earlier check drained the node, and nobody has added another reason since."""
+        return self.state.is_drained and self.state.reason.startswith(REASON_PREFIX) and " : " not in self.state.reason
+
+
+def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
+    """The nodes with GPUs, in slurmctld's order.
+
+    Args:
+        context: runs commands.
+        wanted: NodeNames; empty for all.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    found = []
+    for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
+        gpus = count_gpus(fields.get("Gres", ""))
+        if gpus and (not wanted or fields["NodeName"] in wanted):
+            partitions = tuple(filter(None, fields.get("Partitions", "").split(",")))
+            found.append(GpuNode(fields["NodeName"], gpus, partitions, state_of(fields)))
+    return found
+
+
+def count_gpus(gres: str) -> Dict[str, int]:
+    """The number of GPUs by type in scontrol's list of generic resources; the type of untyped GPUs is `gpu`.
+
+    The commands for users, and all that runs on the deployer, have `user_tools.amounts.gpus_of`: a program that stays
+    on a host has only its own modules.
+
+    >>> count_gpus("gpu:a100:4(S:0-1),shard:8")
+    {'a100': 4}
+    """
+    plain, depth = "", 0
+    for letter in gres:
+        depth += (letter == "(") - (letter == ")")
+        plain += letter if depth == 0 and letter != ")" else ""
+    found: Dict[str, int] = {}
+    for entry in plain.split(","):
+        parts = entry.split(":") if ":" in entry else [entry, "1"]
+        if parts[0] == "gpu" and parts[-1].isdigit() and int(parts[-1]):
+            kind = parts[1] if len(parts) > 2 else UNTYPED  # noqa: PLR2004 - gpu:TYPE:COUNT
+            found[kind] = found.get(kind, 0) + int(parts[-1])
+    return found
+
+
+def threshold(limits: Mapping[str, float], gpus: Mapping[str, int]) -> Optional[float]:
+    """The wanted bus bandwidth of a node in GB/s: the lowest of its types; `None` for none.
+
+    >>> threshold({"a100": 120.0}, {"nvidia_a100-sxm4-40gb": 8})
+    120.0
+
+    Args:
+        limits: GB/s by type. A key may be a part of a type's name, and the longest one counts; `*` is for all other
+            types.
+        gpus: of the node, by type.
+    """
+    found = []
+    for kind in gpus:
+        fitting = [key for key in limits if key != ANY_TYPE and key.lower() in kind.lower()]
+        key = max(fitting, key=len, default=ANY_TYPE)
+        found += [limits[key]] if key in limits else []
+    return min(found) if found else None
+
+
+def drain(context: Context, node: str, text: str) -> str:
+    """Drain a node that is in service; its jobs continue.
+
+    Args:
+        context: runs commands.
+        node: NodeName.
+        text: the reason, such as `all_reduce 98.2 GB/s, wanted 120`.
+
+    Returns:
+        Why the node was not drained; empty if it was.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    state = node_states(context, [node]).get(node)
+    if state is None:
+        return "slurmctld no longer knows it"
+    if not state.is_in_service:
+        return "it is %s now (%s)" % (state.description, state.reason or "no reason")
+    return update(context, [node], "State=DRAIN", "Reason=" + reason_of(text))
+
+
+def reason_of(text: str) -> str:
+    """The reason of a node that falls short, in one line."""
+    return REASON_PREFIX + " ".join(text.replace('"', "'").split())[:LONGEST_REASON]
+
+
+def reserve(context: Context, nodes: Mapping[str, str]) -> None:
+    """Reserve drained nodes for the slurm user and resume them, so that they can be measured again.
+
+    Args:
+        context: runs commands.
+        nodes: the present reasons by NodeName.
+
+    Raises:
+        ResourceFailed: Slurm refuses; the nodes stay drained.
+    """
+    context.must(commands.reserve(RESERVATION, "slurm", nodes, "UNLIMITED"))
+    complaint = update(context, list(nodes), "State=RESUME")
+    if complaint:
+        give_back(context, nodes)
+        raise ResourceFailed(complaint)
+
+
+def give_back(context: Context, nodes: Mapping[str, str]) -> None:
+    """Drain the nodes that did not pass again, with their reasons, then delete the reservation.
+
+    Args:
+        context: runs commands.
+        nodes: reasons by NodeName.
+    """
+    for node, reason in nodes.items():
+        state = node_states(context, [node]).get(node)
+        if state and not state.is_drained:
+            update(context, [node], "State=DRAIN", "Reason=" + reason)
+    context.run(commands.delete_reservation(RESERVATION))
+
+
+def is_reserved(context: Context) -> bool:
+    """Whether the reservation exists, as after a killed run."""
+    shown = context.run(commands.show_reservations(RESERVATION))
+    return shown.returncode == 0 and RESERVATION.encode() in shown.stdout
+
+
+def idle_in(context: Context, partition: str) -> int:
+    """The number of idle nodes in a partition."""
+    shown = context.must(commands.idle_count(partition))
+    return sum(int(word) for word in shown.split() if word.isdigit())
+
+
+def partitions_up(context: Context) -> FrozenSet[str]:
+    """The partitions in state UP.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    lines = context.must(commands.PARTITION_STATES).split()
+    return frozenset(line[: -len("|up")] for line in lines if line.endswith("|up"))
+
+
+def partition_for(nodes: Sequence[GpuNode], up: FrozenSet[str], asked: str) -> str:
+    """The partition for a job on all of these nodes; empty if it is not UP, or has not all of them.
+
+    Args:
+        nodes: of the job.
+        up: partitions in state UP.
+        asked: the cluster file's partition, empty for slurmfab's own.
+    """
+    wanted = asked or commands.PARTITION
+    return wanted if wanted in up and all(wanted in node.partitions for node in nodes) else ""
+
+
+def limits_of(setting: Any) -> Dict[str, float]:
+    """Thresholds by type from a setting: a number for all types, a number by type, or nothing."""
+    if setting is None:
+        return {}
+    if isinstance(setting, (int, float)):
+        return {ANY_TYPE: float(setting)}
+    return {key: float(one) for key, one in setting.items()}

@@ -1,0 +1,177 @@
+"""The configuration of a container in a job: that of its bundle, as slurmstepd has filled it in, with the job's own.
+
+Sources: config.json in the runtime specification of the Open Container Initiative; oci.conf(5).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
+
+from slurmfab.on_hosts.programs.containers.driver import PLACE, Pairs
+
+NO_HOME = "slurmfab.home"
+"""An annotation of a bundle; with the value `no`, its containers do not have the user's home."""
+
+OTHER_PLACE = "/dev/nvidia-driver"
+KEPT = ("HOME", "TERM")
+"""Variables that an image does not set: they are those of the job."""
+
+SLURMS, BATCH = "/tmp/slurm/", "/dev/slurm-batch/"  # noqa: S108 - the first is Slurm's choice
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DEVICE, PLAIN, READ_ONLY = ("bind", "rw", "nosuid", "noexec"), ("rbind", "rw", "nosuid", "nodev"), ("bind", "ro")
+
+Config = Dict[str, Any]
+
+
+class Job(NamedTuple):
+    """What a container gets from its job.
+
+    Args:
+        uid: the user, who is root in the container and nobody else outside.
+        gid: the user's group.
+        gpus: device files of the job's GPUs.
+        others: device files that go with them.
+        driver: files of the driver: the path of each on the host, and in the container.
+        home: the user's home; empty if the container does not have it.
+        directories: further directories of the host that the container sees, at the same paths.
+    """
+
+    uid: int
+    gid: int
+    gpus: Sequence[str] = ()
+    others: Sequence[str] = ()
+    driver: Pairs = ()
+    home: str = ""
+    directories: Sequence[str] = ()
+
+
+def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Config:
+    """The configuration with what the job has.
+
+    Limits of the bundle's own are left out, because the job's hold: those of its control groups, and of setrlimit.
+
+    Args:
+        config: the configuration that slurmstepd has made of the bundle's.
+        image: variables that the image sets.
+        job: what the container gets from its job.
+    """
+    process = {key: value for key, value in config.get("process", {}).items() if key != "rlimits"}
+    linux = {key: value for key, value in config.get("linux", {}).items() if key not in ("resources", "cgroupsPath")}
+    words, root = list(process.get("args", ())), config.get("root", {}).get("path", "")
+    return {
+        **config,
+        "process": {
+            **process,
+            "args": [*map(moved, words[:1]), *words[1:]],
+            "user": {"uid": 0, "gid": 0},
+            "env": environment(process.get("env", ()), image, job, driver_place(root)),
+        },
+        "mounts": mounts(config, job),
+        "linux": {
+            **linux,
+            "namespaces": [
+                *(one for one in linux.get("namespaces", ()) if one.get("type") != "user"),
+                {"type": "user"},
+            ],
+            "uidMappings": [{"containerID": 0, "hostID": job.uid, "size": 1}],
+            "gidMappings": [{"containerID": 0, "hostID": job.gid, "size": 1}],
+        },
+    }
+
+
+def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
+    """The mounts of a container: the directories of the job, those of the configuration, and the GPUs.
+
+    The directories come first: a bundle is usually in the home, which then does not show what is mounted in the bundle.
+
+    Args:
+        config: the configuration that slurmstepd has made.
+        job: what the container gets from its job.
+    """
+    root = config.get("root", {}).get("path", "")
+    given = [{**one, "destination": moved(one.get("destination", ""))} for one in config.get("mounts", ())]
+    taken = ("", *(one["destination"].rstrip("/") for one in given if one.get("type") in ("bind", "none")))
+    wanted = [path for path in (job.home, *job.directories) if path not in taken and has_room(root, path)]
+    return [
+        *(_mount(path, path, PLAIN) for path in wanted),
+        *given,
+        *(_mount(path, path, DEVICE) for path in (*job.gpus, *job.others)),
+        *(_mount(path, inside, READ_ONLY) for path, inside in placed(job.driver, driver_place(root))),
+    ]
+
+
+def moved(path: str) -> str:
+    """The path in the container of a file that Slurm mounts for a batch job: its script, and its output.
+
+    Slurm mounts them in /tmp, where the mount points would stay behind as this user's, in the way of other users.
+    """
+    return BATCH + path[len(SLURMS) :] if path.startswith(SLURMS) else path
+
+
+def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job, place: str = PLACE) -> list[str]:
+    """The variables of a container: the job's, but those that the image sets as the image has them.
+
+    Args:
+        pairs: the variables that slurmstepd has put together, as NAME=VALUE; the last of a name counts.
+        image: those of the image.
+        job: what the container gets from its job.
+        place: where it has the driver.
+    """
+    found = variables_of(pairs)
+    found.update({name: value for name, value in image.items() if name not in KEPT})
+    if "PATH" not in image:
+        found["PATH"] = DEFAULT_PATH
+    if job.home:
+        found["HOME"] = job.home
+    if job.gpus:
+        found.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(len(job.gpus)))))
+    if job.driver:
+        found["PATH"] = _joined(found["PATH"], place + "/bin")
+        # The host's own says where libraries are on the host.
+        found["LD_LIBRARY_PATH"] = _joined(image.get("LD_LIBRARY_PATH", ""), place + "/lib64")
+    return ["%s=%s" % pair for pair in found.items()]
+
+
+def variables_of(pairs: Iterable[str]) -> dict[str, str]:
+    """Names and values of variables in the form NAME=VALUE."""
+    split = (pair.partition("=") for pair in pairs)
+    return {name: value for name, _, value in split if name}
+
+
+def driver_place(root: str) -> str:
+    """Where a container has the driver: below /dev if the bundle has no room elsewhere, as somebody else's."""
+    return PLACE if has_room(root, PLACE + "/lib64") else OTHER_PLACE
+
+
+def placed(driver: Pairs, place: str) -> Pairs:
+    """The files of the driver, with their paths in a container that has them at this place."""
+    return tuple((path, place + inside[len(PLACE) :]) for path, inside in driver)
+
+
+def has_room(root: str, path: str) -> bool:
+    """Whether a mount point is in a bundle's file system, or can be made there.
+
+    Args:
+        root: the bundle's file system.
+        path: the mount point in the container; below /dev, which is no part of the bundle, there is always room.
+    """
+    place = root + path
+    while place != root and not os.path.lexists(place):
+        place = os.path.dirname(place)
+    return path.startswith("/dev/") or place == root + path or os.access(place, os.W_OK)
+
+
+def _mount(source: str, destination: str, options: Sequence[str]) -> Config:
+    return {"destination": destination, "type": "bind", "source": source, "options": list(options)}
+
+
+def _joined(paths: str, path: str) -> str:
+    """A list of directories with one more, unless it is there."""
+    there = [one for one in paths.split(":") if one]
+    return ":".join(there if path in there else [*there, path])
+
+
+def annotation(config: Optional[Mapping[str, Any]], name: str) -> str:
+    """An annotation of a bundle; empty if it has none."""
+    return str(((config or {}).get("annotations") or {}).get(name, ""))

@@ -1,0 +1,92 @@
+"""crun's records of running containers: made for each task, removed at the end of its step.
+
+They are in memory, because they are gone when the host is. Root runs `delete` at each end of a step, so this module
+imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+PLACE = "/dev/shm"  # noqa: S108 - each record has a random name and is closed to others
+PREFIX = "slurmfab-oci-"
+LONGEST = 10.0
+"""Seconds for the removal of one record; the step ends after that."""
+
+
+def make(task: str) -> str:
+    """Make the directory for the record of a task's container.
+
+    Args:
+        task: numbers of job, step and task, as 12.0.3.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path = "%s/%s%s-%s" % (PLACE, PREFIX, task, os.urandom(8).hex())
+    os.mkdir(path, 0o700)
+    return path
+
+
+def delete(step: str, user: str) -> int:
+    """Become the user, and remove the records of a step's containers.
+
+    The user can fill a record with anything, and exchange it at any moment, so root does not do that.
+
+    Args:
+        step: numbers of job and step, as 12.0.
+        user: the user's name; records of others stay.
+
+    Returns:
+        The exit code: 1 if there is no such user.
+    """
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return 1
+    become(account.pw_uid, account.pw_gid)
+    remove(step, account.pw_uid)
+    return 0
+
+
+def remove(step: str, uid: int, directory: str = PLACE) -> None:
+    """Remove the records of a step; only those of containers that were killed have something in them.
+
+    Args:
+        step: numbers of job and step, as 12.0.
+        uid: whose records they are.
+        directory: where records are.
+    """
+    with os.scandir(directory) as entries:
+        found = [entry for entry in entries if entry.name.startswith("%s%s." % (PREFIX, step))]
+    for path in (entry.path for entry in found if entry.stat(follow_symlinks=False).st_uid == uid):
+        try:
+            os.rmdir(path)
+        except OSError:
+            clear(path)
+
+
+def become(uid: int, gid: int) -> None:
+    """Give up root's rights and groups for those of a user; nothing where this process has none."""
+    if os.geteuid() == 0 and uid != 0:
+        os.setgroups([])
+        os.setgid(gid)
+        os.setuid(uid)
+
+
+def clear(path: str) -> None:
+    """Remove a record with something in it, as its user; what cannot be removed stays."""
+    import time
+
+    from slurmfab.on_hosts.agent.core import removal
+    from slurmfab.on_hosts.agent.core.safe_paths import open_parent
+
+    folder, name = open_parent(path)
+    with folder:
+        try:
+            with folder.enter(name) as record:
+                removal.remove_all(record, time.monotonic() + LONGEST)
+            os.rmdir(name, dir_fd=folder.descriptor)
+        except OSError:
+            return

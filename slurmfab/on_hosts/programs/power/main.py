@@ -1,0 +1,171 @@
+"""The power program: slurmctld runs it to switch nodes off and on, and a timer to choose the nodes that may sleep."""
+
+from __future__ import annotations
+
+import os
+import sys
+import syslog
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.agent.core.language import ENGLISH
+from slurmfab.on_hosts.agent.core.reading import read_bytes
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
+from slurmfab.on_hosts.programs.power import sleepers, switches
+
+SUSPEND, RESUME, CHOOSE = "suspend", "resume", "choose"
+
+AT_ONCE = 32
+"""How many nodes are switched at the same time."""
+
+SCONTROL_SECONDS = 30.0
+
+SPARED = frozenset({
+    "DRAIN", "DRAINED", "DRAINING", "MAINT", "MAINTENANCE", "RESERVED", "RES", "PLANNED", "FAIL", "FAILING", "DOWN",
+    "ALLOCATED", "MIXED", "COMPLETING", "POWERING_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNKNOWN", "ERROR",
+})  # fmt: skip
+"""States and flags with which a node is never switched off."""
+
+
+def main(word: str, settings: str, hostlist: str = "") -> int:
+    """Switch nodes, or choose those that are switched off.
+
+    Args:
+        word: `suspend`, `resume` or `choose`.
+        settings: path of a JSON file; `switches` and `sleepers` say what is in it.
+        hostlist: the nodes; slurmctld gives it.
+
+    Returns:
+        The exit code: 1 if something failed or was refused, which slurmctld logs; the reasons are in the journal.
+    """
+    os.environ.update(ENGLISH)
+    syslog.openlog("slurmfab-power", syslog.LOG_PID, syslog.LOG_DAEMON)
+    wanted = json_objects.parse(read_bytes(settings)) or {}
+    if not wanted.get("nodes") or word not in (SUSPEND, RESUME, CHOOSE):
+        return log_failure("%s is missing or names no nodes; the next deployment writes it" % settings)
+    try:
+        if word == CHOOSE:
+            return choose(wanted)
+        nodes = Context().must(commands.hostnames(hostlist), seconds=SCONTROL_SECONDS).split()
+        return switch_all(wanted, word, nodes)
+    except ResourceFailed as failed:
+        return log_failure("%s %s: %s" % (word, hostlist, failed))
+
+
+def log_failure(text: str) -> int:
+    """Log an error, and return exit code 1."""
+    syslog.syslog(syslog.LOG_ERR, text)
+    print(text, file=sys.stderr)  # noqa: T201
+    return 1
+
+
+def choose(wanted: Mapping[str, Any]) -> int:
+    """Have Slurm switch off the nodes that have been idle for long enough.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer, or refuses.
+    """
+    context = Context()
+    found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
+    nodes = sleepers.choose(found, wanted, time.time())
+    if nodes:
+        context.must(commands.update_nodes(nodes, "State=POWER_DOWN"), seconds=SCONTROL_SECONDS)
+        syslog.syslog(syslog.LOG_INFO, "idle for %d s, so Slurm switches off: %s" % (wanted["after"], ",".join(nodes)))
+    return 0
+
+
+def switch_all(wanted: Mapping[str, Any], word: str, nodes: Sequence[str]) -> int:
+    """Switch nodes off or on, all at once.
+
+    Args:
+        wanted: the settings.
+        word: `suspend` or `resume`.
+        nodes: NodeNames.
+
+    Returns:
+        The exit code: 1 if one of them could not be switched, or must not be.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer, so that it is not known whether a node is drained.
+    """
+    states = states_of(Context(), nodes) if word == SUSPEND else {}
+    deadline = time.monotonic() + float(wanted[word + "_timeout"])
+
+    def one(node: str) -> str:
+        reason = why_not(wanted, node, states.get(node)) if word == SUSPEND else unknown(wanted, node)
+        if reason:
+            return reason
+        try:
+            switch = switches.switch_for(wanted, node, deadline)
+            (switch.off if word == SUSPEND else switch.on)()
+        except ResourceFailed as failed:
+            return str(failed)
+        return ""
+
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE, max(1, len(nodes)))) as pool:
+        reasons: List[str] = list(pool.map(one, nodes))
+    for node, reason in zip(nodes, reasons):  # noqa: B905 - zip(strict=) is Python 3.10's
+        note(wanted["failures"], word, node, reason)
+    return 1 if any(reasons) else 0
+
+
+def states_of(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
+    """The states of nodes by NodeName.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    wanted = set(nodes)
+    found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
+    return {record["NodeName"]: state_of(record) for record in found if record["NodeName"] in wanted}
+
+
+def unknown(wanted: Mapping[str, Any], node: str) -> str:
+    """Why a node is not switched at all; empty if the cluster file lets it sleep."""
+    return "" if node in wanted["nodes"] else "the cluster file does not let it sleep (power.nodes)"
+
+
+def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) -> str:
+    """Why a node is not switched off; empty if it may be.
+
+    Args:
+        wanted: the settings.
+        node: its NodeName.
+        state: its state in Slurm; `None` for an unknown node.
+    """
+    if unknown(wanted, node):
+        return unknown(wanted, node)
+    if node in wanted["always_on"]:
+        return "the cluster file keeps it on (power.keep)"
+    if state is None:
+        return "slurmctld does not know it"
+    spared = sorted(state.flags & SPARED)
+    return "left on, because it is %s" % state.with_reason if spared else ""
+
+
+def note(directory: str, word: str, node: str, reason: str) -> None:
+    """Log what was done, and keep the reason of a failure for the checks until the node is switched again.
+
+    Args:
+        directory: with a file for each node that could not be switched.
+        word: `suspend` or `resume`.
+        node: NodeName.
+        reason: why it was not switched; empty if it was.
+    """
+    path = os.path.join(directory, node)
+    try:
+        if reason:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("%s: %s\n" % (word, " ".join(reason.split())))
+        elif os.path.exists(path):
+            os.unlink(path)
+    except OSError as error:
+        log_failure("%s: %s" % (path, error.strerror))
+    if reason:
+        log_failure("%s %s: %s" % (word, node, reason))
+    else:
+        syslog.syslog(syslog.LOG_INFO, "%s %s: done" % (word, node))

@@ -1,0 +1,122 @@
+"""The program that writes Slurm's figures to a file, which Prometheus' node exporter reads; a timer runs it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from typing import Callable, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.agent.core.language import ENGLISH
+from slurmfab.on_hosts.agent.core.reading import read_bytes
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.nodes.states import records
+from slurmfab.on_hosts.programs import replaced_file
+from slurmfab.on_hosts.programs.slurm_metrics import nodes, own, queue, scheduler
+from slurmfab.on_hosts.programs.slurm_metrics.figures import Figures
+
+COMMAND_SECONDS = 25.0
+
+
+def main(settings: str) -> int:
+    """Collect the figures, and replace the file.
+
+    Args:
+        settings: path of a JSON file: `file`, the path to write; `slurm`, whether the host is a controller;
+            `accounting`, whether there are accounts; and, where there are such things, `backups`, `gpu_checks` and
+            `drift`, as `own` explains.
+
+    Returns:
+        The exit code: 1 where slurmctld answers, but not all of its figures could be read; the file has the others.
+    """
+    os.environ.update(ENGLISH)
+    wanted = json_objects.parse(read_bytes(settings)) or {}
+    if not isinstance(wanted.get("file"), str):
+        return complain("%s is missing or damaged; the next deployment writes it" % settings)
+    began, clock = time.time(), time.monotonic()
+    figures, code = Figures(), 0
+    if wanted.get("slurm"):
+        code = of_slurm(figures, began, has_accounts=bool(wanted.get("accounting")))
+    if wanted.get("backups"):
+        own.collect_backups(figures, wanted["backups"])
+    if wanted.get("gpu_checks"):
+        own.collect_gpu_checks(figures, wanted["gpu_checks"])
+    if wanted.get("drift"):
+        own.collect_drift(figures, wanted["drift"])
+    figures.put("slurmfab_metrics_timestamp_seconds", round(began, 3))
+    figures.put("slurmfab_metrics_duration_seconds", round(time.monotonic() - clock, 3))
+    replaced_file.write(wanted["file"], figures.text())
+    return code
+
+
+def complain(text: str) -> int:
+    """Log an error in the journal, and return exit code 1."""
+    print(text, file=sys.stderr)  # noqa: T201
+    return 1
+
+
+def of_slurm(figures: Figures, now: float, *, has_accounts: bool) -> int:
+    """Put what slurmctld tells, if this host's is the one at work, and return the exit code.
+
+    With two controllers, both would tell the same figures, and a sum over them would be twice as large: so the one on
+    standby tells only that.
+
+    Args:
+        figures: where they go.
+        now: seconds since 1970.
+        has_accounts: whether accounts have shares.
+    """
+    context = Context()
+    controllers = commands.controllers(pinged(context))
+    is_here = is_at_work(controllers, socket.gethostname())
+    figures.put("slurm_up", is_here)
+    for role, host, is_up in controllers if is_here or not any(is_up for *_, is_up in controllers) else ():
+        figures.put("slurm_slurmctld_up", is_up, host, role)
+    if not is_here:
+        return 0
+
+    def text(command: commands.Command) -> str:
+        return context.must(command, seconds=COMMAND_SECONDS)
+
+    parts: Tuple[Callable[[], None], ...] = (
+        lambda: nodes.collect(figures, records(text(commands.show_nodes()))),
+        lambda: nodes.collect_partitions(figures, text(commands.PARTITION_STATES)),
+        lambda: queue.collect(figures, queue.table().ask(context, COMMAND_SECONDS), now),
+        lambda: scheduler.collect(figures, text(commands.DIAGNOSTICS)),
+        *((lambda: scheduler.collect_shares(figures, text(commands.SHARES)),) if has_accounts else ()),
+    )
+    return max(map(tried, parts))
+
+
+def is_at_work(controllers: Sequence[Tuple[str, str, bool]], hostname: str) -> bool:
+    """Whether the slurmctld of this host is the one at work.
+
+    The first that answers is: a primary that comes back takes over again, and one on standby answers pings, too.
+
+    Args:
+        controllers: role, host, and whether it answers, the primary first.
+        hostname: of this host.
+    """
+    at_work = next((host for _, host, is_up in controllers if is_up), "")
+    return bool(at_work) and at_work.partition(".")[0] == hostname.partition(".")[0]
+
+
+def pinged(context: Context) -> str:
+    """What a ping of all controllers prints; it also does where none answers, and fails then."""
+    try:
+        return context.run(commands.PING, seconds=COMMAND_SECONDS).stdout.decode(errors="replace")
+    except ResourceFailed as failed:
+        complain(str(failed))
+        return ""
+
+
+def tried(part: Callable[[], None]) -> int:
+    """Collect a part of the figures, and return the exit code; one that fails leaves the others as they are."""
+    try:
+        part()
+    except ResourceFailed as failed:
+        return complain(str(failed))
+    return 0

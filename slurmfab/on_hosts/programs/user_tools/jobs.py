@@ -1,0 +1,103 @@
+"""The jobs of a user, from what squeue prints."""
+
+from __future__ import annotations
+
+import re
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from slurmfab.on_hosts.agent.client.commands import moment
+from slurmfab.on_hosts.programs.user_tools.amounts import clock, gpus_of, seconds_of
+from slurmfab.on_hosts.programs.user_tools.questions import JOB_FIELDS
+
+
+class Job(NamedTuple):
+    """A job, or the pending tasks of a job array.
+
+    Args:
+        id: such as `12`, `12_3` or `12_[4-9%2]`.
+        partitions: in which it runs, or may run.
+        account: it runs in.
+        qos: of the job.
+        state: such as `RUNNING`.
+        reason: why it waits; empty otherwise.
+        start: when it started, or when Slurm expects it to, in seconds since 1970; `None` where that is unknown.
+        nodes: number of nodes.
+        node_list: its nodes as a hostlist; empty while it waits.
+        cpus: number of CPUs of each task.
+        gpus: number of GPUs of each task.
+        seconds: run time.
+        time_limit: in Slurm's form.
+        name: of the job, without what cannot be printed.
+    """
+
+    id: str
+    partitions: Tuple[str, ...]
+    account: str
+    qos: str
+    state: str
+    reason: str
+    start: Optional[float]
+    nodes: int
+    node_list: str
+    cpus: int
+    gpus: int
+    seconds: int
+    time_limit: str
+    name: str
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits."""
+        return self.state == "PENDING"
+
+    @property
+    def cpu_time(self) -> str:
+        """Run time times CPUs, in Slurm's form."""
+        return clock(self.seconds * self.cpus)
+
+
+def read(rows: Sequence[Sequence[str]]) -> List[Job]:
+    """The jobs in the rows of squeue's answer: those that wait come last."""
+    return sorted((job(row) for row in rows), key=lambda one: one.is_pending)
+
+
+def job(row: Sequence[str]) -> Job:
+    """A job from one row."""
+    fields = dict(zip(JOB_FIELDS, row))  # noqa: B905 - zip(strict=) is Python 3.10's
+    is_pending = fields["State"] == "PENDING"
+    return Job(
+        id=fields["JobArrayID"],
+        partitions=tuple(fields["Partition"].split(",")),
+        account=fields["Account"],
+        qos=fields["QOS"],
+        state=fields["State"],
+        reason=fields["Reason"] if is_pending else "",
+        start=moment(fields["StartTime"]),
+        nodes=number(fields["NumNodes"]),
+        node_list="" if is_pending or fields["NodeList"] == "(null)" else fields["NodeList"],
+        cpus=number(fields["NumCPUs"]),
+        gpus=gpus(fields),
+        seconds=seconds_of(fields["TimeUsed"]) or 0,
+        time_limit=fields["TimeLimit"],
+        name="".join(letter if letter.isprintable() else "?" for letter in fields["Name"]),
+    )
+
+
+def gpus(fields: dict[str, str]) -> int:
+    """The number of GPUs of a job: the allocated ones if Slurm counts them, else those that it asks for."""
+    for name, times in (
+        ("tres-alloc", ""),
+        ("tres-per-job", ""),
+        ("tres-per-node", "NumNodes"),
+        ("tres-per-task", "NumTasks"),
+    ):
+        found = sum(gpus_of(fields[name]).values())
+        if found:
+            return found * (number(fields[times]) if times else 1)
+    return 0
+
+
+def number(text: str) -> int:
+    """The number that a text begins with, as in `1-4`; 0 if there is none."""
+    match = re.match(r"\d+", text, re.ASCII)
+    return int(match[0]) if match else 0

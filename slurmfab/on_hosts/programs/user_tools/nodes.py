@@ -1,0 +1,84 @@
+"""The nodes that a user may see: what they have, and how much of it is in use."""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping, NamedTuple, Tuple
+
+from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
+from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of, number_of
+
+
+class Node(NamedTuple):
+    """A compute node; memory in MiB.
+
+    Args:
+        name: NodeName.
+        state: of the node, with the reason if it is out of service.
+        cpus: that jobs can have.
+        cpus_used: by jobs.
+        memory: RealMemory.
+        memory_used: by jobs.
+        gpus: number of GPUs by type; the type of untyped ones is `gpu`.
+        gpus_used: likewise, by jobs.
+        gres: all generic resources as Slurm writes them.
+        features: that jobs can ask for (--constraint).
+        partitions: of the node.
+        fields: all values by scontrol's names.
+    """
+
+    name: str
+    state: NodeState
+    cpus: int
+    cpus_used: int
+    memory: int
+    memory_used: int
+    gpus: Mapping[str, int]
+    gpus_used: Mapping[str, int]
+    gres: str
+    features: Tuple[str, ...]
+    partitions: Tuple[str, ...]
+    fields: Mapping[str, str]
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is in service and has no jobs."""
+        return self.state.is_in_service and "IDLE" in self.state.flags and not self.cpus_used
+
+
+def read(shown: str) -> Tuple[Node, ...]:
+    """The nodes in what `scontrol --details --oneliner show node` printed, in the order of slurm.conf."""
+    return tuple(node(fields) for fields in records(shown))
+
+
+def node(fields: Dict[str, str]) -> Node:
+    """A node from its fields."""
+    gres = known(fields.get("Gres", ""))
+    return Node(
+        name=fields["NodeName"],
+        state=state_of(fields),
+        cpus=number(fields, "CPUEfctv") or number(fields, "CPUTot"),
+        cpus_used=number(fields, "CPUAlloc"),
+        memory=number(fields, "RealMemory"),
+        memory_used=number(fields, "AllocMem"),
+        gpus=gpus_of(gres),
+        gpus_used=gpus_of(fields.get("GresUsed", "")),
+        gres=gres,
+        features=words(fields.get("ActiveFeatures", "")),
+        partitions=words(fields.get("Partitions", "")),
+        fields=fields,
+    )
+
+
+def number(fields: Mapping[str, str], name: str) -> int:
+    """A number by its name; 0 if it is not there."""
+    return number_of(fields.get(name, "")) or 0
+
+
+def known(text: str) -> str:
+    """A value; empty for Slurm's word for none."""
+    return "" if text == "(null)" else text
+
+
+def words(text: str) -> Tuple[str, ...]:
+    """The names in a list."""
+    return tuple(filter(None, known(text).split(",")))

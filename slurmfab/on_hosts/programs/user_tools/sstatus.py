@@ -1,0 +1,144 @@
+"""The command `sstatus`: what is free on the cluster, a user's own jobs, and why they wait."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import sys
+import time
+from typing import List, NamedTuple, Sequence
+
+from slurmfab.on_hosts.programs.user_tools import asking, questions
+
+USAGE = """\
+Usage: sstatus [--user NAME] [--json]
+
+Shows what is free on the cluster, your jobs and your limits, and why jobs wait.
+
+  --user NAME   the jobs and limits of another user, as far as Slurm shows them to you
+  --json        the same as JSON, for programs
+  --help        this text
+"""
+WIDTH = 100
+WRONG = 2
+"""The exit code for wrong arguments."""
+
+_USER = r"[A-Za-z0-9_][A-Za-z0-9_.@+$-]{0,255}"
+
+
+class Options(NamedTuple):
+    """What the user wants: whose jobs (empty for their own), and whether as JSON."""
+
+    user: str = ""
+    is_json: bool = False
+
+
+class WrongWords(Exception):
+    """Arguments that make no sense; the text says why."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the state.
+
+    Args:
+        words: the arguments.
+
+    Returns:
+        The exit code: 2 for wrong arguments.
+    """
+    if set(words) & {"-h", "--help"}:
+        sys.stdout.write(USAGE)
+        return 0
+    try:
+        options = parsed(words)
+        person = found(options.user)
+    except WrongWords as wrong:
+        sys.stderr.write("sstatus: %s\n%s" % (wrong, USAGE.partition("\n")[0] + "\n"))
+        return WRONG
+    sys.stdout.write("\n".join(answered(person, is_json=options.is_json)) + "\n")
+    return 0
+
+
+def parsed(words: Sequence[str]) -> Options:
+    """The options in the arguments.
+
+    Raises:
+        WrongWords: there is no such option.
+    """
+    options, rest = Options(), list(words)
+    while rest:
+        word, mark, value = rest.pop(0).partition("=")
+        if word == "--json" and not mark:
+            options = options._replace(is_json=True)
+        elif word in ("-u", "--user"):
+            if not mark and not rest:
+                raise WrongWords("%s needs the name of a user" % word)
+            options = options._replace(user=value if mark else rest.pop(0))
+        else:
+            raise WrongWords("there is no option %s" % ascii(word))
+    return options
+
+
+def found(name: str) -> pwd.struct_passwd:
+    """The user of this name; without one, the user who runs this.
+
+    Raises:
+        WrongWords: there is no such user.
+    """
+    try:
+        if not name:
+            return pwd.getpwuid(os.getuid())
+        if re.fullmatch(_USER, name):
+            return pwd.getpwnam(name)
+    except KeyError:
+        pass
+    raise WrongWords("there is no user %s on this host" % (ascii(name) if name else "with UID %d" % os.getuid()))
+
+
+def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
+    """The lines to print.
+
+    Args:
+        user: whose jobs.
+        is_json: whether as JSON.
+
+    Raises:
+        Silent: slurmctld does not answer.
+    """
+    from slurmfab.on_hosts.programs.user_tools import settings
+
+    ours = settings.read()
+    own, table = questions.jobs_of(user.pw_name)
+    started = asking.Started({
+        "jobs": own,
+        "nodes": questions.NODES,
+        "partitions": questions.PARTITIONS,
+        "use": questions.use(user.pw_name),
+        "associations": questions.associations(user.pw_name, ours.get("cluster", "")),
+        "qos": questions.QOS,
+    })  # fmt: skip
+    # While Slurm answers, Python has the time to read the rest of the program.
+    from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+    from slurmfab.on_hosts.programs.user_tools import showing, state
+
+    answers = started.answers()
+    person = state.Person(user.pw_name, str(user.pw_uid), user.pw_uid == os.getuid())
+    try:
+        rows = table.rows(answers["jobs"].must)
+    except ResourceFailed as error:
+        raise asking.Silent(str(error)) from None
+    found = state.state(person, answers, rows, ours)
+    if is_json:
+        import json
+
+        return [json.dumps(found.as_json(), indent=2)]
+    return showing.lines(found, showing.Paint(sys.stdout), time.time(), width())
+
+
+def width() -> int:
+    """The width of the terminal, or of the text where there is none."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except OSError:
+        return WIDTH

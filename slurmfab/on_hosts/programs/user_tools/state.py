@@ -1,0 +1,244 @@
+"""What `sstatus` knows: the cluster, a user's limits and a user's jobs; as values and as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, TypedDict
+
+from slurmfab.on_hosts.programs.user_tools import hostnames, jobs, limits, nodes, partitions, reasons, use
+from slurmfab.on_hosts.programs.user_tools.asking import Answer
+from slurmfab.on_hosts.programs.user_tools.use import Limit
+
+JSON_VERSION = 1
+"""The version of the JSON format; it increases if a key changes its meaning or is removed."""
+
+DEFAULT_QOS = "normal"
+"""The QOS of jobs that name none, where an association has no other."""
+
+
+class Person(NamedTuple):
+    """A user: login name, UID, and whether it is the one who asks."""
+
+    name: str
+    uid: str
+    is_caller: bool = True
+
+
+class GpusJson(TypedDict):
+    """GPUs of a type.
+
+    Args:
+        used: how many jobs use.
+        total: how many there are.
+    """
+
+    used: int
+    total: int
+
+
+class FreeNodesJson(TypedDict):
+    """The compute nodes.
+
+    Args:
+        total: how many there are.
+        free: how many are in service without jobs.
+        names: these, as a hostlist.
+    """
+
+    total: int
+    free: int
+    names: str
+
+
+class LimitJson(TypedDict):
+    """A limit, and how much of it is used.
+
+    Args:
+        whose: whose use counts: `user`, `account` or `all`.
+        account: the account, where it is about one.
+        where: as in `on partition gpu`, `with QOS normal`, `in account physics`.
+        resource: what is counted, such as `GPUs` or `jobs`.
+        used: how much is used, in MiB for memory.
+        limit: how much is allowed.
+        text: the line for people.
+    """
+
+    whose: str
+    account: str
+    where: str
+    resource: str
+    used: int
+    limit: int
+    text: str
+
+
+class WaitingJson(TypedDict):
+    """What is told of a job beside what Slurm says.
+
+    Args:
+        explanation: why it waits, in plain words; empty for a job that runs.
+    """
+
+    explanation: str
+
+
+class SstatusJson(TypedDict):
+    """What `sstatus` shows a user.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        gpus: by type; GPUs without a type are `gpu`.
+        nodes: the compute nodes.
+        user: whose limits and jobs these are.
+        limits: of the user.
+        jobs: of the user.
+        notes: what could not be had, such as limits while slurmdbd is down.
+    """
+
+    version: int
+    cluster: str
+    gpus: Dict[str, GpusJson]
+    nodes: FreeNodesJson
+    user: str
+    limits: List[LimitJson]
+    jobs: List[Annotated[Dict[str, Any], jobs.Job, WaitingJson]]
+    notes: List[str]
+
+
+class State(NamedTuple):
+    """All that is shown.
+
+    Args:
+        cluster: its name.
+        person: whose jobs and limits.
+        nodes: that the user may see.
+        partitions: likewise.
+        limits: of the user, with what is used of them.
+        jobs: of the user.
+        notes: what could not be had, in words.
+    """
+
+    cluster: str
+    person: Person
+    nodes: Tuple[nodes.Node, ...]
+    partitions: Tuple[partitions.Partition, ...]
+    limits: Tuple[Limit, ...]
+    jobs: Tuple[jobs.Job, ...]
+    notes: Tuple[str, ...]
+
+    @property
+    def gpus(self) -> Dict[str, Tuple[int, int]]:
+        """By type of GPU: used and all."""
+        found: Dict[str, Tuple[int, int]] = {}
+        for node in self.nodes:
+            for kind in node.gpus:
+                used, total = found.get(kind, (0, 0))
+                found[kind] = (used + node.gpus_used.get(kind, 0), total + node.gpus[kind])
+        return found
+
+    @property
+    def free(self) -> List[str]:
+        """The names of nodes in service without jobs."""
+        return [node.name for node in self.nodes if node.is_free]
+
+    def as_json(self) -> SstatusJson:
+        """The state as JSON values."""
+        return {
+            "version": JSON_VERSION,
+            "cluster": self.cluster,
+            "gpus": {kind: {"used": used, "total": total} for kind, (used, total) in self.gpus.items()},
+            "nodes": {"total": len(self.nodes), "free": len(self.free), "names": hostnames.fold(self.free)},
+            "user": self.person.name,
+            "limits": [limit_as_json(one) for one in self.limits],
+            "jobs": [{**one._asdict(), "explanation": reasons.explained(one.reason, one.id)} for one in self.jobs],
+            "notes": list(self.notes),
+        }
+
+
+def limit_as_json(limit: Limit) -> LimitJson:
+    """A limit as JSON values."""
+    return {
+        "whose": limit.whose, "account": limit.account, "where": limit.where, "resource": limit.resource,
+        "used": limit.used, "limit": limit.limit, "text": limit.text,
+    }  # fmt: skip
+
+
+def state(
+    person: Person, answers: Mapping[str, Answer], rows: Sequence[Sequence[str]], settings: Mapping[str, Any]
+) -> State:
+    """What Slurm's answers say.
+
+    Args:
+        person: the user.
+        answers: to `nodes`, `partitions`, `use`, `associations` and `qos`.
+        rows: of the user's jobs.
+        settings: of the cluster file.
+    """
+    has_accounts = bool(settings.get("accounting"))
+    found = nodes.read(answers["nodes"].text)
+    there = partitions.read(answers["partitions"].text)
+    mine = jobs.read(rows)
+    notes = []
+    if answers["nodes"].code and "denied" not in answers["nodes"].trouble:
+        notes.append("Slurm tells nothing about nodes (%s)." % answers["nodes"].trouble)
+    if has_accounts and any(answers[name].code for name in ("associations", "qos")):
+        notes.append(
+            "Some limits are unknown: slurmdbd does not answer (%s)." % trouble(answers, "associations", "qos")
+        )
+    return State(
+        cluster=str(settings.get("cluster", "Cluster")),
+        person=person,
+        nodes=found,
+        partitions=there,
+        limits=tuple(limits_of(person, answers, there, mine)) if has_accounts else (),
+        jobs=tuple(mine),
+        notes=tuple(notes),
+    )
+
+
+def trouble(answers: Mapping[str, Answer], *names: str) -> str:
+    """Why the first of some questions has no answer."""
+    return next((answers[name].trouble for name in names if answers[name].code), "")
+
+
+def limits_of(
+    person: Person, answers: Mapping[str, Answer], there: Sequence[partitions.Partition], mine: Sequence[jobs.Job]
+) -> List[Limit]:
+    """The limits of a user: on partitions, with QOS, and in accounts.
+
+    Args:
+        person: the user.
+        answers: as for `state`.
+        there: the partitions.
+        mine: the user's jobs.
+    """
+    records = use.read(answers["use"].text)
+    associations = limits.associations(answers["associations"].text)
+    accounts = list(dict.fromkeys([one.account for one in associations] or [one.account for one in mine]))
+    by_name = {one.name: one.limits for one in limits.qos(answers["qos"].text)}
+    who = (person.name, person.uid, accounts)
+    found: List[Limit] = []
+    for qos, names in qos_of(there, accounts).items():
+        where = "on partition%s %s" % ("s" if len(names) > 1 else "", ", ".join(names))
+        found += use.of_named_qos(qos, where, by_name.get(qos, {}), records, who)
+    own = [one.qos for one in mine]
+    for one in associations:
+        own += [one.default_qos or (DEFAULT_QOS if DEFAULT_QOS in one.qos else ""), *one.qos]
+    for qos in dict.fromkeys(filter(None, own)):
+        found += use.of_named_qos(qos, "with QOS %s" % qos, by_name.get(qos, {}), records, who)
+    found += use.of_associations(records, person.name, accounts)
+    return found
+
+
+def qos_of(there: Sequence[partitions.Partition], accounts: Sequence[str]) -> Dict[str, List[str]]:
+    """The partitions that some of these accounts may use, by their QOS; those without a QOS are left out."""
+    found: Dict[str, List[str]] = {}
+    for one in there:
+        usable = [
+            name
+            for name in accounts
+            if name not in one.deny_accounts and (not one.allow_accounts or name in one.allow_accounts)
+        ]
+        if one.qos and usable:
+            found.setdefault(one.qos, []).append(one.name)
+    return found
