@@ -1,6 +1,6 @@
 """Where the code depends on a platform: texts that hold for one distribution, or one kind of Slurm's packages, alone.
 
-`slurmfab/cluster/slurm/platform.py` is the place for them. Every other one is named here with the reason why it is there.
+`slurmfab/cluster/slurm/platform.py` is the place for them. Every other one is named here, with the reason for it.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def page() -> str:
         "# Platforms",
         "",
         f"{WRITTEN} A platform is a kind of Slurm's packages",
-        "on a family of distributions. What the code needs to know of one is data in `slurmfab/cluster/slurm/platform.py`;",
+        "on a family of distributions. What the code knows of one is data in `slurmfab/cluster/slurm/platform.py`;",
         "[Adding things](../adding-things.md) says how to add one.",
         "",
         *table(heads, kinds),

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 HERE = Path(__file__).parent
 LAYERS_PAGE = HERE.parent / "how-it-works.md"
 LAYER = re.compile(r"^    │ ([a-z_ ]+?) *│ *(.*)$")
+ROOM = re.compile(r"─ (.+?) ─+┤")
 
 WIDTH = 600
 """Of each picture: so narrow that a phone shows it without making its letters too small."""
@@ -229,13 +230,14 @@ def svg(picture: Picture) -> str:
 
 
 def layers(page: str) -> Picture:
-    """The picture of the layers: the first text picture of a page, a box for each part between its lines."""
+    """The picture of the layers: the first text picture of a page, a box for each room."""
     text = page.partition("## Layers\n")[2].partition("\n## ")[0]
     rows: list[dict[str, Box]] = []
     for number, part in enumerate(text.split("├")):
         found = [match.groups() for match in map(LAYER.match, part.splitlines()) if match]
         lines = [f"`{names}`{': ' if about else ''}{about}" for names, about in found]
-        rows.append({f"part{number}": Box(lines=tuple(lines), kind="box")})
+        room = ROOM.match(part)
+        rows.append({f"part{number}": Box(title=room[1] if room else "", lines=tuple(lines), kind="box")})
     downwards = [
         Arrow(start=f"part{number}", end=f"part{number + 1}", text="imports") for number in range(len(rows) - 1)
     ]

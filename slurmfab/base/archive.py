@@ -1,7 +1,8 @@
 """Archives on the deployer, verified before anything is read from them: what backups and bundles have in common.
 
 An archive is an uncompressed tar(5). After its parts comes a manifest with the size and the SHA-256 digest of each
-part, and after that the signature of the manifest, if it is signed. `slurmfab.on_hosts.agent.backup.archive` writes archives.
+part, and after that the signature of the manifest, if it is signed. `slurmfab.on_hosts.agent.backup.archive` writes
+archives.
 
 No archive takes long to refuse: headers and manifest are read first, and only what has the size that the manifest says,
 and that a part of this name may have, is read as a whole.

@@ -5,7 +5,7 @@
     |   +-- ClusterFileError        all mistakes in the cluster file at once
     |   +-- BrokenFile              a file is not what its format says
     |   +-- HostlistError           a text that is not a hostlist
-    |   +-- KeysRefused             the installed Slurm refuses keys or values of the file (slurmfab.core.plan.preflight)
+    |   +-- KeysRefused             the installed Slurm refuses keys or values of the file (core.plan.preflight)
     +-- HostError                   an error of one host, with its name
     |   +-- Unreachable             no SSH connection
     |   |   +-- HostKeyUnknown      its SSH host key is not in known_hosts or the lock

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 __all__ = ["Markup", "fill", "joined", "policy", "source"]
 
-_TEMPLATES = tuple(Path(__file__).parent / "templates" / pages for pages in ("report", "guide"))
+_TEMPLATES = tuple(Path(__file__).parents[1] / "templates" / pages for pages in ("report", "guide"))
 """No two pages have files of the same name."""
 
 

@@ -3,7 +3,8 @@
 deployer -> host   python3 -I -B -S -c BOOT             (the command line has only this constant)
 host -> deployer   slurmfab-agent 1                      (the program runs, so sudo asks no more)
 deployer -> host   BYTES of the payload, newline, payload(of the modules that the first request needs)
-then requests and answers, see `slurmfab.on_hosts.agent.main`; before a request that needs further modules, a frame with those
+then requests and answers, see `slurmfab.on_hosts.agent.main`; before a request that needs further modules, a frame with
+those
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def test_a_deployer_without_heartbeats_counts_as_disconnected_and_one_with_heart
 
 def test_an_agent_whose_deployer_sends_no_heartbeats_releases_the_lock_and_ends(root: Path) -> None:
     silent = BOOT.replace(
-        'm["run"](s)', '__import__("slurmfab.on_hosts.agent.main").agent.main.serve(i,sys.stdout.buffer,0.5)'
+        'm["run"](s)', '__import__("slurmfab.on_hosts.agent.main").on_hosts.agent.main.serve(i,sys.stdout.buffer,0.5)'
     )
     silent = silent.replace("os._exit(", 'sys.meta_path.insert(0,m["Sources"](s));os._exit(')
     process = subprocess.Popen(

@@ -19,7 +19,7 @@ from slurmfab.commands.support_bundle import archive as support
 from slurmfab.commands.usage import showing
 from slurmfab.core.engine.session import Output
 
-PACKAGE = Path(atomic_file.__file__).parent
+PACKAGE = Path(atomic_file.__file__).parents[1]
 OWN, ALL = "owner", "all"
 
 WRITTEN = {

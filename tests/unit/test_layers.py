@@ -17,15 +17,21 @@ MODULES = {
     ".".join(("slurmfab", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-ROW = re.compile(r"^    │ ([a-z_ ]+?) *│")
-BELOW_ALL = ("slurmfab", "slurmfab.on_hosts.agent")
-"""The packages themselves, which hold a version and a docstring."""
+ROW = re.compile(r"^    (?:├─ (?P<room>\w+): .*|│ (?P<names>[a-z_ ]+?) *│.*)$")
+AGENT_PACKAGE = "slurmfab.on_hosts.agent"
 
 
-def picture(heading: str) -> list[list[str]]:
-    """The rows of a picture in docs/how-it-works.md, from the top: the names of each."""
+def picture(heading: str, above: str = "slurmfab") -> dict[str, int]:
+    """The number of its row, from the top, of each module or package that a picture in docs/how-it-works.md names."""
     text = (DOCS / "how-it-works.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return [match[1].split() for match in map(ROW.match, text.splitlines()) if match]
+    rows, inside = {}, above
+    for number, match in enumerate(filter(None, map(ROW.match, text.splitlines()))):
+        if match["room"]:
+            inside = f"{above}.{match['room']}"
+            rows[inside] = number
+        else:
+            rows.update({f"{inside}.{name}": number for name in match["names"].split()})
+    return rows
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -39,38 +45,37 @@ def imports(path: Path) -> Iterator[str]:
                 yield full if full in MODULES else str(node.module)
 
 
-def room(module: str, depth: int) -> str:
-    """The package or the loose module that a module is in, as the pictures name it."""
+ROWS = picture("Layers")
+AGENT = picture("The agent's folders", AGENT_PACKAGE)
+
+
+def divided(rows: dict[str, int]) -> set[str]:
+    """Packages whose parts a picture names; they hold a docstring themselves."""
+    return {name.rpartition(".")[0] for name in rows}
+
+
+def named(module: str, rows: dict[str, int]) -> str:
+    """The longest part of a module's name that a picture names; empty for none."""
     parts = module.split(".")
-    return parts[depth] if len(parts) > depth else ""
+    return next((name for size in range(len(parts), 1, -1) if (name := ".".join(parts[:size])) in rows), "")
 
 
-LAYERS = picture("Layers")
-AGENT = picture("The agent's folders")
-
-
-@pytest.mark.parametrize(("rows", "inside", "depth"), [(LAYERS, "slurmfab", 1), (AGENT, "slurmfab.on_hosts.agent", 2)])
-def test_a_picture_names_every_package_and_module_once(rows: list[list[str]], inside: str, depth: int) -> None:
-    there = {room(module, depth) for module in MODULES if module.startswith(f"{inside}.")} - {"", "__main__"}
-    assert sorted(name for row in rows for name in row) == sorted(there)
+@pytest.mark.parametrize(("rows", "inside"), [(ROWS, "slurmfab"), (AGENT, AGENT_PACKAGE)])
+def test_a_picture_names_every_package_and_module_once(rows: dict[str, int], inside: str) -> None:
+    there = {module for module in MODULES if module.startswith(f"{inside}.")} - divided(rows) - {"slurmfab.__main__"}
+    assert {module for module in there if named(module, rows) in ("", *divided(rows))} == set()
+    assert {named(module, rows) for module in there} == set(rows) - divided(rows)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_from_its_own_package_and_from_lower_rows_alone(module: str) -> None:
-    for rows, depth in ((LAYERS, 1), (AGENT, 2)):
-        row_of = {name: number for number, row in enumerate(rows) for name in row}
-        own = room(module, depth)
-        if depth == 2 and not module.startswith("slurmfab.on_hosts.agent.") or own not in row_of:  # noqa: RUF021
-            continue
-        for imported in imports(MODULES[module]):
-            other = room(imported, depth)
-            if (
-                other == own
-                or imported in BELOW_ALL
-                or (depth == 2 and not imported.startswith("slurmfab.on_hosts.agent."))
-            ):
+    for rows in (ROWS, AGENT):
+        own = named(module, rows)
+        for imported in imports(MODULES[module]) if own and module not in divided(rows) else ():
+            other = named(imported, rows)
+            if other in ("", own) or imported in divided(rows):
                 continue
-            assert row_of[other] > row_of[own], f"{module} imports {imported}, which is not in a lower row"
+            assert rows[other] > rows[own], f"{module} imports {imported}, which is not in a lower row"
 
 
 @pytest.mark.parametrize("page", ["how-it-works.md", "adding-things.md"])

@@ -14,8 +14,8 @@ PLACES = platforms.places()
 @pytest.mark.parametrize("path", PLACES)
 def test_a_place_that_depends_on_a_platform_is_explained(path: str) -> None:
     assert platforms.reason(path), (
-        f"{path} depends on a platform ({', '.join(sorted(PLACES[path]))}): take it from slurmfab/cluster/slurm/platform.py, "
-        "or say in reference/platforms.py why it is there."
+        f"{path} depends on a platform ({', '.join(sorted(PLACES[path]))}): "
+        "take it from slurmfab/cluster/slurm/platform.py, or say in reference/platforms.py why it is there."
     )
 
 

@@ -101,7 +101,7 @@ def test_the_first_line_on_a_terminal_when_it_is_shown_then_neither_invoke_nor_a
 ) -> None:
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs/cluster.yaml").write_text(CLUSTER)
-    code = f"import io, sys; from slurmfab import program_name\n{TERMINAL}\n{calling('slurmfab', *words)}"
+    code = f"import io, sys; from slurmfab.base import program_name\n{TERMINAL}\n{calling('slurmfab', *words)}"
     loaded = loaded_by(code.replace("SystemExit: pass", "Shown: pass"), tmp_path)
     assert "slurmfab.cli.tasks.first_line" in loaded
     assert loaded.isdisjoint(("invoke", "fabric", "paramiko", "pydantic", "slurmfab.cluster.inventory.cluster"))
@@ -122,7 +122,7 @@ sys.stderr = Terminal()
 
 def calling(*words: str) -> str:
     """The program's start with this command line, whatever its end."""
-    start = "from slurmfab import cli\ntry: cli.main()\nexcept SystemExit: pass"
+    start = "from slurmfab.cli import main\ntry: main.main()\nexcept SystemExit: pass"
     return f"import sys; sys.argv = {list(words)}\n{start}"
 
 

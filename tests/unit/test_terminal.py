@@ -245,7 +245,8 @@ def test_the_status_line_shows_nothing_that_steers() -> None:
 
 def test_standard_output_and_error_are_filtered_whoever_writes_to_them() -> None:
     script = (
-        "import sys; from slurmfab.base.terminal import guard_output; guard_output(); guard_output(); print('\\x1b[2J');"
+        "import sys; from slurmfab.base.terminal import guard_output; guard_output(); guard_output();"
+        "print('\\x1b[2J');"
         "sys.stderr.writelines(['\\x9b', '\\udcff']); print(sys.stdout.isatty()); raise ValueError('\\x1b]52;c;eA==')"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)

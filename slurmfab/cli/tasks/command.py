@@ -1,7 +1,7 @@
 """A task as it is declared, and what all have in common: shared options, and one line for an error.
 
-Invoke is loaded only where a task is carried out (`slurmfab.cli.tasks.invoke_tasks`): help, lists, completion and misspelt
-words need nothing but the declarations.
+Invoke is loaded only where a task is carried out (`slurmfab.cli.tasks.invoke_tasks`): help, lists, completion and
+misspelt words need nothing but the declarations.
 """
 
 from __future__ import annotations

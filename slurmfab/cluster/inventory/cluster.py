@@ -1,7 +1,8 @@
 """The models of a cluster: the contents of a valid cluster file.
 
-Models have expanded host names. `slurmfab.cluster.inventory.loading` reads them from a file; `slurmfab.cluster.inventory.rules` has the
-rules between their fields. docs/cluster-file.md documents each field for people who write the file.
+Models have expanded host names. `slurmfab.cluster.inventory.loading` reads them from a file;
+`slurmfab.cluster.inventory.rules` has the rules between their fields. docs/cluster-file.md documents each field for
+people who write the file.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster, Partition
 
 LONGEST_JOB = 60
-"""Minutes that each job may take in slurmfab's own partition, at least (SHORTEST_LIMIT of `slurmfab.cluster.slurm.render`)."""
+"""Minutes that each job may take in slurmfab's own partition, at least (SHORTEST_LIMIT of `cluster.slurm.render`)."""
 
 OPEN_TO_ALL = ("", "all")
 LISTS = ("allowaccounts", "allowqos")

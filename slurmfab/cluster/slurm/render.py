@@ -25,7 +25,7 @@ from slurmfab.cluster.slurm.preemption import Preemption, partition_settings, pr
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
-_TEMPLATES = Path(__file__).parents[1] / "templates"
+_TEMPLATES = Path(__file__).parents[2] / "templates"
 
 OWN_PARTITION = {
     "PartitionName": PARTITION,

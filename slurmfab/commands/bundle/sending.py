@@ -1,7 +1,7 @@
 """Sending package files to many hosts over the SSH connections that are open already.
 
 The files come from a bundle (`slurmfab.commands.bundle.pushing`), or lie beside the cluster file
-(`slurmfab.commands.bundle.sending_files`). Their pieces are read when they are sent, so memory does not grow with their sizes.
+(`commands.bundle.sending_files`). Their pieces are read when they are sent, so memory does not grow with their sizes.
 """
 
 from __future__ import annotations

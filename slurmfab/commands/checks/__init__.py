@@ -4,6 +4,6 @@ They compare the hosts with the cluster file and its lock, never with a plan, an
 they verify a deployment independently of the code that deployed.
 
 A new check is one function in a `test_*.py` of this package. The first line of its docstring is its title in the
-results. Its arguments name the hosts and objects that it needs (see `slurmfab.commands.checks.plugin`). Its assertions have
-messages of the form `CAUSE. Repair: COMMAND OR ADVICE`, without the host's name in front.
+results. Its arguments name the hosts and objects that it needs (see `slurmfab.commands.checks.plugin`). Its assertions
+have messages of the form `CAUSE. Repair: COMMAND OR ADVICE`, without the host's name in front.
 """

@@ -37,7 +37,7 @@ def python_and_packages() -> Iterator[Finding]:
     except metadata.PackageNotFoundError:
         yield warning("slurmfab", f"{__version__} runs from its sources without an installation.", "pip install .")
         return
-    yield ok("slurmfab", f"{__version__} at {Path(__file__).parents[1]}")
+    yield ok("slurmfab", f"{__version__} at {Path(__file__).parents[2]}")
     yield from judged_python(str(own.metadata["Requires-Python"] or ""), sys.version_info[:3])
     needed = [one for one in map(Requirement, own.requires or ()) if not one.marker or one.marker.evaluate()]
     yield from judged_packages({str(one.name): str(one.specifier) for one in needed})

@@ -1,7 +1,7 @@
 """The steps of an upgrade on the hosts, each of which can be begun again after it was cut off anywhere.
 
-What is left to do follows from what hosts have and run; see `slurmfab.commands.upgrade.steps`. A daemon that a step stops is
-started by a guard on its host if the run ends meanwhile.
+What is left to do follows from what hosts have and run; see `slurmfab.commands.upgrade.steps`. A daemon that a step
+stops is started by a guard on its host if the run ends meanwhile.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ def from_answer(cluster: str, answer: Mapping[str, Any]) -> Usage | None:
 
     Args:
         cluster: the cluster's name.
-        answer: of `slurmfab.on_hosts.agent.accounting.job_records.read`, after its model has found nothing wrong with it.
+        answer: of `slurmfab.on_hosts.agent.accounting.job_records.read`, checked by its model.
     """
     if not answer["accounting"]:
         return None

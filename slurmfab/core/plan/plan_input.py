@@ -35,16 +35,7 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reaches
 from slurmfab.core.impact import gpu_changes
 from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
-from slurmfab.core.plan.hand_made_files import (
-    GRES,
-    MAIN,
-    alike,
-    gres_of_nodes,
-    is_hand_made,
-    is_same_for,
-    of_host,
-    texts_of,
-)
+from slurmfab.core.plan import hand_made_files as by_hand
 from slurmfab.core.plan.preflight import cgroups
 from slurmfab.core.plan.root_jobs import ROOT_JOBS
 from slurmfab.core.plan.slurm_series import in_lock, series
@@ -158,11 +149,13 @@ class PlanInput:
         Empty if the controller has no slurm.conf, because nothing is in effect then. Of devices, what each node has
         by a gres.conf of its own counts.
         """
-        before = {**self.controller_facts.slurm_files, GRES: self.gres_before}
-        after = {**self.whole_files, GRES: self.gres_after}
+        before = {**self.controller_facts.slurm_files, by_hand.GRES: self.gres_before}
+        after = {**self.whole_files, by_hand.GRES: self.gres_after}
         right = {name for name, text in before.items() if not text and name in self.hand_made}
-        if self.hand_made and is_same_for(GRES, self.compute_nodes, before[GRES], after[GRES]):
-            right |= {GRES}
+        if self.hand_made and by_hand.is_same_for(
+            by_hand.GRES, self.compute_nodes, before[by_hand.GRES], after[by_hand.GRES]
+        ):
+            right |= {by_hand.GRES}
         found = differences({name: before[name] for name in before if name not in right}, after, self.is_same_host)
         return (*found, *self.site_differences) if self.controller_facts.slurm_conf else found
 
@@ -172,11 +165,11 @@ class PlanInput:
 
         A node that does not answer counts as right then.
         """
-        present, rendered = self.controller_facts.slurm_files, self.rendered.get(GRES, "")
-        if self.has_one_gres or not is_hand_made(present["slurm.conf"]):
-            return present[GRES]
+        present, rendered = self.controller_facts.slurm_files, self.rendered.get(by_hand.GRES, "")
+        if self.has_one_gres or not by_hand.is_hand_made(present["slurm.conf"]):
+            return present[by_hand.GRES]
         texts = {node: self.facts[node].gres_conf if node in self.facts else rendered for node in self.compute_nodes}
-        return gres_of_nodes(texts)
+        return by_hand.gres_of_nodes(texts)
 
     @property
     def has_one_gres(self) -> bool:
@@ -186,7 +179,7 @@ class PlanInput:
     @property
     def gres_after(self) -> str:
         """One gres.conf that says for each node what it will have."""
-        return self.rendered.get(GRES, "")
+        return self.rendered.get(by_hand.GRES, "")
 
     @cached_property
     def site_differences(self) -> tuple[Difference, ...]:
@@ -363,12 +356,12 @@ class PlanInput:
         does not say the same, there are none. One that lets root run jobs stays, too, if the cluster file does not
         mention it.
         """
-        present, rendered = texts_of(self.controller_facts), self.rendered
+        present, rendered = by_hand.texts_of(self.controller_facts), self.rendered
         own = self.slurm_conf.slurm_conf
-        if is_hand_made(present[MAIN]) and ROOT_JOBS.lower() not in {key.lower() for key in own}:
-            found = parse(present[MAIN]).settings.get(ROOT_JOBS.lower())
+        if by_hand.is_hand_made(present[by_hand.MAIN]) and ROOT_JOBS.lower() not in {key.lower() for key in own}:
+            found = parse(present[by_hand.MAIN]).settings.get(ROOT_JOBS.lower())
             rendered = render.render(replace(self.slurm_conf, slurm_conf={**own, ROOT_JOBS: found}))
-        return alike(present, rendered, self.is_same_host)
+        return by_hand.alike(present, rendered, self.is_same_host)
 
     @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:
@@ -388,11 +381,11 @@ class PlanInput:
         """
         if not self.hand_made or self.has_one_gres:
             return self.files
-        present = texts_of(self.facts[host]) if host in self.facts else {}
+        present = by_hand.texts_of(self.facts[host]) if host in self.facts else {}
         node = host if self.is_compute_node(host) else ""
-        texts = of_host(present, node, self.rendered, self.hand_made)
+        texts = by_hand.of_host(present, node, self.rendered, self.hand_made)
         # slurmctld compares the bytes of slurm.conf and of what it includes, so a host with others gets all of them.
-        parts = {} if self.is_as_found(host, MAIN) else self.controller_facts.slurm_conf_parts
+        parts = {} if self.is_as_found(host, by_hand.MAIN) else self.controller_facts.slurm_conf_parts
         return tuple({**parts, **{name: parts.get(name, text) for name, text in texts.items()}}.items())
 
     def is_as_found(self, host: str, name: str) -> bool:
@@ -402,10 +395,10 @@ class PlanInput:
             return name not in facts.written_site_files and facts.site_files.get(name) == digest(site.text)
         if not self.hand_made or host not in self.facts:
             return False
-        if name == MAIN:
+        if name == by_hand.MAIN:
             return self.facts[host].slurm_conf_digest == hashlib.sha256(self.hand_made[name].encode()).hexdigest()
-        own = texts_of(self.facts[host]).get(name, "")
-        return is_hand_made(own) and dict(self.files_of(host)).get(name) == own
+        own = by_hand.texts_of(self.facts[host]).get(name, "")
+        return by_hand.is_hand_made(own) and dict(self.files_of(host)).get(name) == own
 
     @cached_property
     def passwords_there(self) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 """Characters of a line of a paragraph, for people who read Markdown in a terminal."""
 
-_TEMPLATES = Path(__file__).parents[1] / "templates/guide"
+_TEMPLATES = Path(__file__).parents[2] / "templates/guide"
 _URL = re.compile(r"(https?://[^\s<>]*[^\s<>.,;:)])")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-]|(?<=^\d)[.]|(?<=^\d\d)[.])")
 _HEADING = re.compile(r"#+ ")

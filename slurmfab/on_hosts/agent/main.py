@@ -1,6 +1,7 @@
 """The agent's request loop: it reads requests from stdin as frames and writes answers to stdout as JSON lines.
 
-`slurmfab.on_hosts.agent.core.lifeline` describes frames and lines. The requests of a session are handled one after another:
+`slurmfab.on_hosts.agent.core.lifeline` describes frames and lines. The requests of a session are handled one after
+another:
 
     {"op": "facts", ...}    -> {"facts": {...}}, {"done": true}
     {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}

@@ -23,7 +23,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 
 PACKAGE = Path(slurmfab.__file__).parent
-PHASE_FILES = sorted((PACKAGE / "plan" / "phases").glob("*.py"))
+PHASE_FILES = sorted((PACKAGE / "core" / "plan" / "phases").glob("*.py"))
 CASES = {
     path.stem: yaml.safe_load(path.read_text()) for path in sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 }
@@ -132,8 +132,8 @@ def test_slurms_files_are_the_same_whoever_answers() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["plan/plan.py", "plan/plan_input.py", "inventory/system_ids.py"]
-    + [f"plan/phases/{path.name}" for path in PHASE_FILES],
+    ["core/plan/plan.py", "core/plan/plan_input.py", "cluster/inventory/system_ids.py"]
+    + [f"core/plan/phases/{path.name}" for path in PHASE_FILES],
 )
 def test_what_makes_a_plan_imports_nothing_that_reads_or_asks(module: str) -> None:
     tree = ast.parse((PACKAGE / module).read_text())

@@ -80,7 +80,7 @@ class UndoState:
 
 
 def from_answer(answer: Mapping[str, Any]) -> UndoState:
-    """The undo state of a host, from the JSON object that `slurmfab.on_hosts.agent.undo.undo_store.read` makes there."""
+    """The undo state of a host, from the JSON object of `slurmfab.on_hosts.agent.undo.undo_store.read`."""
     return UndoState(
         tuple(
             SavedFile(

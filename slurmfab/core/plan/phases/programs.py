@@ -9,7 +9,7 @@ from importlib import resources as package
 RUN = """\
 import sys
 
-from slurmfab.{main} import main
+from slurmfab.on_hosts.{main} import main
 
 sys.exit(main(*sys.argv[1:]))
 """
@@ -38,13 +38,13 @@ def files(main: str, modules: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     Returns:
         Path below the program's directory and text of each file.
     """
-    texts = {f"slurmfab/{name.replace('.', '/')}.py": source(name) for name in modules}
+    texts = {f"slurmfab/on_hosts/{name.replace('.', '/')}.py": source(name) for name in modules}
     folders = {folder for path in texts for folder in itertools.accumulate(path.split("/")[:-1], "{}/{}".format)}
     packages = {f"{folder}/__init__.py": "" for folder in folders}
     return (("run.py", RUN.format(main=main)), *sorted(packages.items()), *texts.items())
 
 
 def source(name: str) -> str:
-    """The source text of a module of slurmfab, such as `agent.core.resource`."""
+    """The source text of a module that runs on hosts, such as `agent.core.resource`."""
     folder, _, module = name.rpartition(".")
-    return (package.files(f"slurmfab.{folder}") / f"{module}.py").read_text(encoding="utf-8")
+    return (package.files(f"slurmfab.on_hosts.{folder}") / f"{module}.py").read_text(encoding="utf-8")

@@ -97,7 +97,7 @@ def files(plan_input: PlanInput, host: str) -> Iterable[OwnedFile]:
 
 
 def settings(plan_input: PlanInput) -> dict[str, Any]:
-    """What the commands read of the cluster file, by name (`on_hosts/programs/user_tools/settings.py`); all users can see it."""
+    """What the commands read of the cluster file, by name (`programs/user_tools/settings.py`); all users can see it."""
     cluster = plan_input.cluster
     return {
         "cluster": cluster.name,

@@ -1,4 +1,4 @@
 """The name of the program that users run, for messages that recommend a command."""
 
 FAB = "fab"
-"""`fab`, or the name under which the deployer was called, which sends this module with it (`slurmfab.hosts.payload`)."""
+"""`fab`, or the name under which the deployer was called, which sends it in this module (`slurmfab.hosts.payload`)."""

@@ -1,8 +1,8 @@
 """Replacing a file in one step: a reader, or a crash, sees either the old content or the new one, never a mixture.
 
-All of it is done relative to the open directory of the file (`slurmfab.on_hosts.agent.core.safe_paths`), so that nobody who can
-change a directory on the way can lead root elsewhere. The agent uses it for files of hosts, and the deployer for its
-own (`slurmfab.base.atomic_file`).
+All of it is done relative to the open directory of the file (`slurmfab.on_hosts.agent.core.safe_paths`), so that nobody
+who can change a directory on the way can lead root elsewhere. The agent uses it for files of hosts, and the deployer
+for its own (`slurmfab.base.atomic_file`).
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ class Bed:
         # Programs run with a PATH of their own, so that is where the stand-in has to be.
         lines = (
             f"import sys; sys.path.insert(0, '{self.place}/program')",
-            f"from slurmfab.on_hosts.agent.core import resource; resource.SYSTEM_PATH = '{self.place}/bin:/usr/bin:/bin'",
+            "from slurmfab.on_hosts.agent.core import resource",
+            f"resource.SYSTEM_PATH = '{self.place}/bin:/usr/bin:/bin'",
             "from slurmfab.on_hosts.programs.health.main import main",
             f"sys.exit(main('{self.place}/settings', *{list(words)!r}))",
         )
