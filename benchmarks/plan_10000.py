@@ -34,8 +34,9 @@ from slurmfab.core.engine.report import Report, Step, outcome_from
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.saved_plan import Files
 from slurmfab.core.impact.forecast import Forecast, labelled
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import Plan, make_plan
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.differences import difference, digests
 from slurmfab.on_hosts.agent.core.resource import OK, WOULD_CHANGE, Change, Outcome, as_request
 from slurmfab.on_hosts.agent.kinds import build

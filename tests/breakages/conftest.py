@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def played_by(item: pytest.Item) -> tuple[str, str]:
     """Name of the row that a test plays, and the suite; empty for other tests."""
     call = getattr(item, "callspec", None)
-    if call and "sentence" in call.params:
+    if call and hasattr(call.params.get("sentence"), "check"):
         return call.params["sentence"].check, call.params["suite"]
     is_row = call and hasattr(call.params.get("row"), "what")
     return (call.params["row"].name, call.params["suite"]) if call and is_row else ("", "")

@@ -430,6 +430,69 @@ OF_HOSTS = (
 )
 
 CGROUP = "/etc/slurm/cgroup.conf"
+SITES = "/etc/systemd/system/slurmd.service.d/site.conf"
+RELOADED = "systemctl daemon-reload && systemctl restart slurmd"
+PLUGIN = "$(dpkg -L slurm-wlm-basic-plugins | grep '/select_linear.so$')"
+RESTARTS = "$(systemctl show --property=NRestarts --value slurmd)"
+OF_THE_SYSTEM = (
+    Falsified(
+        "daemons.daemons_run_as_packaged",
+        "n2",
+        "a drop-in of the site limits the files that slurmd may open",
+        f"mkdir -p $(dirname {SITES}) && printf '[Service]\\nLimitNOFILE=1024\\n' > {SITES} && {RELOADED}",
+        f"rm {SITES} && {RELOADED}",
+        "slurmd may open 1024 files",
+    ),
+    Falsified(
+        "daemons.no_daemon_has_crashed",
+        "n2",
+        "slurmd was killed, and systemd started it again",
+        f"systemctl kill --signal=KILL --kill-whom=main slurmd && until [ {RESTARTS} = 1 ]; do sleep 0.1; done; "
+        "until systemctl --quiet is-active slurmd; do sleep 0.1; done",
+        "systemctl reset-failed slurmd",
+        "systemd started it again: slurmd once",
+    ),
+    Falsified(
+        "daemons.slurmctld_saves_its_state",
+        "ctl",
+        "the directory of slurmctld's state was read-only for a while",
+        f"mount --bind {STATE} {STATE} && mount -o remount,bind,ro {STATE} && scontrol update NodeName=n1 Weight=2 && "
+        f'until grep -q "Can\'t save state" /var/log/slurm/slurmctld.log; do sleep 0.2; done; umount {STATE}',
+        "scontrol update NodeName=n1 Weight=1",
+        "Can't save state",
+    ),
+    Falsified(
+        "system.package_files_are_there",
+        "n2",
+        "a plugin of Slurm's is another file than that of its package",
+        f"cp -a {PLUGIN} {SAVED} && echo >> {PLUGIN}",
+        f"cp -a {SAVED} {PLUGIN}",
+        "select_linear.so is another file",
+    ),
+    Falsified(
+        "system.tmp_takes_files_of_all",
+        "n2",
+        "/tmp has the mode 0755",
+        "chmod 0755 /tmp",
+        "chmod 1777 /tmp",
+        "/tmp has the mode 755",
+    ),
+    Falsified(
+        "system.names_are_looked_up_in_files",
+        "n2",
+        "hosts are not looked up in /etc/hosts",
+        **edited("/etc/nsswitch.conf", "s/^hosts:.*/hosts: dns/"),
+        says="leaves out /etc/hosts",
+    ),
+    Falsified(
+        "system.no_variable_leads_slurm_elsewhere",
+        "n2",
+        "/etc/environment sets SLURM_CONF",
+        f"cp -a /etc/environment {SAVED} && echo SLURM_CONF=/opt/slurm.conf >> /etc/environment",
+        f"cp -a {SAVED} /etc/environment",
+        "sets SLURM_CONF=/opt/slurm.conf",
+    ),
+)
 OF_SLURM = (
     Falsified(
         "configuration.partitions_are_as_wanted",
@@ -779,7 +842,7 @@ OF_SLURM = (
         says="slurmfab-backup.timer is inactive",
     ),
 )
-ROWS = (*OF_HOSTS, *OF_SLURM)
+ROWS = (*OF_HOSTS, *OF_THE_SYSTEM, *OF_SLURM)
 
 SECOND_CONTROLLER = "a second controller"
 FILE_SERVER = "a file server"
@@ -790,6 +853,8 @@ CONTAINERS = "containers in jobs of slurm"
 MEASURED = "GPUs that can be measured"
 MONITORING = "Prometheus, which takes too long to install"
 WITHOUT = {
+    "accounting.jobs_need_no_account": "accounts that jobs need not have",
+    "jobs.jobs_do_not_ignore_sigpipe": "Slurm 26.05",
     "daemons.backup_runs": SECOND_CONTROLLER,
     "daemons.backup_can_use_the_state": SECOND_CONTROLLER,
     "daemons.backup_answers": SECOND_CONTROLLER,

@@ -13,7 +13,8 @@ from benchmarks import plan_10000
 from slurmfab import lab
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 
 pytestmark = pytest.mark.lab
 

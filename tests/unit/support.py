@@ -19,7 +19,8 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunHooks, RunOptions
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.session import Line
 from slurmfab.hosts.transport import Ends, Transport
 from slurmfab.on_hosts.agent.kinds import build

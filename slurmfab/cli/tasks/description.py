@@ -14,9 +14,9 @@ EXAMPLES = "Examples:"
 """The first line of the docstring's part with examples."""
 
 VALUES = {
-    "address": "ADDRESS", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD", "by": "KEYS",
-    "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE", "fingerprint": "FINGERPRINT",
-    "from": "HOST", "gateway": "HOST",
+    "address": "ADDRESS", "adopt": "WHAT", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD",
+    "by": "KEYS", "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE",
+    "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
     "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
     "idle_minutes": "MINUTES", "json": "FILE", "junit": "FILE", "key": "FILE", "like": "HOST", "login": "HOSTS",
     "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH", "partition": "NAMES",

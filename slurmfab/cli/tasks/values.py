@@ -29,6 +29,7 @@ def some_of(*choices: str) -> Takes:
 
 EVERYWHERE: Mapping[str, Takes] = {
     "account": Takes(takes.ACCOUNTS, many=True),
+    "adopt": one_of("least", "usual"),
     "address": TEXT,
     "allow": DISRUPTIONS,
     "around": TEXT,

@@ -226,8 +226,9 @@ def last_errors(host: CheckedHost, unit: str) -> list[str]:
 
 
 def last_words(host: CheckedHost, unit: str) -> str:
-    """The last errors that a daemon wrote itself since its start, else the last line of its journal, with what the site
-    has changed of its unit; or nothing.
+    """The last errors that a daemon wrote since its start, with what the site has changed of its unit; or nothing.
+
+    A daemon that wrote no error is told by the last line of its journal.
     """
     errors = last_errors(host, unit)
     changes = sentences(host.run(line_of((*QUESTION_ABOUT, unit))).stdout, lambda path: host.run("cat %s", path).stdout)

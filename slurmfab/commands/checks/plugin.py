@@ -351,8 +351,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "sleeper": tuple(node for node in nodes if cluster.power and node in cluster.power.nodes),
         "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
-        "enforcer": primary if cluster.enforces_accounts else (),
-        "recorder": primary if cluster.has_accounts and not cluster.enforces_accounts else (),
+        **account_places(cluster, primary),
         **image_places(cluster, hosts),
         **monitoring_places(cluster, hosts),
         "mailer": primary if sends_mail(cluster, lock) else (),
@@ -362,6 +361,12 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
     }
+
+
+def account_places(cluster: Cluster, primary: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The primary controller, where jobs need an account or where they are only recorded."""
+    only_recorded = cluster.has_accounts and not cluster.enforces_accounts
+    return {"enforcer": primary if cluster.enforces_accounts else (), "recorder": primary if only_recorded else ()}
 
 
 def software_places(inventory: Inventory, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from slurmfab.cluster.slurm.gres import parsed
 from slurmfab.cluster.slurm.meaning import node_meanings
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.core.plan.hand_made_files import devices
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 
 HARDWARE = {
     "CPUs": "cpus",

@@ -32,7 +32,8 @@ from slurmfab.core.impact.approvals import Approvals
 from slurmfab.core.impact.disruptive_changes import LOST_LIMITS
 from slurmfab.core.plan.address_remarks import newly_trusted
 from slurmfab.core.plan.database_order import require_slurmdbd
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import judging, other_clusters
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, TypedDict
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import IPV4, IPV6, canonical
-from slurmfab.base.paths import FORMER_SPOOL, MAIL_PROGRAM, RESUME_PROGRAM, SLURM_SPOOL, SUSPEND_PROGRAM
+from slurmfab.base.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
-from slurmfab.cluster.inventory import people_ids, trusted_addresses
+from slurmfab.cluster.inventory import trusted_addresses
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.files_on_hosts import Content
-from slurmfab.cluster.inventory.lock import HostLock, Lock, Spool
+from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.slurm_files import SiteFile
 from slurmfab.cluster.slurm import accounting, render
 from slurmfab.cluster.slurm.conf_text import ConfText, parse
@@ -33,12 +32,10 @@ from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
 from slurmfab.cluster.slurm.topology import topology_conf
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reaches
-from slurmfab.core.impact import gpu_changes
 from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
 from slurmfab.core.plan import hand_made_files as by_hand
-from slurmfab.core.plan.preflight import cgroups
 from slurmfab.core.plan.root_jobs import ROOT_JOBS
-from slurmfab.core.plan.slurm_series import in_lock, series
+from slurmfab.core.plan.slurm_series import series
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
@@ -49,7 +46,6 @@ PASSWORDS = ("JobCompPass", "AccountingStoragePass")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of the host itself."""
 
-_SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
 
 NO_HOSTS: frozenset[str] = frozenset()
 
@@ -536,114 +532,3 @@ def families_of(addresses: Iterable[str]) -> Set[int]:
 def is_numeric(address: str) -> bool:
     """Whether an address is an IP address, as /etc/hosts requires."""
     return ":" in address or address.replace(".", "").isdigit()
-
-
-def pin(
-    cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False, may_lose: bool = False
-) -> Lock:
-    """Complete the lock from these facts; hostname and hardware that it has already stay.
-
-    Args:
-        cluster: the cluster file.
-        lock: the lock before.
-        facts: facts by host name, of the hosts that answered.
-        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts.
-        may_lose: whether control groups that limit less than those in the lock replace them.
-
-    Raises:
-        IdConflict: the UIDs or GIDs of slurm, munge or users conflict with those on a host.
-    """
-    installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
-    now = installed or lock.slurm
-    hosts = of_other_series(lock, now)
-    for name, fact in facts.items():
-        old = hosts.get(name, HostLock())
-        hosts[name] = replace(
-            old,
-            hostname=old.hostname or fact.hostname,
-            host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
-            hardware=fact.hardware if is_first_sight(old, fact) else old.hardware or fact.hardware,
-            gpus=gpu_changes.pinned(cluster, name, old, fact),
-            cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
-            public_key=fact.public_key or old.public_key,
-            mail_program=fact.mail_program if name in cluster.controllers else "",
-            addresses=tuple(sorted(fact.addresses)) or old.addresses,
-            slurm=in_lock("", fact.slurm_version, now, ""),
-            never_seen=old.never_seen and not is_first_sight(old, fact),
-        )
-    hosts = with_trusted(hosts, trusted_addresses.decide(cluster, lock.hosts, facts))
-    ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
-    leaving = people_ids.still_leaving(cluster, lock, facts)
-    spool = pinned_spool(lock, facts.get(cluster.controller))
-    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
-
-
-def is_first_sight(known: HostLock, fact: HostFacts) -> bool:
-    """Whether a node that a hand-made slurm.conf names answers for the first time, and has what that says.
-
-    One that has less stays in the lock as slurm.conf has it, and differs from it.
-    """
-    return known.never_seen and fact.hardware is not None and not lacks(known, fact)
-
-
-def lacks(known: HostLock, fact: HostFacts) -> bool:
-    """Whether a node has less than the lock says."""
-    if known.hardware is None or fact.hardware is None:
-        return False
-    wanted, there = known.hardware, fact.hardware
-    return there.CPUs < wanted.CPUs or there.RealMemory < wanted.RealMemory or len(fact.gpus) < len(known.gpus)
-
-
-def with_trusted(
-    hosts: Mapping[str, HostLock], trusted: Mapping[str, trusted_addresses.Trusted]
-) -> dict[str, HostLock]:
-    """The lock's entries with what others trust of each host's addresses."""
-    found = dict(hosts)
-    for name, known in hosts.items():
-        reached, further = trusted.get(name, trusted_addresses.NONE)
-        if (known.reached, known.trusted) != (reached, further):
-            found[name] = replace(known, reached=reached, trusted=further)
-    return found
-
-
-def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
-    """SlurmdSpoolDir where the cluster file names none: the former place only where slurm.conf has it already.
-
-    slurmd finds the running steps of its node by this directory, so a cluster keeps it until somebody moves it.
-
-    Args:
-        lock: the lock before.
-        controller: the facts of the primary controller; `None` if it did not answer.
-    """
-    if controller is None or lock.spool == SLURM_SPOOL:
-        return lock.spool
-    found = _SPOOL.findall(controller.slurm_conf)
-    now = posixpath.normpath(found[-1]) if found else ""
-    if now == SLURM_SPOOL or not (lock.spool or now == FORMER_SPOOL):
-        return SLURM_SPOOL
-    return FORMER_SPOOL
-
-
-def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
-    """The entries of a lock's hosts, with their version of Slurm where that is not of the cluster's series.
-
-    Args:
-        lock: the lock before.
-        now: the cluster's version from now on.
-    """
-    if now == lock.slurm:
-        return dict(lock.hosts)
-    there = {name: in_lock(one.slurm, "", now, lock.slurm if one.hostname else "") for name, one in lock.hosts.items()}
-    return {
-        name: one if one.slurm == there[name] else replace(one, slurm=there[name]) for name, one in lock.hosts.items()
-    }
-
-
-def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:
-    """The host keys that the lock gets: those that a host tells of join the one that was pinned at first contact.
-
-    Args:
-        old: the keys in the lock, base64 by type.
-        shown: the keys that the host tells of.
-    """
-    return shown if len(old) <= 1 and old.items() <= shown.items() and shown else old

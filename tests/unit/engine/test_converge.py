@@ -35,8 +35,8 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunHooks
 from slurmfab.core.engine.summary import summary
 from slurmfab.core.impact.approvals import Approvals
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import Phase, make_plan
-from slurmfab.core.plan.plan_input import pin
 from slurmfab.on_hosts.agent.core.resource import Resource
 
 HOSTS = ("c1", "n1", "n2")

@@ -20,7 +20,7 @@ from slurmfab.core.engine import file_writing, record
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunHooks
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.on_hosts.agent.core.resource import Outcome
 
 GROWN = THREE_HOSTS.replace("n[1-2]", "n[1-3]").replace("10.0.0.[2-3]", "10.0.0.[2-4]")

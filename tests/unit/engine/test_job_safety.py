@@ -25,7 +25,7 @@ from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.summary import summary
 from slurmfab.core.impact.approvals import NOTHING, Approvals
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.status.snapshot import Job
 from slurmfab.on_hosts.agent.nodes.states import our_reason
 

@@ -20,7 +20,7 @@ from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.core.engine import lock_copy
 from slurmfab.core.engine.lock_copy import ComparedKey
 from slurmfab.core.engine.progress import Progress
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.hosts.known_hosts import fingerprint
 from slurmfab.hosts.session import Line
 

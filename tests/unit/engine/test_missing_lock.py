@@ -15,7 +15,7 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.core.engine import lock_copy, session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 
 LOCK = pin(cluster(), locks.Lock(), facts_of(cluster(), prepared))
 OLDER, NEWER = "20261121T112423.829348Z-deploy", "20261122T112423.829348Z-deploy"

@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.engine.converge import deploy, dry_run
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.approvals import Approvals
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.hosts.session import Line
 
 GROWN = THREE_HOSTS.replace("n[1-2]", "n[1-4]").replace("10.0.0.[2-3]", "10.0.0.[2-5]")

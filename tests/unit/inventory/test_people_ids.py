@@ -10,7 +10,7 @@ from slurmfab.cluster.facts import Account, HostFacts
 from slurmfab.cluster.inventory import people_ids
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.people_ids import choose, decide, former, names_of, refuse_partial, still_leaving
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
 ANN = cluster(HEAD + "users: [{name: ann}]\n")

@@ -13,7 +13,7 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.monitoring_files import dashboard, writing
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 
 
 def known(key: str) -> Inventory:

@@ -21,8 +21,8 @@ from slurmfab.commands.nodes.membership import joined
 from slurmfab.core.engine import acceptance
 from slurmfab.core.engine.file_writing import save_lock
 from slurmfab.core.engine.run import Run, RunHooks
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
-from slurmfab.core.plan.plan_input import pin
 
 
 @dataclass

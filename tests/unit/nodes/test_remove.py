@@ -23,7 +23,7 @@ from slurmfab.commands.nodes import decommission, remove
 from slurmfab.commands.nodes.remove import RemoveNodeOptions, refuse
 from slurmfab.core.engine import job_waiting
 from slurmfab.core.engine.run import Run
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.status.snapshot import Job
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 

@@ -16,7 +16,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.nodes import replace
 from slurmfab.commands.nodes.replace import NewMachine, ReplaceNodeOptions, host_lock, refuse_unsuited
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.hosts.host_keys import HostKey
 
 NEW_KEY = HostKey("ssh-ed25519", "another+key")

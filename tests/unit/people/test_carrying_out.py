@@ -21,7 +21,8 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.people import adding, removing
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.run import Run, RunOptions
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.session import Line
 
 BEFORE = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'

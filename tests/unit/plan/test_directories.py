@@ -16,8 +16,9 @@ from slurmfab.commands.checks.directories import owners
 from slurmfab.commands.checks.wanted import port, spool_directory, with_logs
 from slurmfab.core.plan.directories import SLURM_LIBRARY
 from slurmfab.core.plan.phases import disks, scripts
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.plan_input import PlanInput
 
 ELSEWHERE = """\
 slurm_conf:

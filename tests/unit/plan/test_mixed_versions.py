@@ -14,7 +14,8 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.schema_file import version_of
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.phases import configless, daemons
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.configuration import refuse_unknown_keys
 from slurmfab.core.plan.preflight.hosts import unfit, unfit_newcomers
 

@@ -21,7 +21,8 @@ from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.old_lines import old_lines
 from slurmfab.commands.import_cluster.survey import survey
 from slurmfab.core.impact.hardware_changes import differences
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 
 BASE = """\
 ClusterName=lab

@@ -18,7 +18,7 @@ from slurmfab.commands.history.rollback import target as targets
 from slurmfab.commands.history.rollback.undo_state import UndoState
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import Step
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=timezone.utc)

@@ -25,7 +25,7 @@ from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunOptions
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 

@@ -11,7 +11,8 @@ from support import cluster, facts_of, prepared
 from slurmfab.cluster.facts import Account
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.plan.phases import people
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.people.person import Person
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules

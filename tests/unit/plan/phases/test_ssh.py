@@ -12,7 +12,8 @@ from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory.lock import HostLock
 from slurmfab.cluster.inventory.trusted_addresses import MOST_ADDRESSES
 from slurmfab.core.plan.phases import ssh
-from slurmfab.core.plan.plan_input import PlanInput, pin
+from slurmfab.core.plan.pinned import pin
+from slurmfab.core.plan.plan_input import PlanInput
 
 BOTH = THREE_HOSTS + "slurm_ssh: both\n"
 TWO_CONTROLLERS = (

@@ -9,7 +9,7 @@ from slurmfab.cluster.facts import Cgroup, HostFacts, cgroup_from
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.preflight import cgroups
 from slurmfab.on_hosts.agent.facts.cgroups import assess
 

@@ -10,7 +10,7 @@ from support import cluster, facts_of, host_facts, plan_input, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import DriverlessGpu, Gpu
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.preflight.gres import describe_driverless, refuse_unfit, remarks, unfit
 
 GPUS = tuple(Gpu(f"/dev/nvidia{number}", "a100-sxm4-40gb") for number in range(2))

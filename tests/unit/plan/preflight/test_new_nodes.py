@@ -12,7 +12,7 @@ from slurmfab.base.errors import SlurmfabError
 from slurmfab.cluster.facts import Cgroup, Gpu, HostFacts
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.preflight.new_nodes import refuse_unsuited, unsuited
 
 GROWN = THREE_HOSTS.replace("n[1-2]", "n[1-3]").replace("[2-3]", "[2-4]")

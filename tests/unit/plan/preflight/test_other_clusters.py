@@ -13,7 +13,7 @@ from support import MUNGE_KEY, cluster, facts_of, host_facts, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import ClusterMark, HostFacts, SlurmUse
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.plan.plan_input import pin
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.preflight.other_clusters import hosts_taken, identity, is_unset, other_use, refuse_in_use
 
 CONF = "/etc/slurm/slurm.conf"
