@@ -16,17 +16,20 @@ DOCS = Path(slurmfab.__file__).parents[1] / "docs"
 DRAWN = [*sorted(path.stem for path in DOCS.glob("pictures/*.yaml")), "layers"]
 
 
-def drawing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("draw", DOCS / "pictures/draw.py")
+def program(path: str) -> ModuleType:
+    name = Path(path).stem
+    spec = importlib.util.spec_from_file_location(name, DOCS / path)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules["draw"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-draw = drawing()
+draw, structure = program("pictures/draw.py"), program("structure.py")
+MOST_ROOMS, MOST_ARROWS = 16, 50
+"""So few that somebody who comes in sees all of them at once."""
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -48,3 +51,10 @@ def test_arrow_when_boxes_do_not_face_each_other_then_turns_below_the_upper_one(
     boxes = draw.places(draw.Picture(about="a test", rows=rows))
     corners = draw.path(draw.Arrow(start="a", end="d"), boxes["a"], boxes["d"])
     assert [y for _, y in corners] == [boxes["a"].bottom, *[boxes["a"].bottom + draw.TURN] * 2, boxes["d"].y]
+
+
+def test_the_package_has_so_few_rooms_and_arrows_that_all_are_seen_at_once() -> None:
+    found = structure.arrows()
+    assert len({name for pair in found for name in pair}) <= MOST_ROOMS
+    assert len(found) <= MOST_ARROWS
+    assert {pair for pair in found if pair[::-1] in found} == set()

@@ -10,8 +10,7 @@ from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, p
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Cgroup, Gpu, weakest
 from slurmfab.cluster.inventory.lock import HostLock, Lock
-from slurmfab.core.plan.pinned import pin
-from slurmfab.core.plan.plan_input import pinned_keys
+from slurmfab.core.plan.pinned import pin, pinned_keys
 from slurmfab.core.plan.preflight.configuration import refuse_other_cluster, refuse_unknown_keys
 
 
