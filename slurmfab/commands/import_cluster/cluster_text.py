@@ -172,6 +172,7 @@ def behind(value: str) -> str:
 NOT_TAKEN = {
     "slurm_ssh: none": "a home, a shell and SSH logins between hosts for the slurm user",
     "hosts_file: false": "names of all hosts in /etc/hosts, and their SSH host keys in /etc/ssh/ssh_known_hosts",
+    "restart_daemons: false": "starting daemons again when they crash",
 }
 """What an import that adopts the least leaves out, by the line of the cluster file that says so."""
 
