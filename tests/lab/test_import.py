@@ -240,7 +240,9 @@ def test_check_cluster_when_an_imported_cluster_is_deployed_then_finds_nothing_w
     by_root = deployed.imported.cluster.on("ctl", STARTED_BY) == "root"
     wanted = IN_PLACES_OF_SLURM if deployed.imported.cluster.kind == "own-ids" else set()
     wanted = wanted if by_root else wanted - {"no_other_user_leads_starting_daemons_elsewhere"}
-    assert (done.returncode, failed) == (1 if wanted else 0, wanted), words_of(done)
+    # A job that runs since before the import can leave no room for the checks' own jobs.
+    unseen = any(one["outcome"] == "not run" for one in told["checks"])
+    assert (done.returncode, failed) == (1 if wanted else 5 if unseen else 0, wanted), words_of(done)
 
 
 def test_a_second_plan_when_an_imported_cluster_is_deployed_then_has_nothing_to_do(deployed: Deployed) -> None:

@@ -114,17 +114,17 @@ ROWS = (
     ),
     Breakage(
         name="slurmd-and-its-job-killed",
-        what="slurmd and all processes of a job were killed",
+        what="slurmd was stopped, and all processes of a job were killed",
         # slurmctld takes the batch script of a job for missing 20 s after its start at the earliest.
         breaks=(
             "job=$(runuser -u ada -- sbatch --parsable --no-requeue --chdir=/tmp --output=/dev/null -w n1 "
             "--time=5 --wrap 'exec sleep 250'); "
             "until squeue --noheader --states=RUNNING --jobs=$job | grep -q n1; do sleep 0.2; done; sleep 25; "
-            "systemctl kill --signal=KILL --kill-whom=main slurmd; for process in /proc/[0-9]*; do "
+            "systemctl stop slurmd; for process in /proc/[0-9]*; do "
             "case $(tr '\\0' ' ' <$process/cmdline 2>/dev/null) in 'slurmstepd: '*|'sleep 250 ') "
             "kill -9 ${process#/proc/};; esac; done; true"
         ),
-        check=("slurmd.service is failed",),
+        check=("slurmd.service is inactive",),
         plan=("service:slurmd",),
         deploy=Mended(("Lost before this run, since its processes were gone before the first change: job",)),
     ),
