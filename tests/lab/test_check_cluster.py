@@ -227,7 +227,7 @@ def test_a_node_full_of_other_jobs_is_left_out_and_its_jobs_go_on(deployed_lab: 
     finally:
         deployed_lab.on("ctl", f"scancel {job}")
     assert found.one("n2", "jobs.job_runs")["cause"] == "all of n2 is taken by jobs."
-    assert found.code == 0
+    assert found.code == 5
 
 
 def test_a_host_without_power_is_one_failure_and_exit_code_3(whole_again: DeployedLab) -> None:

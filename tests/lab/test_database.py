@@ -106,7 +106,7 @@ def ran(joined: Joined, script: str) -> str:
 def test_a_plan_shows_the_database_and_no_password(joined: Joined) -> None:
     assert "AccountingStorageType: (default) -> accounting_storage/slurmdbd" in joined.shown
     assert "innodb_buffer_pool_size = " in joined.shown
-    assert "StoragePass=(not shown)" in joined.shown
+    assert "StoragePass=(hidden)" in joined.shown
 
 
 def test_a_database_that_joins_a_running_cluster_leaves_its_jobs_alone(joined: Joined) -> None:

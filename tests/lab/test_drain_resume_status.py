@@ -17,6 +17,8 @@ pytestmark = pytest.mark.lab
 
 STEP_DAEMON = "/usr/local/sbin/slurmstepd-left"
 DRAINED_BY_US = r"slurmfab: new disks \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
+NOT_AGAIN = "/run/systemd/system/slurmd.service.d"
+"""Where a drop-in keeps systemd from starting a killed slurmd again."""
 
 
 @pytest.fixture(scope="module", params=in_turn("drain_resume_status"))
@@ -115,8 +117,10 @@ def test_a_node_that_an_admin_drained_keeps_reason_and_state_until_any_is_said(c
 
 
 def test_a_node_whose_slurmd_was_killed_when_resumed_is_cured(cluster: DeployedLab, job: str) -> None:
-    cluster.on("n1", "systemctl kill --signal=KILL slurmd")
+    cluster.on("n1", f"mkdir -p {NOT_AGAIN} && printf '[Service]\\nRestart=no\\n' >{NOT_AGAIN}/z.conf")
+    cluster.on("n1", "systemctl daemon-reload && systemctl kill --signal=KILL slurmd")
     cluster.until("n1", "systemctl is-active slurmd", "failed")
+    cluster.on("n1", f"rm -r {NOT_AGAIN} && systemctl daemon-reload")
     cluster.on("ctl", "scontrol update NodeName=n1 State=DOWN Reason='Not responding'")
     done = cluster.slurmfab("resume", "n[1-2]")
     assert done.returncode == 0, done.stderr + done.stdout

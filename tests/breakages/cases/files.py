@@ -223,7 +223,7 @@ ROWS = (
         what="slurm has put a link in place of slurmd's log",
         breaks="chown slurm:slurm /var/log/slurmd; cd /var/log/slurmd; mv slurmd.log away; "
         "runuser -u slurm -- ln -s /etc/profile.d/x.sh slurmd.log",
-        check=("leads through a symbolic link of slurm, slurmd.log -> /etc/profile.d/x.sh",),
+        check=("/var/log/slurmd/slurmd.log is in /var/log/slurmd, which is slurm's. Who can change that becomes root",),
         plan=("/var/log/slurmd/slurmd.log leads elsewhere",),
         deploy=Told(
             ("/var/log/slurmd/slurmd.log leads elsewhere", "it may be an attack"),

@@ -72,7 +72,7 @@ ROWS = (
         host="ctl",
         breaks="sed -i 's/RealMemory=[0-9]*/RealMemory=90000000/' /etc/slurm/slurm.conf && systemctl restart slurmctld",
         shows="test $(sinfo -h -N -o '%N %T' | sort -u | grep -c inval) = 2",
-        check=("Low RealMemory",),
+        check=("MiB of memory, but slurm.conf says 90000000",),
         plan=("RealMemory: 90000000 ->",),
         deploy=Mended(),
     ),

@@ -38,7 +38,7 @@ DEFAULTS = {
 
 MADE_BY_SLURMFAB = b"# Made by slurmfab"
 INCLUDE = re.compile(rb"^[ \t]*include[ \t]", re.IGNORECASE | re.MULTILINE)
-HIDDEN = "StoragePass=(not shown)"
+HIDDEN = "StoragePass=(hidden)"
 """Replaces the password's line when the file is compared."""
 
 

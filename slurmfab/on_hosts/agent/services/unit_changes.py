@@ -11,7 +11,7 @@ from slurmfab.on_hosts.agent.core.resource import Context
 
 QUESTION = ("systemctl", "show", "--property=FragmentPath,DropInPaths")
 OURS = "slurmfab"
-"""How the names of slurmfab's own drop-ins begin."""
+"""How the names of slurmfab's own drop-ins begin, perhaps behind a number such as `10-`."""
 
 PACKAGED = ("/usr/lib/", "/lib/", "/run/systemd/generator")
 """Where packages have units, and generators of the system write theirs."""
@@ -45,7 +45,7 @@ def sentences(shown: str, read: Callable[[str], str]) -> List[str]:
 
 def is_sites(path: str) -> bool:
     """Whether a drop-in is neither a package's nor slurmfab's."""
-    return not path.startswith(PACKAGED) and not os.path.basename(path).startswith(OURS)
+    return not path.startswith(PACKAGED) and not os.path.basename(path).lstrip("0123456789-").startswith(OURS)
 
 
 def settings(text: str) -> str:
