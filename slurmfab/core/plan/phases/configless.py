@@ -25,6 +25,7 @@ from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.carried_files import CarriedFiles
 from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
 
@@ -95,7 +96,8 @@ def given_up(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """
     if not stops_fetching(plan_input, host):
         return ()
-    return (File(CONFIGLESS_DROP_IN, GIVEN_UP), Service("slurmd", watches=WATCHED), Absent(CONFIGLESS_DROP_IN))
+    loaded = UnitsLoaded("configless", ("slurmd.service",))
+    return (File(CONFIGLESS_DROP_IN, GIVEN_UP), Service("slurmd", watches=WATCHED), Absent(CONFIGLESS_DROP_IN), loaded)
 
 
 def stops_fetching(plan_input: PlanInput, host: str) -> bool:
