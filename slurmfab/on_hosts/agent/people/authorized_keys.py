@@ -98,6 +98,6 @@ class AuthorizedKeys(Resource):
 
     def remark(self, cause: str) -> str:
         """The remark about keys that cannot be read or written."""
-        return "slurmfab did not write %s's SSH keys: %s/.ssh/authorized_keys: %s. Mend it and deploy again" % (
-            self.user, self.home, cause.rstrip(".")
+        return "slurmfab did not write %s's SSH keys: %s/.ssh/authorized_keys: %s Mend it and deploy again" % (
+            self.user, self.home, cause if cause.endswith("?") else cause.rstrip(".") + "."
         )  # fmt: skip

@@ -92,7 +92,8 @@ class RemovedPerson(Resource):
         try:
             if keys.actual(context) != keys.wanted(context):
                 keys.converge(context, differing)
-        except LeftAsItWas as remark:
+        except (LeftAsItWas, ResourceFailed) as remark:
+            # A home that does not answer keeps nobody's account open.
             context.remark = str(remark)
         left = context.remark
         self.stop_manager(context)
