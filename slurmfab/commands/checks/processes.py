@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
 
 PROGRAMS = {
     "munge": "/usr/sbin/munged",
@@ -17,8 +18,6 @@ PROGRAMS = {
 
 USERS = {"munge": "munge", "slurmctld": "slurm", "slurmdbd": "slurm", "slurmd": "root"}
 PACKAGED = ("/usr/lib/systemd/system/", "/lib/systemd/system/")
-OURS = ("slurmfab-", "10-slurmfab")
-"""Beginnings of the names of slurmfab's drop-ins."""
 
 CONF = f"{SLURM_DIRECTORY}/slurm.conf"
 
@@ -63,7 +62,7 @@ class Process:
         """The files of its unit that are neither the package's nor slurmfab's."""
         unit = self.shown.get("FragmentPath", "")
         drop_ins = self.shown.get("DropInPaths", "").split()
-        others = [one for one in drop_ins if not one.rpartition("/")[2].startswith(OURS)]
+        others = [one for one in drop_ins if not one.rpartition("/")[2].startswith(OUR_DROP_INS)]
         return (*([unit] if unit and not unit.startswith(PACKAGED) else []), *others)
 
     @property

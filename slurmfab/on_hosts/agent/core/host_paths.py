@@ -33,3 +33,6 @@ REGISTRY_CERTIFICATE = REGISTRY + "/server.pem"
 
 SCRATCH_SETTINGS = "/etc/slurmfab-scratch.json"
 """Where a compute node has the directories of jobs, which the prolog makes and the epilog removes."""
+
+OUR_DROP_INS = ("slurmfab-", "10-slurmfab")
+"""Beginnings of the names of slurmfab's drop-ins of units."""

@@ -12,7 +12,14 @@ import sys
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from slurmfab.on_hosts.agent.core.host_paths import ADDED_PACKAGES, MUNGE_KEY, OWNED, PROGRAMS, REGISTRY_CA
+from slurmfab.on_hosts.agent.core.host_paths import (
+    ADDED_PACKAGES,
+    MUNGE_KEY,
+    OUR_DROP_INS,
+    OWNED,
+    PROGRAMS,
+    REGISTRY_CA,
+)
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
 from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use, slurm_versions
@@ -34,9 +41,6 @@ CONFIGLESS_DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.c
 SLURMD_OPTIONS = "/etc/default/slurmd"
 CONF_SERVER = re.compile(rb"^[^#\n]*--conf-server[ =]+([\w.:,\[\]-]{1,1024})", re.MULTILINE)
 """An option of slurmd in its environment file or its unit."""
-
-OURS = ("slurmfab-", "10-slurmfab")
-"""Beginnings of the names of slurmfab's drop-ins of units."""
 
 RESTART = re.compile(rb"^[ \t]*Restart[ \t]*=", re.MULTILINE)
 """The setting by which systemd starts a daemon again that has ended by itself (systemd.service(5))."""
@@ -239,7 +243,7 @@ def restarted_by_others(root: str) -> List[str]:
 
 def is_ours(drop_in: str) -> bool:
     """Whether a drop-in of a unit is slurmfab's, or no drop-in, by its name."""
-    return drop_in.startswith(OURS) or not drop_in.endswith(".conf")
+    return drop_in.startswith(OUR_DROP_INS) or not drop_in.endswith(".conf")
 
 
 def parts(path: str) -> Dict[str, str]:

@@ -6,13 +6,11 @@ import os
 import re
 from typing import Callable, Dict, List
 
+from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context
 
 QUESTION = ("systemctl", "show", "--property=FragmentPath,DropInPaths")
-OURS = "slurmfab"
-"""How the names of slurmfab's own drop-ins begin, perhaps behind a number such as `10-`."""
-
 PACKAGED = ("/usr/lib/", "/lib/", "/run/systemd/generator")
 """Where packages have units, and generators of the system write theirs."""
 
@@ -45,7 +43,7 @@ def sentences(shown: str, read: Callable[[str], str]) -> List[str]:
 
 def is_sites(path: str) -> bool:
     """Whether a drop-in is neither a package's nor slurmfab's."""
-    return not path.startswith(PACKAGED) and not os.path.basename(path).lstrip("0123456789-").startswith(OURS)
+    return not path.startswith(PACKAGED) and not os.path.basename(path).startswith(OUR_DROP_INS)
 
 
 def settings(text: str) -> str:
