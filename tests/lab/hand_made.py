@@ -37,9 +37,10 @@ NODES = (
     "|RealMemory|AvailableFeatures|Gres|Weight|Partitions)=[^ ]*'"
 )
 JOBS = (
-    "squeue --all -h -t RUNNING,PENDING -O 'JobID:12,State:12,UserName:12,Partition:16,QOS:16,Account:16,StartTime:24'"
-    " | sort -n"
+    "shown='JobID:12,State:12,UserName:12,Partition:16,QOS:16,Account:16'; { squeue --all -h -t PENDING -O $shown;"
+    " squeue --all -h -t RUNNING -O $shown,StartTime:24; } | sort -n"
 )
+"""Without the begin of pending jobs: once the backfill scheduler has reached one, that is an estimate."""
 HISTORY = (
     "sacct -a -X -n -P -S 2020-01-01 -E now -s CD,F,CA,TO,NF -o JobID,State,User,Account,QOS,Partition,Start,End | sort"
 )
@@ -72,7 +73,7 @@ class Jobs:
     """A cluster's jobs at one moment, and what they and the daemons are.
 
     Args:
-        jobs: squeue's lines of running and pending jobs: ID, state, user, partition, QOS, account, begin.
+        jobs: squeue's lines of running and pending jobs: ID, state, user, partition, QOS, account; begin if it runs.
         processes: the programs of running jobs, by host.
         history: sacct's lines of ended jobs, or the lines of the job completion log; empty without either.
         associations: sacctmgr's lines; empty without accounting.
