@@ -28,6 +28,7 @@ PLAIN: Mapping[Any, Mapping[str, str]] = {
 Schema = dict[str, Any]
 
 _ENTRY = re.compile(r"^    (\w+): (.*)$")
+_FIELD = re.compile(r"    (\w+): ")
 _MORE = re.compile(r"^        (\S.*)$")
 
 
@@ -163,7 +164,7 @@ def in_order(kind: type) -> list[str]:
 
 
 def key_texts(kind: type) -> dict[str, str]:
-    """What a class's docstring says about each key, in its section `Args`.
+    """What a class says about each key: in its docstring's section `Args`, or in a comment at the key's line.
 
     >>> key_texts(Maker)["is_closed"][:32]
     'whether no keys are allowed that'
@@ -178,6 +179,18 @@ def key_texts(kind: type) -> dict[str, str]:
             found[name] += f" {more[1]}"
         else:
             break
+    return found | commented(kind)
+
+
+def commented(kind: type) -> dict[str, str]:
+    """The comments of a class's fields: behind a field, or on the lines above it."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    for line in textwrap.dedent(inspect.getsource(kind)).splitlines():
+        code, mark, comment = line.partition("# ")
+        if field := _FIELD.match(code):
+            found |= {field[1]: comment} if mark else {field[1]: " ".join(above)} if above else {}
+        above = [*above, comment] if mark and not code.strip() else []
     return found
 
 

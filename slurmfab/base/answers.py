@@ -44,7 +44,6 @@ def pattern(text: str, most: int) -> Any:
 
     Args:
         text: the pattern, in the syntax of Rust's regex; without `\s`, which matches line breaks.
-        most: the most characters.
     """
     return StringConstraints(pattern=rf"^(?:{text})\z", max_length=most)
 
@@ -119,9 +118,6 @@ def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> 
     """The same as `checked` for a model that `strict_object` describes.
 
     Args:
-        host: the host that answered, for the error.
-        model: the adapter of the model.
-        value: the JSON value.
         what: what the value is, for the error, such as `outcome`.
 
     Raises:
@@ -137,9 +133,6 @@ def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Mode
     """A value of an agent's answer, after its model has found nothing wrong with it.
 
     Args:
-        host: the host that answered, for the error.
-        model: the adapter of the model.
-        value: the JSON value.
         what: what the value is, for the error, such as `facts`.
 
     Raises:

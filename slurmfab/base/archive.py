@@ -65,18 +65,11 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """One member of an archive.
+    """One member of an archive."""
 
-    Args:
-        size: in bytes, as stored.
-        sha256: hexadecimal digest of the stored bytes.
-        offset: where its bytes begin in the archive.
-        path: the archive.
-    """
-
-    size: int
-    sha256: str
-    offset: int
+    size: int  # in bytes, as stored
+    sha256: str  # hexadecimal digest of the stored bytes
+    offset: int  # where its bytes begin in the archive
     path: Path
 
     def read(self) -> bytes:
@@ -127,23 +120,15 @@ class ListedPart:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What every manifest says.
-
-    Args:
-        format: version of the format.
-        kind: `backup` or `bundle`; a manifest without a kind is a backup's.
-        made: when the archive was made.
-        by: who made it, as `USER@HOST`.
-        parts: all other members, by name.
-    """
+    """What every manifest says."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
 
     format: int
-    kind: str = "backup"
-    made: datetime
-    by: Phrase
-    parts: Mapping[str, ListedPart]
+    kind: str = "backup"  # `backup` or `bundle`; a manifest without a kind is a backup's
+    made: datetime  # when the archive was made
+    by: Phrase  # who made it, as `USER@HOST`
+    parts: Mapping[str, ListedPart]  # all other members, by name
 
 
 OneManifest = TypeVar("OneManifest", bound=Manifest)
@@ -151,19 +136,12 @@ OneManifest = TypeVar("OneManifest", bound=Manifest)
 
 @dataclass(frozen=True)
 class Kind(Generic[OneManifest]):
-    """A kind of archive: backup or bundle.
+    """A kind of archive: backup or bundle."""
 
-    Args:
-        name: `backup` or `bundle`, as manifests have it.
-        manifest: the model of its manifest.
-        remedy: what the user can do if an archive is damaged.
-        is_part: whether an archive of this kind may hold a part of this name; it may raise `ResourceFailed` instead.
-        most_bytes: returns the size of the largest part of a name.
-    """
-
-    name: str
+    name: str  # `backup` or `bundle`, as manifests have it
     manifest: type[OneManifest]
-    remedy: str
+    remedy: str  # what the user can do if an archive is damaged
+    # whether an archive of this kind may hold a part of this name; it may raise `ResourceFailed` instead
     is_part: Callable[[str], bool]
     most_bytes: Callable[[str], int]
 
@@ -171,7 +149,6 @@ class Kind(Generic[OneManifest]):
         """The error for an archive that is damaged.
 
         Args:
-            path: the archive.
             reason: what is wrong with it.
         """
         return InputError(f"{path}: {reason}. Nothing was changed; {self.remedy}.")
@@ -179,21 +156,13 @@ class Kind(Generic[OneManifest]):
 
 @dataclass(frozen=True)
 class Contents(Generic[OneManifest]):
-    """The contents of an archive that matches its manifest.
-
-    Args:
-        path: the archive.
-        digest: SHA-256 of the manifest, which tells this archive from others.
-        manifest: the manifest.
-        parts: all members but the manifest and its signature, by name.
-        seal: the manifest's bytes and their signature, which nobody has verified yet.
-    """
+    """The contents of an archive that matches its manifest."""
 
     path: Path
-    digest: str
+    digest: str  # SHA-256 of the manifest, which tells this archive from others
     manifest: OneManifest
-    parts: Mapping[str, Part]
-    seal: Seal
+    parts: Mapping[str, Part]  # all members but the manifest and its signature, by name
+    seal: Seal  # the manifest's bytes and their signature, which nobody has verified yet
 
     @property
     def made(self) -> str:
@@ -218,8 +187,6 @@ def verified(path: Path, kind: Kind[OneManifest], build: Callable[[Contents[OneM
     """Compare every byte of an archive with its manifest, and build a value from its contents.
 
     Args:
-        path: the archive.
-        kind: what it has to be.
         build: makes the value from the contents and the open file; its errors that `UNREADABLE` lists, and
             `ResourceFailed`, mean that the archive is damaged.
 
@@ -242,11 +209,6 @@ def verified(path: Path, kind: Kind[OneManifest], build: Callable[[Contents[OneM
 
 def contents_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> Contents[OneManifest]:
     """The contents of an open archive, once they are known to match the manifest.
-
-    Args:
-        path: the archive.
-        file: the same, open for reading.
-        kind: what it has to be.
 
     Raises:
         InputError: see `verified`.
@@ -297,11 +259,6 @@ def seal_of(path: Path, kind: Kind[OneManifest]) -> Seal:
 def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str, tarfile.TarInfo]:
     """The headers of an archive's members, the manifest among them, by name.
 
-    Args:
-        path: the archive.
-        file: the same, open for reading.
-        kind: what it has to be.
-
     Raises:
         InputError: a name is there twice, or does not belong into such an archive; or a member is too large.
     """
@@ -327,8 +284,6 @@ def manifest_from(data: bytes, path: Path, kind: Kind[OneManifest]) -> OneManife
     """The manifest in the bytes of its part.
 
     Args:
-        data: the bytes.
-        path: the archive.
         kind: what the archive has to be.
 
     Raises:
@@ -360,9 +315,7 @@ def altered(manifest: Manifest, found: Mapping[str, Value], listed: Callable[[Li
     """The names of parts that differ from the manifest, are missing, or are not in the manifest; sorted.
 
     Args:
-        manifest: the manifest.
         found: a value of each part in the archive: its size or its digest.
-        listed: returns the same value of a part in the manifest.
     """
     wanted: dict[str, Value] = {name: listed(part) for name, part in manifest.parts.items()}
     return sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
@@ -370,10 +323,6 @@ def altered(manifest: Manifest, found: Mapping[str, Value], listed: Callable[[Li
 
 def print_descriptions(paths: Iterable[Path], describe: Callable[[Path], str]) -> int:
     """Print a description of each archive, or what is wrong with it.
-
-    Args:
-        paths: the archives.
-        describe: verifies an archive and returns its description.
 
     Returns:
         The exit code: 1 if one of them is missing or damaged.

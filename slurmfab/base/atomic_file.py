@@ -87,7 +87,6 @@ def write_private(path: Path, text: str, shared: Path) -> None:
     The folder, and files in it that an earlier slurmfab wrote, become as private.
 
     Args:
-        path: the file.
         text: as for `write`.
         shared: the file whose owner may read this one; its group, too, if it may change that file.
 

@@ -70,7 +70,6 @@ class BrokenFile(InputError):
     """A file that is not what its format says: its name, the reason, and the line where that is known.
 
     Args:
-        where: the file's name.
         reason: what is wrong, with the key in front where there is one; one line without a full stop.
         line: the line, from 1; 0 for none.
     """
@@ -107,7 +106,6 @@ class HostKeyUnknown(Unreachable):
     """A host whose SSH host key is not in known_hosts or the lock.
 
     Args:
-        host: the host's name.
         key_type: such as `ssh-ed25519`.
         key: the public key in base64.
         fingerprint: `SHA256:…`, as OpenSSH prints it.
@@ -135,7 +133,6 @@ class HostKeyRevoked(Unreachable):
     """A host whose SSH host key is revoked; it is never accepted, not even if it is pinned.
 
     Args:
-        host: the host's name.
         key_type: such as `ssh-ed25519`.
         fingerprint: `SHA256:…`, as OpenSSH prints it.
         file: the file that revokes it.
@@ -187,7 +184,6 @@ class AnotherRun(HostError):
     """A host on which another run is in progress.
 
     Args:
-        host: the host's name.
         holder: who runs it, since when and what, such as `ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy`.
     """
 

@@ -13,16 +13,10 @@ INTERRUPTED = 130
 
 
 class ExitCode(NamedTuple):
-    """An exit code.
+    """An exit code."""
 
-    Args:
-        name: in one or two words.
-        meaning: what has happened.
-        to_do: what to do next.
-    """
-
-    name: str
-    meaning: str
+    name: str  # in one or two words
+    meaning: str  # what has happened
     to_do: str
 
 

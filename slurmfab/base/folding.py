@@ -38,11 +38,7 @@ class _Template(NamedTuple):
 
 
 def fold_lines(lines: Iterable[tuple[str, str]]) -> list[str]:
-    """One line for each group of hosts with the same text, as in `n[2-96]: no answer.`; further lines are indented.
-
-    Args:
-        lines: pairs of a host and a text about it.
-    """
+    """One line for each group of hosts with the same text, as in `n[2-96]: no answer.`; further lines are indented."""
     return [f"{one.hostlist}: {hang(one.texts[0])}" for one in fold_texts((host, (text,)) for host, text in lines)]
 
 

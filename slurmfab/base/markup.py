@@ -42,11 +42,7 @@ def source(name: str) -> str:
 
 
 def joined(names: Iterable[str]) -> str:
-    """The text of several style sheets or scripts, with the line breaks around it that are between the tags.
-
-    Args:
-        names: their file names.
-    """
+    """The text of several style sheets or scripts, with the line breaks around it that are between the tags."""
     return "\n" + "\n".join(source(name) for name in names)
 
 

@@ -85,11 +85,7 @@ USER_COMMANDS = "/usr/local/bin"
 
 
 def user_guides(cluster: str) -> str:
-    """The directory of the guide for users.
-
-    Args:
-        cluster: the cluster's name.
-    """
+    """The directory of the guide for users."""
     return f"/usr/share/doc/{cluster}-users"
 
 

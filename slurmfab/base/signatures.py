@@ -43,15 +43,10 @@ class NoSignature(SlurmfabError):
 
 @dataclass(frozen=True)
 class Seal:
-    """What an archive's signature covers, and the signature.
+    """What an archive's signature covers, and the signature."""
 
-    Args:
-        data: bytes of the manifest, by which the archive's parts were verified.
-        signature: in the format of ssh-keygen; empty if the archive is not signed.
-    """
-
-    data: bytes = b""
-    signature: bytes = b""
+    data: bytes = b""  # bytes of the manifest, by which the archive's parts were verified
+    signature: bytes = b""  # in the format of ssh-keygen; empty if the archive is not signed
 
 
 def key_path() -> Path:
@@ -125,7 +120,6 @@ def sign(data: bytes, namespace: str) -> bytes:
     Where only the public key is there, ssh-keygen asks the SSH agent for the private one.
 
     Args:
-        data: the bytes.
         namespace: what the signature is for.
 
     Raises:
@@ -141,9 +135,6 @@ def sign(data: bytes, namespace: str) -> bytes:
 
 def make_key(path: Path) -> None:
     """Make a signing key without a passphrase, unless another process makes one meanwhile.
-
-    Args:
-        path: of the private key.
 
     Raises:
         NoSignature: ssh-keygen is missing or fails.
@@ -162,7 +153,6 @@ def distrust(seal: Seal, kind: str, keys: Iterable[str]) -> str:
     """Why nothing shows that an archive comes from somebody who is trusted; empty if one of the keys has signed it.
 
     Args:
-        seal: manifest and signature.
         kind: of the archive, `backup` or `bundle`.
         keys: public keys that are trusted.
     """
@@ -189,10 +179,6 @@ def distrust(seal: Seal, kind: str, keys: Iterable[str]) -> str:
 
 def run(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Run ssh-keygen.
-
-    Args:
-        words: its arguments.
-        data: its standard input.
 
     Raises:
         NoSignature: it is missing, fails, or takes too long.

@@ -41,7 +41,6 @@ def parse(data: bytes, where: str | Path) -> Any:
 
     Args:
         data: the file's bytes.
-        where: the file's name, for messages.
 
     Raises:
         BrokenFile: it is not JSON.
@@ -65,7 +64,6 @@ def checked_and_plain(data: bytes, where: str | Path, model: TypeAdapter[Model])
 
     Args:
         data: the file's bytes.
-        where: the file's name, for messages.
         model: the adapter of the model, which has to find nothing wrong.
 
     Raises:
@@ -101,7 +99,6 @@ def line_of(data: bytes, place: Sequence[str | int]) -> int:
     """The line of a key or of an entry of a list, from 1; that of the nearest one around it if there is no such.
 
     Args:
-        data: JSON.
         place: the keys and the numbers of entries that lead to it.
     """
     text = data.decode(errors="replace")

@@ -198,7 +198,6 @@ def wrap(text: str, width: int) -> list[str]:
 
     Args:
         text: one line or several; colours in it count as nothing.
-        width: the most characters of a line; 0 for no limit.
     """
     return [piece for line in text.split("\n") for piece in _wrap_line(line, width, HANGING_INDENT)]
 
@@ -211,7 +210,6 @@ def table(rows: Sequence[Sequence[str | Cell]], width: int, paint: Paint | None 
 
     Args:
         rows: the header first; all with the same number of cells.
-        width: the most characters of a line; 0 for no limit.
         paint: colours; none when left out.
     """
     cells = [
@@ -229,11 +227,7 @@ def table(rows: Sequence[Sequence[str | Cell]], width: int, paint: Paint | None 
 
 
 class StatusLine:
-    """The last line of a terminal, which says what goes on and for how long.
-
-    Args:
-        out: the terminal.
-    """
+    """The last line of a terminal, which says what goes on and for how long."""
 
     current: StatusLine | None = None
     """The one that is shown, for questions to the user that interrupt it."""

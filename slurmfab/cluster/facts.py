@@ -77,24 +77,18 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of a host, or one instance of a GPU in MIG mode.
-
-    Args:
-        file: its device file, such as `/dev/nvidia0`.
-        type: its model as a Slurm name, such as `a100-sxm4-40gb`; a MIG instance has its profile appended, as in
-            `a100-sxm4-40gb_1g.5gb`; empty when unknown.
-        bus: the PCI address of its slot, such as `0000:3b:00.0`; empty when unknown.
-        cores: cores of the sockets near it, as gres.conf(5) counts them, such as `0-31`; empty when all cores are
-            equally near.
-        with_files: further device files that a MIG instance needs (gres.conf(5), MultipleFiles).
-    """
+    """One GPU of a host, or one instance of a GPU in MIG mode."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    file: DeviceFile
+    file: DeviceFile  # its device file, such as `/dev/nvidia0`
+    # its model as a Slurm name, such as `a100-sxm4-40gb`; a MIG instance has its profile appended, as in
+    # `a100-sxm4-40gb_1g.5gb`; empty when unknown
     type: GpuType = ""
-    bus: Bus = ""
+    bus: Bus = ""  # the PCI address of its slot, such as `0000:3b:00.0`; empty when unknown
+    # cores of the sockets near it, as gres.conf(5) counts them, such as `0-31`; empty when all cores are equally near
     cores: Cores = ""
+    # further device files that a MIG instance needs (gres.conf(5), MultipleFiles)
     with_files: Annotated[tuple[DeviceFile, ...], Field(max_length=64)] = ()
 
     @property
@@ -105,38 +99,28 @@ class Gpu:
 
 @dataclass(frozen=True)
 class DriverlessGpu:
-    """A GPU on a host's PCI bus that programs cannot use, since it has no device file.
-
-    Args:
-        bus: its PCI address.
-        maker: `NVIDIA` or `AMD`.
-        driver: the kernel driver that has claimed it, such as `nouveau`; empty for none.
-    """
+    """A GPU on a host's PCI bus that programs cannot use, since it has no device file."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     bus: Bus
-    maker: Literal["NVIDIA", "AMD"]
-    driver: Word = ""
+    maker: Literal["NVIDIA", "AMD"]  # `NVIDIA` or `AMD`
+    driver: Word = ""  # the kernel driver that has claimed it, such as `nouveau`; empty for none
 
 
 @dataclass(frozen=True)
 class Cgroup:
-    """The control groups that a host has mounted.
-
-    Args:
-        version: `v1`, `v2`, `hybrid` (v1 controllers beside a v2 tree; Slurm chooses v2 and then fails) or `none`.
-        controllers: those of `cpuset`, `memory` and `devices` that Slurm can use and write to.
-        swap: whether the kernel accounts swap per group.
-        troubles: why Slurm cannot use them, in the words of `slurmfab.on_hosts.agent.facts.cgroups`; not part of the
-            comparison of two values.
-    """
+    """The control groups that a host has mounted."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
+    # `v1`, `v2`, `hybrid` (v1 controllers beside a v2 tree; Slurm chooses v2 and then fails) or `none`
     version: Literal["v1", "v2", "hybrid", "none"]
+    # those of `cpuset`, `memory` and `devices` that Slurm can use and write to
     controllers: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
-    swap: bool = False
+    swap: bool = False  # whether the kernel accounts swap per group
+    # why Slurm cannot use them, in the words of `slurmfab.on_hosts.agent.facts.cgroups`; not part of the comparison
+    # of two values
     troubles: Annotated[tuple[Phrase, ...], Field(max_length=64)] = field(default=(), compare=False)
 
     @property
@@ -147,139 +131,110 @@ class Cgroup:
 
 @dataclass(frozen=True)
 class ClusterMark:
-    """A sign on a host that it belongs to a cluster, such as a slurm.conf.
-
-    Args:
-        place: path of the slurm.conf or of slurmctld's state, or the program of a daemon without a known slurm.conf.
-        cluster: its ClusterName; empty if unknown.
-        controllers: the values of SlurmctldHost, such as `ctl(10.0.0.1)`, the primary first; empty if unknown.
-    """
+    """A sign on a host that it belongs to a cluster, such as a slurm.conf."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
+    # path of the slurm.conf or of slurmctld's state, or the program of a daemon without a known slurm.conf
     place: Phrase
-    cluster: Phrase = ""
+    cluster: Phrase = ""  # its ClusterName; empty if unknown
+    # the values of SlurmctldHost, such as `ctl(10.0.0.1)`, the primary first; empty if unknown
     controllers: Annotated[tuple[Phrase, ...], Field(max_length=64)] = ()
 
 
 @dataclass(frozen=True)
 class SlurmUse:
-    """What a host has of clusters. A host that is in the lock is only asked for the sign that its slurm.conf is.
-
-    Args:
-        marks: signs of clusters, the slurm.conf of Debian's packages first.
-        daemons: names of Slurm's running daemons, such as `slurmd`.
-        jobs: ids of jobs of which a step runs there.
-        munge_key: SHA-256 of the munge key in hexadecimal digits; empty if there is none.
-    """
+    """What a host has of clusters. A host that is in the lock is only asked for the sign that its slurm.conf is."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
+    # signs of clusters, the slurm.conf of Debian's packages first
     marks: Annotated[tuple[ClusterMark, ...], Field(max_length=1024)] = ()
+    # names of Slurm's running daemons, such as `slurmd`
     daemons: Annotated[tuple[Word, ...], Field(max_length=16)] = ()
-    jobs: Annotated[tuple[Id, ...], Field(max_length=1 << 20)] = ()
+    jobs: Annotated[tuple[Id, ...], Field(max_length=1 << 20)] = ()  # ids of jobs of which a step runs there
+    # SHA-256 of the munge key in hexadecimal digits; empty if there is none
     munge_key: Digest = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The facts of one host at the time when they were read.
-
-    Args:
-        name: its name in the cluster file.
-        hostname: its own short hostname (`hostname -s`).
-        os_id: `ID` of os-release(5), such as `debian`; `os_like` is its `ID_LIKE`, `codename` its `VERSION_CODENAME`.
-        python: the version of the Python that ran the agent.
-        clock_offset: its clock minus the deployer's, in seconds, accurate to half a round trip.
-        addresses: its own IP addresses, the one with the default route first.
-        reached: the IP address at which this machine reached it; empty where a jump host or a program found it.
-        way: IP addresses of this machine and of jump hosts, from which connections to it come.
-        accounts: by name, the users that were asked about and exist.
-        groups: GID by name, of the groups that were asked about and exist.
-        uids: user name by UID, of all users; `gids` likewise for groups.
-        busy_uids: UIDs that own running processes.
-        architecture: Debian's name for it, such as `amd64`.
-        packages: installed version by name, of the packages that were asked about.
-        hardware: CPUs and memory; `None` when they could not be read.
-        gpus: in the order of their device numbers.
-        driverless_gpus: GPUs on the PCI bus that have no device file.
-        gpu_plugins: values of AutoDetect that work there, such as `nvml`, from the plugins in Slurm's plugin directory;
-            empty while Slurm is not installed.
-        cgroup: its control groups.
-        ssh_host_keys: public host keys, base64 by type.
-        public_key: the slurm user's SSH public key; empty if it has none.
-        munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
-        slurm_conf: the text of the slurm.conf that its daemons use, with all that it includes, empty for none, read
-            only from controllers; `gres_conf` and `cgroup_conf` likewise, and from other hosts where they were made by
-            hand; `job_container_conf` from all.
-        slurm_conf_digest: SHA-256 of a slurm.conf that slurmfab did not write, with all that it includes; otherwise
-            empty.
-        slurm_conf_parts: where `slurm_conf` includes files of its directory, the text of each by name, its own too.
-        services: systemd's ActiveState by unit name, for the daemons that exist.
-        fetches: whether its slurmd is configured to fetch Slurm's files from slurmctld (configless).
-        conf_server: the `--conf-server` that somebody else has given to its slurmd; empty where it has a slurm.conf.
-        restarted_by_others: the daemons of which units or drop-ins of others say whether systemd starts them again.
-        boot: identifies the current boot of the host.
-        mail_program: program that sends mail; empty if there is none.
-        programs: names of the programs that slurmfab has installed on it.
-        owned: the capabilities of the cluster file, such as `mounts`, for which slurmfab has written files on it.
-        added_packages: the packages that slurmfab has installed on it.
-        site_files: SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about.
-        written_site_files: the names of those that slurmfab has written.
-        registry_ca: the certificate by which the cluster's own image registry on it is known; empty for none.
-        slurm_use: what it has of clusters.
-        slurm_versions: the version that each of Slurm's programs there tells, such as `24.11.5`, by the program's name:
-            `slurmctld`, `slurmd`, `slurmdbd`, `scontrol`.
-        unfinished_packages: those of which it was asked that are there and not completely installed.
-    """
+    """The facts of one host at the time when they were read."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     name: str
-    hostname: Label
+    hostname: Label  # its own short hostname (`hostname -s`)
+    # `ID` of os-release(5), such as `debian`; `os_like` is its `ID_LIKE`, `codename` its `VERSION_CODENAME`
     os_id: Word
     codename: Word
     os_like: Phrase = ""
-    python: Word = ""
-    clock_offset: Seconds = 0.0
+    python: Word = ""  # the version of the Python that ran the agent
+    clock_offset: Seconds = 0.0  # its clock minus the deployer's, in seconds, accurate to half a round trip
+    # its own IP addresses, the one with the default route first
     addresses: Annotated[tuple[Address, ...], Field(max_length=4096)] = ()
-    reached: str = ""
-    way: tuple[str, ...] = ()
+    reached: str = ""  # the IP address at which this machine reached it; empty where a jump host or a program found it
+    way: tuple[str, ...] = ()  # IP addresses of this machine and of jump hosts, from which connections to it come
+    # by name, the users that were asked about and exist
     accounts: Mapping[Phrase, Account] = field(default_factory=dict)
+    # GID by name, of the groups that were asked about and exist
     groups: Mapping[Phrase, Id] = field(default_factory=dict)
+    # user name by UID, of all users; `gids` likewise for groups
     uids: Mapping[Id, Phrase] = field(default_factory=dict)
     gids: Mapping[Id, Phrase] = field(default_factory=dict)
-    busy_uids: tuple[Id, ...] = ()
-    architecture: Word = ""
+    busy_uids: tuple[Id, ...] = ()  # UIDs that own running processes
+    architecture: Word = ""  # Debian's name for it, such as `amd64`
+    # installed version by name, of the packages that were asked about
     packages: Mapping[Word, Word] = field(default_factory=dict)
-    hardware: Hardware | None = None
-    gpus: Annotated[tuple[Gpu, ...], Field(max_length=1024)] = ()
+    hardware: Hardware | None = None  # CPUs and memory; `None` when they could not be read
+    gpus: Annotated[tuple[Gpu, ...], Field(max_length=1024)] = ()  # in the order of their device numbers
+    # GPUs on the PCI bus that have no device file
     driverless_gpus: Annotated[tuple[DriverlessGpu, ...], Field(max_length=1024)] = ()
+    # values of AutoDetect that work there, such as `nvml`, from the plugins in Slurm's plugin directory; empty while
+    # Slurm is not installed
     gpu_plugins: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
     cgroup: Cgroup = Cgroup("none")
-    ssh_host_keys: Mapping[HostKeyType, HostKeyText] = field(default_factory=dict)
-    public_key: SlurmKey = ""
+    ssh_host_keys: Mapping[HostKeyType, HostKeyText] = field(default_factory=dict)  # public host keys, base64 by type
+    public_key: SlurmKey = ""  # the slurm user's SSH public key; empty if it has none
+    # the munge key in base64, read only from the primary controller, and never shown; empty otherwise
     munge_key: Base64 = field(default="", repr=False)
+    # the text of the slurm.conf that its daemons use, with all that it includes, empty for none, read only from
+    # controllers; `gres_conf` and `cgroup_conf` likewise, and from other hosts where they were made by hand;
+    # `job_container_conf` from all
     slurm_conf: Text = field(default="", repr=False)
     gres_conf: Text = field(default="", repr=False)
     cgroup_conf: Text = field(default="", repr=False)
     job_container_conf: Text = field(default="", repr=False)
+    # SHA-256 of a slurm.conf that slurmfab did not write, with all that it includes; otherwise empty
     slurm_conf_digest: Digest = ""
+    # where `slurm_conf` includes files of its directory, the text of each by name, its own too
     slurm_conf_parts: Mapping[Word, Text] = field(default_factory=dict, repr=False)
+    # systemd's ActiveState by unit name, for the daemons that exist
     services: Mapping[Word, Word] = field(default_factory=dict)
+    # the daemons of which units or drop-ins of others say whether systemd starts them again
     restarted_by_others: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
     boot: Phrase = ""
-    fetches: bool = False
+    fetches: bool = False  # whether its slurmd is configured to fetch Slurm's files from slurmctld (configless)
+    # the `--conf-server` that somebody else has given to its slurmd; empty where it has a slurm.conf
     conf_server: Phrase = ""
-    mail_program: Program = ""
+    mail_program: Program = ""  # program that sends mail; empty if there is none
+    # names of the programs that slurmfab has installed on it
     programs: Annotated[tuple[Phrase, ...], Field(max_length=1024)] = ()
+    # the capabilities of the cluster file, such as `mounts`, for which slurmfab has written files on it
     owned: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    # the packages that slurmfab has installed on it
     added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
+    # SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
+    # the names of those that slurmfab has written
     written_site_files: Annotated[tuple[SiteFileName, ...], Field(max_length=1024)] = ()
+    # the certificate by which the cluster's own image registry on it is known; empty for none
     registry_ca: Certificate = ""
-    slurm_use: SlurmUse = SlurmUse()
+    slurm_use: SlurmUse = SlurmUse()  # what it has of clusters
+    # the version that each of Slurm's programs there tells, such as `24.11.5`, by the program's name: `slurmctld`,
+    # `slurmd`, `slurmdbd`, `scontrol`
     slurm_versions: Mapping[Word, Word] = field(default_factory=dict)
+    # those of which it was asked that are there and not completely installed
     unfinished_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
 
     @property
@@ -318,7 +273,6 @@ def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
     """The facts in an agent's answer.
 
     Args:
-        name: the host's name in the cluster file.
         answer: the JSON object that `slurmfab.on_hosts.agent.facts.facts.read` returned on the host.
         clock_offset: host's clock minus deployer's, in seconds.
 
@@ -336,7 +290,6 @@ def clock_of(name: str, answer: Any, otherwise: float) -> float:
     """The host's clock in an agent's answer, in seconds since 1970.
 
     Args:
-        name: the host's name in the cluster file.
         answer: the answer, of which nothing is known yet.
         otherwise: for an answer without it.
 

@@ -80,7 +80,6 @@ class AnswerBounds:
     """The bounds of one answer, or of an agent's start, and how much of them is used.
 
     Args:
-        host: the host's name, for errors.
         request: the request; empty for the agent's start.
         clock: returns seconds, as `time.monotonic`.
     """
@@ -138,7 +137,6 @@ class AnswerBounds:
         """Count a line of the answer; one that is no sign of life begins the time of the next piece of work.
 
         Args:
-            line: the line.
             size: its length in bytes.
 
         Raises:

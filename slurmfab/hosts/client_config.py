@@ -58,7 +58,6 @@ def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -
     """The block of one host.
 
     Args:
-        host: its name.
         way: how it is reached.
         pinned: its pinned host keys, base64 by type.
         known_hosts: the file with the pinned keys.
@@ -110,9 +109,6 @@ def pinned_keys(known: Inventory) -> dict[str, Mapping[str, str]]:
 def show(known: Inventory) -> str:
     """Write the pinned keys beside the cluster file, and return the ssh_config that refers to them.
 
-    Args:
-        known: the cluster.
-
     Raises:
         InputError: the file cannot be written.
     """
@@ -130,8 +126,6 @@ def connect(known: Inventory, host: str, command: Sequence[str]) -> int:
     The user's and the system's ssh_config hold for all that the cluster file does not say.
 
     Args:
-        known: the cluster.
-        host: the member.
         command: what runs there; nothing for a shell.
 
     Returns:

@@ -70,7 +70,6 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
     """Open an SSH connection to a host.
 
     Args:
-        route: the way to it.
         policy: the check of its host key; the key that the host showed is in `policy.shown` afterwards.
         gateway: the open connection to its jump host; `None` for a direct connection.
 
@@ -224,8 +223,6 @@ def refused_login(error: Exception, route: Route, message: str = "") -> LoginRef
     """The error for a refused login: no key, only keys with a passphrase, or keys that the host does not accept.
 
     Args:
-        error: paramiko's error.
-        route: the route to the host.
         message: what sshd sent for the user to read; empty for nothing.
     """
     where = f"{route.address} port {route.port}"
@@ -251,9 +248,6 @@ def refused_keys(error: Exception, route: Route, message: str, install: str) -> 
     """Why a login with keys was refused, as far as sshd lets a client know, and what to try.
 
     Args:
-        error: paramiko's error.
-        route: the route to the host.
-        message: what sshd sent for the user to read.
         install: the command that puts a key on the host.
     """
     others = ", ".join(route.keys) or "the default keys in ~/.ssh"

@@ -49,9 +49,7 @@ def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: in
     """Call a function for each host, in threads.
 
     Args:
-        hosts: their names.
         function: called with a host's name; a SlurmfabError becomes the host's result, other errors are raised.
-        fan_out: the most calls at the same time.
 
     Returns:
         An iterable of (host, result or SlurmfabError), in the order in which the calls end.

@@ -21,7 +21,6 @@ class Heartbeat:
     """One thread that sends heartbeats in all sessions of a run, also while other hosts are at a step.
 
     Args:
-        hearts: returns the present sessions.
         seconds: time between two heartbeats.
     """
 

@@ -23,7 +23,6 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
     every connection gets one of these, and paramiko is given no table at all.
 
     Args:
-        host: the host's name, for messages.
         pinned: its known public keys, base64 by type, one or several of each; empty if none is known.
         accept_new: whether any key is accepted from a host without known keys.
     """
@@ -81,7 +80,6 @@ def changed_key_text(host: str, pinned: Mapping[str, tuple[str, ...]], shown: Ho
     """The lines that tell of a host whose SSH host key is not a pinned one, with the fingerprints of all.
 
     Args:
-        host: the host's name.
         pinned: its known public keys, base64 by type, one or several of each.
         shown: the key that it shows now.
     """

@@ -35,43 +35,26 @@ _KRL = b"SSHKRL\n\0"
 
 
 class HostKey(NamedTuple):
-    """A public SSH host key.
+    """A public SSH host key."""
 
-    Args:
-        kind: its type, such as `ssh-ed25519`.
-        base64: the key, as known_hosts has it.
-    """
-
-    kind: str
-    base64: str
+    kind: str  # its type, such as `ssh-ed25519`
+    base64: str  # the key, as known_hosts has it
 
 
 class Entry(NamedTuple):
-    """A line of a known_hosts file.
+    """A line of a known_hosts file."""
 
-    Args:
-        marker: `@revoked`, `@cert-authority` or nothing.
-        names: its first field: names and patterns, or one hashed name.
-        key: the key.
-        path: the file.
-    """
-
-    marker: str
-    names: str
+    marker: str  # `@revoked`, `@cert-authority` or nothing
+    names: str  # its first field: names and patterns, or one hashed name
     key: HostKey
     path: Path
 
 
 class Entries(NamedTuple):
-    """Lines of a known_hosts file with the same marker, those with plain names by each of these.
+    """Lines of a known_hosts file with the same marker, those with plain names by each of these."""
 
-    Args:
-        by_name: entries without patterns, by name in lower case.
-        others: entries with patterns or a hashed name, which have to be compared one by one.
-    """
-
-    by_name: Mapping[str, tuple[Entry, ...]]
-    others: tuple[Entry, ...]
+    by_name: Mapping[str, tuple[Entry, ...]]  # entries without patterns, by name in lower case
+    others: tuple[Entry, ...]  # entries with patterns or a hashed name, which have to be compared one by one
 
     def about(self, names: tuple[str, ...]) -> Iterator[Entry]:
         """Yield the entries for any of these names."""
@@ -85,17 +68,12 @@ NO_ENTRIES = Entries({}, ())
 
 @dataclass(frozen=True)
 class KnownHost:
-    """What the files of a user say about the keys of one host.
+    """What the files of a user say about the keys of one host."""
 
-    Args:
-        names: the host's names in the form of known_hosts: `n1`, `10.0.0.1`, `[n1]:2222`.
-        files: known_hosts files; `~` is the home directory, and unreadable files count as empty.
-        revoked_files: files of revoked keys: public keys, one per line, or a key revocation list.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the host's names in the form of known_hosts: `n1`, `10.0.0.1`, `[n1]:2222`
+    # known_hosts files; `~` is the home directory, and unreadable files count as empty
     files: tuple[str, ...] = (*USER_FILES, *GLOBAL_FILES)
-    revoked_files: tuple[str, ...] = ()
+    revoked_files: tuple[str, ...] = ()  # files of revoked keys: public keys, one per line, or a key revocation list
 
     def keys(self) -> dict[str, tuple[str, ...]]:
         """The known public keys, base64 by type, without revoked ones.
@@ -238,7 +216,6 @@ def is_revoked(path: Path, key: HostKey) -> bool:
 
     Args:
         path: public keys, one per line, or a key revocation list, for which ssh-keygen(1) is asked.
-        key: the key.
     """
     try:
         data = path.read_bytes()

@@ -47,9 +47,6 @@ def announcement(mark: str) -> str:
     """A command for sh that prints a mark as the end of a line, in both streams.
 
     The mark does not stand in the command as a whole: a shell with `set -x` in a start file prints the command.
-
-    Args:
-        mark: letters and spaces.
     """
     half = len(mark) // 2
     return f'm={quoted(mark[:half])}; echo "$m"{quoted(mark[half:])}; echo "$m"{quoted(mark[half:])} >&2'

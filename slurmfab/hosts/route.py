@@ -35,34 +35,19 @@ EVERYWHERE = "Host *"
 
 @dataclass(frozen=True)
 class Route:
-    """How to reach one host.
+    """How to reach one host."""
 
-    Args:
-        host: its name in the cluster, or the name that the user typed at first contact.
-        address: an IP address or a name that resolves here (or on the gateway).
-        user: login name.
-        port: port of its sshd.
-        key: the only private key file to use; empty if none was given.
-        keys: private key files from ssh_config, tried in addition to those of the SSH agent.
-        gateway: the route to its jump host; `None` for none.
-        proxy_command: a local program to connect through (ssh_config(5), ProxyCommand); empty for none.
-        become: whether to become root with sudo.
-        key_alias: its name in known_hosts, if that is another one (ssh_config(5), HostKeyAlias); empty for none.
-        known_hosts: known_hosts files.
-        revoked_keys: files of revoked host keys.
-    """
-
-    host: str
-    address: str
+    host: str  # its name in the cluster, or the name that the user typed at first contact
+    address: str  # an IP address or a name that resolves here (or on the gateway)
     user: str
     port: int = 22
-    key: str = ""
+    key: str = ""  # the only private key file to use; empty if none was given
     keys: tuple[str, ...] = ()
-    gateway: Route | None = None
-    proxy_command: str = ""
-    become: bool = False
-    key_alias: str = ""
-    known_hosts: tuple[str, ...] = (*USER_FILES, *GLOBAL_FILES)
+    gateway: Route | None = None  # the route to its jump host; `None` for none
+    proxy_command: str = ""  # a local program to connect through (ssh_config(5), ProxyCommand); empty for none
+    become: bool = False  # whether to become root with sudo
+    key_alias: str = ""  # its name in known_hosts, if that is another one (ssh_config(5), HostKeyAlias); empty for none
+    known_hosts: tuple[str, ...] = (*USER_FILES, *GLOBAL_FILES)  # known_hosts files
     revoked_keys: tuple[str, ...] = ()
 
 
@@ -75,7 +60,6 @@ def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None
     """The route to one host: values come from the cluster file first, then from ssh_config, then from defaults.
 
     Args:
-        host: its name in the cluster.
         ssh: the cluster file's `ssh` section.
         address: its address in the cluster; an entry in `ssh.endpoints` has priority.
         config: the ssh_config; `None` for the user's and the system's.
@@ -123,7 +107,6 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
     Args:
         spec: such as `user@host:port`; empty or `none` for no jump host.
         ssh: the cluster file's `ssh` section.
-        config: the ssh_config.
         beyond: the jump hosts behind this one, to detect a loop.
 
     Raises:
@@ -161,7 +144,6 @@ def key_files(options: paramiko.SSHConfigDict, host: str) -> dict[str, Any]:
     """The options of ssh_config about host keys, as fields of a route; empty if there are none.
 
     Args:
-        options: the options for the host.
         host: its name, for `%h` and `%n`.
     """
     if not options.keys() & KEY_FILES:
@@ -227,7 +209,6 @@ def lines_of(path: Path, base: Path, block: str = EVERYWHERE, depth: int = 0) ->
     """The lines of an ssh_config file and of the files that it includes; an unreadable file has none.
 
     Args:
-        path: the file.
         base: the directory for relative names of included files.
         block: the current Host or Match line; it is repeated after an included file, which may contain others.
         depth: how many files include this one.

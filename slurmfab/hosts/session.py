@@ -58,8 +58,6 @@ def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
     """The value in an agent's answer that has this name, which its model has found to be as it should be.
 
     Args:
-        host: the host that answered, for the error.
-        lines: the answer.
         name: the key of the value, such as `facts`.
 
     Raises:
@@ -74,10 +72,6 @@ def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
 
 def piece_of(host: str, line: Line) -> bytes:
     """The data in a line of an agent's answer that has the key `piece`.
-
-    Args:
-        host: the host that answered, for the error.
-        line: the line.
 
     Raises:
         AgentFailed: it is not base64.
@@ -130,8 +124,6 @@ class Session:
     """The agent on one host, from its greeting to the end of its input.
 
     Args:
-        host: its name, for messages.
-        stream: input and output of the running command.
         clock: returns seconds, as `time.monotonic`.
     """
 
@@ -154,7 +146,6 @@ class Session:
         Without sudo the code is sent at once; with sudo after the greeting, as sudo would read it as a password.
 
         Args:
-            become: whether the command runs under sudo.
             password: for sudo; empty if none is known.
             request: the first request, whose modules are sent; `None` to send all modules.
 

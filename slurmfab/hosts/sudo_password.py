@@ -30,12 +30,7 @@ Login = TypeVar("Login")
 
 
 def refusal(host: str, output: str) -> BecomeRefused:
-    """The error for a sudo that ended instead of running a command.
-
-    Args:
-        host: the host's name.
-        output: what it printed, in English.
-    """
+    """The error for a sudo that ended instead of running a command."""
     lines = [line.strip().rstrip(".") for line in output.strip().splitlines()]
     if ONE_TRY in output:
         return SudoPasswordWrong(host, WRONG)

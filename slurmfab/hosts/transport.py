@@ -59,15 +59,10 @@ NO_APT = 69
 
 
 class Ends(NamedTuple):
-    """The IP addresses at the ends of a connection to a host, as far as they are known.
+    """The IP addresses at the ends of a connection to a host, as far as they are known."""
 
-    Args:
-        reached: the one at which the host was reached, from here or from a jump host; empty if unknown.
-        way: of this machine, and of jump hosts.
-    """
-
-    reached: str = ""
-    way: tuple[str, ...] = ()
+    reached: str = ""  # the one at which the host was reached, from here or from a jump host; empty if unknown
+    way: tuple[str, ...] = ()  # of this machine, and of jump hosts
 
 
 class Transport(Protocol):
@@ -77,7 +72,6 @@ class Transport(Protocol):
         """Send a request to a host's agent, and return the lines of its answer.
 
         Args:
-            host: its name.
             request: JSON values, see `slurmfab.on_hosts.agent.main`.
             heard: called with each line as it arrives.
 
@@ -111,12 +105,7 @@ class Transport(Protocol):
 
 @contextlib.contextmanager
 def closed_after(seconds: float, channel: paramiko.Channel) -> Iterator[None]:
-    """Closes a channel if the block takes longer: paramiko waits for some answers of a server without an end.
-
-    Args:
-        seconds: the time limit.
-        channel: the channel.
-    """
+    """Closes a channel if the block takes longer: paramiko waits for some answers of a server without an end."""
     limit = threading.Timer(seconds, channel.close)
     limit.daemon = True
     limit.start()
@@ -189,7 +178,6 @@ def ends_of(route: Route, connection: Any) -> Ends:
     """The IP addresses at the ends of one connection, without those of jump hosts.
 
     Args:
-        route: the route of the connection.
         connection: the open connection; `None` for none.
     """
     named = canonical(route.address) if family(route.address) != NO_ADDRESS else ""
@@ -255,7 +243,6 @@ class SshTransport:
         """Run the agent's command on a host, and send the modules that its first request needs.
 
         Args:
-            host: its name.
             request: the first request.
             password: the sudo password; empty if none is known.
 

@@ -27,7 +27,6 @@ def choose_network(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
     The same name gets the same network while that is free, so a lab that is made again has its old addresses.
 
     Args:
-        name: the lab's name.
         taken: networks in use; a default route (/0) is ignored.
 
     Raises:
@@ -97,7 +96,6 @@ def host_addresses(
 
     Args:
         network: the lab's IPv4 network.
-        names: the hosts.
         ipv6: hosts with an IPv6 address only.
         dual: hosts with an IPv4 address and, second, an IPv6 address.
     """

@@ -164,7 +164,6 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
 
     Args:
         suite: Debian or Ubuntu suite.
-        progress: called with a one-line message before a build.
 
     Raises:
         LabError: mmdebstrap failed (the text has its last lines of output), another process builds for too long, or
@@ -189,9 +188,7 @@ def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[
     """Paths of the directories that make a base tree's hosts, topmost first, for one kind of Slurm packages.
 
     Args:
-        tree: the base tree.
         kind: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages.
-        progress: called with a one-line message before a build.
 
     Raises:
         LabError: the packages cannot be made, or another process builds for too long.
@@ -218,7 +215,6 @@ def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: 
     Args:
         trees: the base tree, and what lies above it, topmost first.
         packages: names of Debian packages, sorted; the base tree's apt cache has them.
-        progress: called with a one-line message before a build.
 
     Raises:
         LabError: a package cannot be installed (the text has apt's last lines), or another process builds for too long.

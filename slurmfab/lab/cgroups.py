@@ -21,7 +21,6 @@ def lab_directories(lab: LabLayout, mountinfo: str = "", own: str = "") -> tuple
     processes cannot enable controllers for cgroups below it (cgroups(7), "no internal processes" rule).
 
     Args:
-        lab: the lab's names and paths.
         mountinfo: text of /proc/self/mountinfo; empty to read it.
         own: text of /proc/self/cgroup; empty to read it.
     """

@@ -21,13 +21,7 @@ def lock_path(cluster_file: Path) -> Path:
 
 
 def render(spec: LabSpec, addresses: Mapping[str, str], ssh_key: Path) -> str:
-    """Render a lab's cluster file.
-
-    Args:
-        spec: the lab's specification.
-        addresses: host name to address.
-        ssh_key: path of the private key for logins.
-    """
+    """Render a lab's cluster file."""
     become = "" if spec.ssh_user == "root" else ", become: sudo"
     nodes = "n1" if spec.nodes == 1 else f"n[1-{spec.nodes}]"
     # YAML reads a text that ends with a colon, as fd53::, as the key of a mapping.
@@ -66,13 +60,7 @@ def require_ours(path: Path) -> None:
 
 
 def write(path: Path, text: str, lock: str) -> None:
-    """Write the cluster file and the lock beside it, each whole or not at all, so that `remove` knows it.
-
-    Args:
-        path: the cluster file.
-        text: its contents.
-        lock: contents of the lock.
-    """
+    """Write the cluster file and the lock beside it, each whole or not at all, so that `remove` knows it."""
     atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
     atomic_file.write(lock_path(path), lock, new=atomic_file.READABLE_BY_ALL)
 

@@ -61,10 +61,6 @@ def require_machine() -> None:
 def call(argv: Sequence[str], text: str = "") -> str:
     """Run a program on this machine and return its standard output.
 
-    Args:
-        argv: program and arguments.
-        text: the program's standard input.
-
     Raises:
         LabError: the program failed; the text has the command and its last lines of output.
     """

@@ -233,7 +233,6 @@ def package(folder: Path, name: str, files: Mapping[str, bytes], depends: str) -
 
     Args:
         folder: where to.
-        name: of the package.
         files: the content of each by its path; those in a `bin` and scripts can be executed.
         depends: the packages that it needs.
 

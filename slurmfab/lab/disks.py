@@ -23,23 +23,14 @@ from slurmfab.lab.state import LabState
 
 @dataclass(frozen=True)
 class Disks:
-    """Kept disks of one removed lab.
-
-    Args:
-        name: their name.
-        suite: Debian suite of the hosts.
-        ssh_user: the user who can log in to the hosts with the lab's key.
-        network: the lab's /24, as in `10.20.30.0/24`.
-        base: path of the base tree, the lowest layer of all hosts.
-        layers: host name to the overlay directories above the base tree, topmost first.
-    """
+    """Kept disks of one removed lab."""
 
     name: str
     suite: str
-    ssh_user: str
-    network: str
-    base: str
-    layers: dict[str, tuple[str, ...]]
+    ssh_user: str  # the user who can log in to the hosts with the lab's key
+    network: str  # the lab's /24, as in `10.20.30.0/24`
+    base: str  # path of the base tree, the lowest layer of all hosts
+    layers: dict[str, tuple[str, ...]]  # host name to the overlay directories above the base tree, topmost first
 
     @property
     def directory(self) -> Path:
@@ -88,7 +79,6 @@ def take(lab: LabState, name: str) -> Disks:
     """Move the disks of a lab out of its directory; its hosts have to be off and unmounted.
 
     Args:
-        lab: the lab.
         name: name for the kept disks; earlier ones of this name are removed.
     """
     place = DISKS / name
@@ -115,7 +105,6 @@ def for_lab(name: str, spec: LabSpec, bare: Container[str]) -> Disks:
 
     Args:
         name: name of the kept disks.
-        spec: specification of the new lab.
         bare: hosts that get no copy.
 
     Raises:

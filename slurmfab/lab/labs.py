@@ -60,7 +60,6 @@ def up(
     Leftovers of an interrupted `up` for this name are removed first. If the start fails, everything is removed.
 
     Args:
-        spec: the lab's specification.
         directory: directory for the cluster file `lab-NAME.yaml` and its lock; `configs` by default.
         progress: called with one-line messages.
         output: path of the cluster file; overrides `directory`.
@@ -214,7 +213,6 @@ def keep_disks(lab: Lab, name: str) -> None:
     """Shut down all hosts of a lab and remove it, but keep its disks, from which `up` can start new labs.
 
     Args:
-        lab: the lab.
         name: name for the kept disks; earlier ones of this name are replaced.
 
     Raises:
@@ -291,12 +289,6 @@ def load(name: str) -> Lab:
 
 def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command as root on a host without SSH, so that tests can break and inspect hosts.
-
-    Args:
-        lab: the lab.
-        host: the host's name.
-        argv: program and arguments.
-        text: the program's standard input.
 
     Raises:
         InputError: the lab has no such host.

@@ -21,12 +21,7 @@ DISKS = Path("/var/lib/slurmfab/disks")
 
 @dataclass(frozen=True)
 class HostLayout:
-    """Names and paths of one host.
-
-    Args:
-        lab: the lab's name.
-        name: the host's name.
-    """
+    """Names and paths of one host."""
 
     lab: str
     name: str
@@ -78,11 +73,7 @@ class HostLayout:
 
 @dataclass(frozen=True)
 class LabLayout:
-    """Names and paths of one lab.
-
-    Args:
-        lab: the lab's name.
-    """
+    """Names and paths of one lab."""
 
     lab: str
 

@@ -49,8 +49,6 @@ def make_network(lab: LabLayout, network: IPv4Network, *, ipv6: bool = False) ->
     """Make a lab's `unreachable` routes, its bridge, and the nftables rule that masquerades outgoing packets.
 
     Args:
-        lab: the lab's names and paths.
-        network: the lab's network.
         ipv6: whether hosts have IPv6 addresses; without them, this machine needs no IPv6 either.
     """
     for each in _networks(network) if ipv6 else (str(network),):
@@ -82,9 +80,7 @@ def plug_in(host: HostLayout, addresses: Sequence[str], network: IPv4Network, of
     """Make a host's network namespace and veth pair, or set the link up again if they exist.
 
     Args:
-        host: the host's names and paths.
         addresses: the host's addresses, IPv4 or IPv6.
-        network: the lab's network.
         offline: names of hosts that get no default route.
     """
     if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", addresses[0]]):
@@ -118,7 +114,6 @@ def _prompt_routes(address: str, network: IPv4Network) -> tuple[str, ...]:
 
     Args:
         address: the host's IPv4 address.
-        network: the lab's network.
     """
     own = [(address, "eth0", address), ("127.0.0.1", "lo", "127.0.0.1"), ("127.0.0.0/8", "lo", "127.0.0.1")]
     return (
@@ -137,7 +132,6 @@ def remove_network(lab: LabLayout, network: str) -> None:
     """Remove everything that this module made for a lab; parts that do not exist are skipped.
 
     Args:
-        lab: the lab's names and paths.
         network: the lab's network; empty if none was chosen yet.
     """
     for link in _links(lab):

@@ -75,9 +75,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     """Boot a host whose root file system and network namespace are ready; does not wait for the boot.
 
     Args:
-        host: the host's names and paths.
         cgroup_directories: the lab's directory in each cgroup hierarchy.
-        spec: the lab's specification.
 
     Raises:
         LabError: the program could not be started.
@@ -121,7 +119,6 @@ def switch_off(
 
     Args:
         hosts: the hosts that run there.
-        cgroup_directories: the subtrees.
         remove: whether to remove the subtrees too, which proves that no process is left in them.
         patience: seconds to wait in total.
 
@@ -156,7 +153,6 @@ def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float =
 
     Args:
         subtrees: the host's subtree in each cgroup hierarchy.
-        host: the host's names and paths.
         patience: seconds to wait.
 
     Raises:

@@ -65,8 +65,6 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
     """Mount a host's root file system, and fill it on first use; later calls keep all changes in it.
 
     Args:
-        state: the lab's state.
-        name: the host's name.
         addresses: the host's addresses, IPv4 or IPv6.
     """
     host = state.layout.host(name)

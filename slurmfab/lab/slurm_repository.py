@@ -77,7 +77,6 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     """Path of the repository with a newer Slurm for hosts of a suite; makes it on first use, which takes seconds.
 
     Args:
-        suite: Debian suite of the hosts.
         progress: called with a one-line message before it is made.
 
     Raises:
@@ -140,7 +139,6 @@ def make(debs: Iterable[Path], place: Path) -> Path:
 
     Args:
         debs: the files; they are copied.
-        place: the directory to make.
 
     Returns:
         The directory: `dists/newer/main` and `pool` are in it, and the public key in `key.asc`.

@@ -67,23 +67,15 @@ PAM_BY_ARCHITECTURE = (25, 11)
 
 @dataclass(frozen=True)
 class Packed:
-    """One package of SchedMD's.
+    """One package of SchedMD's."""
 
-    Args:
-        files: pattern of a path in Debian's packages to the path here; `{arch}` is the architecture's directory.
-        sources: Debian's packages whose libraries it needs.
-        conflicts: Debian's packages that cannot be installed beside it.
-        unit: name of the unit that it starts; empty for none.
-        directories: empty directories in it, of root.
-        is_alone: whether it needs no other package of the stand-in.
-    """
-
+    # pattern of a path in Debian's packages to the path here; `{arch}` is the architecture's directory
     files: Mapping[str, str]
     sources: tuple[str, ...]
-    conflicts: tuple[str, ...]
-    unit: str = ""
-    directories: tuple[str, ...] = ()
-    is_alone: bool = False
+    conflicts: tuple[str, ...]  # Debian's packages that cannot be installed beside it
+    unit: str = ""  # name of the unit that it starts; empty for none
+    directories: tuple[str, ...] = ()  # empty directories in it, of root
+    is_alone: bool = False  # whether it needs no other package of the stand-in
 
 
 def _daemon(name: str, *directories: str, programs: tuple[str, ...] = ()) -> Packed:
@@ -216,7 +208,6 @@ def pack(debs: Path, target: Path) -> tuple[Path, ...]:
 
     Args:
         debs: directory with Debian's packages; others in it are ignored.
-        target: directory for the new packages.
 
     Returns:
         Their paths.

@@ -44,19 +44,12 @@ ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<s
 
 @dataclass(frozen=True)
 class Source:
-    """One `deb` entry of an apt source list.
-
-    Args:
-        uris: addresses of mirrors.
-        suites: release names, such as `trixie-updates`.
-        components: such as `main`.
-        signed_by: path of a keyring, or the key itself; empty for apt's default.
-    """
+    """One `deb` entry of an apt source list."""
 
     uris: tuple[str, ...]
-    suites: tuple[str, ...]
-    components: tuple[str, ...]
-    signed_by: str = ""
+    suites: tuple[str, ...]  # release names, such as `trixie-updates`
+    components: tuple[str, ...]  # such as `main`
+    signed_by: str = ""  # path of a keyring, or the key itself; empty for apt's default
 
 
 def parse_sources(text: str) -> tuple[Source, ...]:
@@ -131,11 +124,6 @@ def on_mirror(mirror: str, suite: str) -> tuple[Source, ...]:
 
 def require_ubuntu(suite: str, found: tuple[Source, ...], has_keys: Callable[[str], bool]) -> None:
     """Check that hosts with an Ubuntu suite can get packages.
-
-    Args:
-        suite: the suite.
-        found: the sources for it.
-        has_keys: whether a keyring exists.
 
     Raises:
         LabError: there is no mirror, or its keys are missing; the text says what to set.

@@ -38,56 +38,46 @@ CONTROLLER = "ctl"
 class LabSpec:
     """The specification of a lab.
 
-    Args:
-        name: one to eight of a-z and 0-9, a letter first; part of the names of the bridge, namespaces and cgroups.
-        suite: suite of all hosts: bookworm, trixie or sid of Debian, noble or resolute of Ubuntu.
-        nodes: number of compute nodes; they are called n1, n2, …; the controller is ctl.
-        gpus: `HOST:COUNT` or `HOST:COUNT:MODEL`, as in `n1:2` or `n1:2:A100-SXM4-40GB`: device files and a stand-in
-            nvidia-smi that names the model, no real GPU. COUNT is 1 to 16. Underscores in MODEL stand for spaces. A
-            host can be named several times, with different models.
-        no_python: hosts without python3.
-        ssh_user: the user who can log in with the lab's key; a user other than root gets sudo.
-        sudo_password: whether sudo asks for a password; it is in the file `sudo_password` of the lab's directory.
-        down: hosts that are in the cluster file but stay switched off.
-        hanging: hosts whose port 22 accepts connections but sends nothing.
-        apt_lists: whether the hosts have package lists; without them they need `apt-get update`.
-        loopback_name: whether /etc/hosts maps the host's own name to 127.0.1.1, as the Debian installer does on
-            machines with DHCP, instead of to its address.
-        shared: absolute paths of directories that all hosts share, as a stand-in for a network file system.
-        unified: hosts that see only cgroup v2; if this machine uses its controllers with cgroup v1, they have no
-            controllers, and Slurm cannot use their cgroups.
-        offline: hosts that reach only the lab's other hosts and this machine; they have neither package lists nor
-            downloaded packages.
-        packages: `HOST:PACKAGE,PACKAGE`, as in `n1:munge,slurmd`: Debian packages that a host has from the start, as
-            from a site's image, and whose daemons were never started.
-        ipv6: hosts with an IPv6 address and no IPv4 address; like `offline` hosts, they reach no mirror.
-        dual: hosts with an IPv4 and an IPv6 address; the cluster file has the IPv4 address.
-        slurm_packages: whose packages of Slurm the cluster file names: `debian`, or `smd`: a stand-in for SchedMD's,
-            which hosts find in a package source of their own (see `slurmfab.lab.smd_standin`).
-        newer_slurm: whether hosts see an apt repository with a newer Slurm as /srv/newer-slurm (`slurm_repository`).
-
     Raises:
         InputError: one or more values are not valid; the text has a line for each.
     """
 
+    # one to eight of a-z and 0-9, a letter first; part of the names of the bridge, namespaces and cgroups
     name: str = "lab"
-    suite: str = "trixie"
-    nodes: int = 2
+    suite: str = "trixie"  # suite of all hosts: bookworm, trixie or sid of Debian, noble or resolute of Ubuntu
+    nodes: int = 2  # number of compute nodes; they are called n1, n2, …; the controller is ctl
+    # `HOST:COUNT` or `HOST:COUNT:MODEL`, as in `n1:2` or `n1:2:A100-SXM4-40GB`: device files and a stand-in
+    # nvidia-smi that names the model, no real GPU. COUNT is 1 to 16. Underscores in MODEL stand for spaces. A host
+    # can be named several times, with different models.
     gpus: tuple[str, ...] = ()
-    no_python: tuple[str, ...] = ()
-    ssh_user: str = "root"
+    no_python: tuple[str, ...] = ()  # hosts without python3
+    ssh_user: str = "root"  # the user who can log in with the lab's key; a user other than root gets sudo
+    # whether sudo asks for a password; it is in the file `sudo_password` of the lab's directory
     sudo_password: bool = False
-    down: tuple[str, ...] = ()
-    hanging: tuple[str, ...] = ()
-    apt_lists: bool = True
+    down: tuple[str, ...] = ()  # hosts that are in the cluster file but stay switched off
+    hanging: tuple[str, ...] = ()  # hosts whose port 22 accepts connections but sends nothing
+    apt_lists: bool = True  # whether the hosts have package lists; without them they need `apt-get update`
+    # whether /etc/hosts maps the host's own name to 127.0.1.1, as the Debian installer does on machines with DHCP,
+    # instead of to its address
     loopback_name: bool = False
+    # absolute paths of directories that all hosts share, as a stand-in for a network file system
     shared: tuple[str, ...] = ()
+    # hosts that see only cgroup v2; if this machine uses its controllers with cgroup v1, they have no controllers,
+    # and Slurm cannot use their cgroups
     unified: tuple[str, ...] = ()
+    # hosts that reach only the lab's other hosts and this machine; they have neither package lists nor downloaded
+    # packages
     offline: tuple[str, ...] = ()
+    # `HOST:PACKAGE,PACKAGE`, as in `n1:munge,slurmd`: Debian packages that a host has from the start, as from a
+    # site's image, and whose daemons were never started
     packages: tuple[str, ...] = ()
+    # hosts with an IPv6 address and no IPv4 address; like `offline` hosts, they reach no mirror
     ipv6: tuple[str, ...] = ()
-    dual: tuple[str, ...] = ()
+    dual: tuple[str, ...] = ()  # hosts with an IPv4 and an IPv6 address; the cluster file has the IPv4 address
+    # whose packages of Slurm the cluster file names: `debian`, or `smd`: a stand-in for SchedMD's, which hosts find
+    # in a package source of their own (see `slurmfab.lab.smd_standin`)
     slurm_packages: str = "debian"
+    # whether hosts see an apt repository with a newer Slurm as /srv/newer-slurm (`slurm_repository`)
     newer_slurm: bool = False
 
     def __post_init__(self) -> None:
@@ -179,49 +169,30 @@ class LabSpec:
 
 @dataclass(frozen=True)
 class LabHost:
-    """One host of a lab and its state when it was inspected.
-
-    Args:
-        lab: the lab's name.
-        name: host name.
-        address: IPv4 address; the IPv6 address of a host without one.
-        role: `controller` or `compute`.
-        host_keys: its public SSH host keys: type, such as `ssh-ed25519`, to base64.
-        pid: PID on this machine of the host's PID 1; None if the host is off.
-        state: of port 22: `answers` (SSH banner), `silent` (accepts connections, sends nothing) or `off`; `off` too
-            where it was not probed.
-        ipv6: IPv6 address; empty for a host without one.
-    """
+    """One host of a lab and its state when it was inspected."""
 
     lab: str
     name: str
-    address: str
-    role: str
+    address: str  # IPv4 address; the IPv6 address of a host without one
+    role: str  # `controller` or `compute`
+    # its public SSH host keys: type, such as `ssh-ed25519`, to base64
     host_keys: Mapping[str, str] = field(default_factory=dict)
-    pid: int | None = None
+    pid: int | None = None  # PID on this machine of the host's PID 1; None if the host is off
+    # of port 22: `answers` (SSH banner), `silent` (accepts connections, sends nothing) or `off`; `off` too where it
+    # was not probed
     state: str = "off"
-    ipv6: str = ""
+    ipv6: str = ""  # IPv6 address; empty for a host without one
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that is up.
-
-    Args:
-        name: the lab's name.
-        suite: suite of its hosts.
-        hosts: the controller first, then the compute nodes.
-        directory: directory with the lab's files.
-        ssh_key: private key for logins on all hosts.
-        cluster_file: the cluster file written for the lab.
-        spec: the lab's specification.
-    """
+    """A lab that is up."""
 
     name: str
     suite: str
-    hosts: tuple[LabHost, ...]
-    directory: Path
-    ssh_key: Path
+    hosts: tuple[LabHost, ...]  # the controller first, then the compute nodes
+    directory: Path  # directory with the lab's files
+    ssh_key: Path  # private key for logins on all hosts
     cluster_file: Path
     spec: LabSpec
 

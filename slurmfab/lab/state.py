@@ -30,25 +30,15 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class LabState:
-    """The state of one lab, as stored on disk.
-
-    Args:
-        spec: the lab's specification.
-        network: the lab's network, such as `10.20.30.0/24`.
-        base: path of its base tree.
-        cgroups: its directory in each cgroup hierarchy.
-        cluster_file: path of its cluster file.
-        phase: `starting` until all hosts are up, then `up`.
-        disks: name of the kept disks that its hosts are copies of; empty if all started as bare hosts.
-    """
+    """The state of one lab, as stored on disk."""
 
     spec: LabSpec
-    network: str
+    network: str  # the lab's network, such as `10.20.30.0/24`
     base: str
-    cgroups: tuple[str, ...]
+    cgroups: tuple[str, ...]  # its directory in each cgroup hierarchy
     cluster_file: str
-    phase: str = "starting"
-    disks: str = ""
+    phase: str = "starting"  # `starting` until all hosts are up, then `up`
+    disks: str = ""  # name of the kept disks that its hosts are copies of; empty if all started as bare hosts
 
     @property
     def layout(self) -> LabLayout:
@@ -127,7 +117,6 @@ def locked(directory: Path, patience: float = PATIENCE, make: bool = True) -> It
     """Hold an exclusive lock on a directory; the kernel releases it when the process ends.
 
     Args:
-        directory: the directory to lock.
         patience: seconds to wait for another process that holds the lock.
         make: whether to make the directory if it does not exist; if not, a missing directory is not locked.
 

@@ -66,9 +66,6 @@ def format_word(shell: str, word: str, text: str, words: Sequence[str], part: st
 
     Args:
         shell: one of `SHELLS`.
-        word: the word.
-        text: its explanation.
-        words: the words of the command line up to the cursor.
         part: for bash, the part of the last word that it will replace: bash ends words at `=`, `:` and `@`, too.
     """
     if shell == BASH:

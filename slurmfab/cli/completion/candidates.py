@@ -24,15 +24,11 @@ HOSTS_LIKE = (takes.HOSTS, takes.NODES, takes.OUT_OF_SERVICE, takes.NEW_HOSTS)
 
 
 class Candidates(NamedTuple):
-    """What a shell may offer.
+    """What a shell may offer."""
 
-    Args:
-        kind: one of `WORDS`, `FILES`, `DIRECTORIES`.
-        words: the words with their explanations, which may be empty; each is the whole word, prefix included.
-            For a path it is one word, its beginning.
-    """
-
-    kind: str = WORDS
+    kind: str = WORDS  # one of `WORDS`, `FILES`, `DIRECTORIES`
+    # the words with their explanations, which may be empty; each is the whole word, prefix included. For a path it is
+    # one word, its beginning.
     words: tuple[tuple[str, str], ...] = ()
 
 
@@ -41,7 +37,6 @@ def candidates(wanted: Wanted, table: Table) -> Candidates:
 
     Args:
         wanted: where the cursor is.
-        table: all tasks.
     """
     if wanted.takes is None:
         fitting = {flag: option.help for flag, option in wanted.options.items() if flag.startswith(wanted.word)}
@@ -77,8 +72,6 @@ def values(wanted: takes.Takes, cluster: ClusterValues, word: str) -> Iterable[s
     """All values of a kind.
 
     Args:
-        wanted: the kind.
-        cluster: the cluster file.
         word: the beginning of the value that is wanted.
     """
     if wanted.what == takes.CHOICES:

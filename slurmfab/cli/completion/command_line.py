@@ -16,21 +16,13 @@ CORE_WITH_VALUES = {"-r": SEARCH_ROOT, "--search-root": SEARCH_ROOT, "-c": SEARC
 
 
 class Wanted(NamedTuple):
-    """What fits where the cursor is.
+    """What fits where the cursor is."""
 
-    Args:
-        word: the word in front of the cursor, which may be empty.
-        prefix: its beginning that stays, as `--hosts=` in `--hosts=n1`.
-        takes: the value that is wanted; `None` where there is none.
-        options: the options that fit, by their flags.
-        given: the words before, for `--cluster`.
-    """
-
-    word: str
-    prefix: str = ""
-    takes: Takes | None = None
-    options: Mapping[str, Option] = {}
-    given: tuple[str, ...] = ()
+    word: str  # the word in front of the cursor, which may be empty
+    prefix: str = ""  # its beginning that stays, as `--hosts=` in `--hosts=n1`
+    takes: Takes | None = None  # the value that is wanted; `None` where there is none
+    options: Mapping[str, Option] = {}  # the options that fit, by their flags
+    given: tuple[str, ...] = ()  # the words before, for `--cluster`
 
     @property
     def cluster(self) -> str:
@@ -83,7 +75,6 @@ def wanted(words: Sequence[str], table: Table) -> Wanted:
 
     Args:
         words: its words without the program's name; the last one is in front of the cursor.
-        table: all tasks.
     """
     *before, word = words or [""]
     given, reader = tuple(before), Reader(table)

@@ -22,8 +22,6 @@ def kept(name: str, of: list[str], make: Callable[[], Any]) -> Any:
 
     Args:
         name: name of the file.
-        of: what the values were made of.
-        make: makes them.
     """
     path, mark = directory() / f"{name}.json", [*fingerprint(), *of]
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):

@@ -35,45 +35,27 @@ ELSEWHERE = (DISRUPTIONS, CHECK_GROUPS, QUICKCHECKS)
 
 
 class Takes(NamedTuple):
-    """What a value is.
+    """What a value is."""
 
-    Args:
-        what: one of this module's constants.
-        many: whether several may stand there, with commas between them.
-        choices: the words of `CHOICES`.
-    """
-
-    what: str = TEXT
-    many: bool = False
-    choices: tuple[str, ...] = ()
+    what: str = TEXT  # one of this module's constants
+    many: bool = False  # whether several may stand there, with commas between them
+    choices: tuple[str, ...] = ()  # the words of `CHOICES`
 
 
 class Option(NamedTuple):
-    """An option of a task.
-
-    Args:
-        help: its text.
-        takes: its value; `None` for one without a value.
-        repeats: whether it may be given several times.
-    """
+    """An option of a task."""
 
     help: str
-    takes: Takes | None = None
-    repeats: bool = False
+    takes: Takes | None = None  # its value; `None` for one without a value
+    repeats: bool = False  # whether it may be given several times
 
 
 class Entry(NamedTuple):
-    """A task as a shell sees it.
+    """A task as a shell sees it."""
 
-    Args:
-        help: the first line of its help.
-        words: what the words behind it are.
-        options: its options, by their flags.
-    """
-
-    help: str
-    words: tuple[Takes, ...] = ()
-    options: Mapping[str, Option] = {}
+    help: str  # the first line of its help
+    words: tuple[Takes, ...] = ()  # what the words behind it are
+    options: Mapping[str, Option] = {}  # its options, by their flags
 
 
 Table = dict[str, Entry]

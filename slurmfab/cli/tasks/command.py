@@ -41,20 +41,12 @@ ALL = tuple(COMMON)
 
 
 class Parameter(NamedTuple):
-    """A value that a task takes.
+    """A value that a task takes."""
 
-    Args:
-        name: as it is in Python, such as `drain_first`.
-        help: its text.
-        default: a bool for a switch, a list for an option that may be given several times, else a text.
-        is_word: whether it may be given without its flag, right behind the task.
-        is_required: whether the task needs it.
-    """
-
-    name: str
+    name: str  # as it is in Python, such as `drain_first`
     help: str
-    default: Any
-    is_word: bool
+    default: Any  # a bool for a switch, a list for an option that may be given several times, else a text
+    is_word: bool  # whether it may be given without its flag, right behind the task
     is_required: bool
 
     @property
@@ -71,21 +63,14 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Command:
-    """A task: its function, and what the function takes from the command line.
+    """A task: its function, and what the function takes from the command line."""
 
-    Args:
-        function: gets a `Common`, and the parameters by their names; returns the exit code, or nothing for 0.
-        name: as it is typed, such as `add-node`.
-        doc: its help, as text with paragraphs.
-        parameters: what it takes, its own in front of the shared ones.
-        newcomers: whether its parameter `hosts` names hosts that are no members of the cluster.
-    """
-
+    # gets a `Common`, and the parameters by their names; returns the exit code, or nothing for 0
     function: Callable[..., int | None]
-    name: str
-    doc: str
-    parameters: tuple[Parameter, ...]
-    newcomers: bool
+    name: str  # as it is typed, such as `add-node`
+    doc: str  # its help, as text with paragraphs
+    parameters: tuple[Parameter, ...]  # what it takes, its own in front of the shared ones
+    newcomers: bool  # whether its parameter `hosts` names hosts that are no members of the cluster
 
     @property
     def words(self) -> tuple[Parameter, ...]:
@@ -159,7 +144,6 @@ def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> 
     It refuses a file for `--json` that cannot be written, and replaces `@FILE` and `-` in `hosts` by hosts.
 
     Args:
-        function: the task's function.
         newcomers: as for `command`.
     """
 

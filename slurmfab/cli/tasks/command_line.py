@@ -21,17 +21,11 @@ CORE_OPTIONS = "Options in front of a task: --version, --list."
 
 
 class CoreFlag(NamedTuple):
-    """An option in front of the tasks, which is the program's own.
-
-    Args:
-        takes_value: whether a value follows it.
-        optional: whether the value may be left out.
-        help: what the value is.
-    """
+    """An option in front of the tasks, which is the program's own."""
 
     takes_value: bool
-    optional: bool = False
-    help: str = ""
+    optional: bool = False  # whether the value may be left out
+    help: str = ""  # what the value is
 
 
 OWN_FLAGS = {flag: CoreFlag(flag not in VERSION, optional=True) for flag in (*HELP, *LIST, *VERSION)}
@@ -40,21 +34,13 @@ OWN_FLAGS = {flag: CoreFlag(flag not in VERSION, optional=True) for flag in (*HE
 
 @dataclass
 class Reader:
-    """Goes through the words of a command line.
-
-    Args:
-        core: the options in front of the tasks.
-        now: the task whose options are read; `None` in front of the first one.
-        missing: the words that may come next.
-        is_right_behind: whether there was no option yet behind the task's name.
-        given: the values of the first task, by the names of its parameters.
-    """
+    """Goes through the words of a command line."""
 
     core: Mapping[str, CoreFlag]
-    now: Command | None = None
-    missing: list[Parameter] = field(default_factory=list)
-    is_right_behind: bool = True
-    given: dict[str, str] = field(default_factory=dict)
+    now: Command | None = None  # the task whose options are read; `None` in front of the first one
+    missing: list[Parameter] = field(default_factory=list)  # the words that may come next
+    is_right_behind: bool = True  # whether there was no option yet behind the task's name
+    given: dict[str, str] = field(default_factory=dict)  # the values of the first task, by the names of its parameters
     first: Command | None = None
 
     def enter(self, task: Command) -> None:
@@ -162,7 +148,6 @@ def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
     """Look through a command line.
 
     Args:
-        arguments: all but the program's name.
         core: the program's own options, in front of the tasks.
 
     Returns:

@@ -40,63 +40,37 @@ _CODE = re.compile(r"(\d+) (.*?)(?=, \d+ |$)")
 
 @dataclass(frozen=True)
 class Word:
-    """A value that is given without a flag.
+    """A value that is given without a flag."""
 
-    Args:
-        name: as help shows it, such as `HOSTS`.
-        help: what it is.
-        is_required: whether the task needs it; what may be left out is an option as well.
-    """
-
-    name: str
-    help: str
-    is_required: bool
+    name: str  # as help shows it, such as `HOSTS`
+    help: str  # what it is
+    is_required: bool  # whether the task needs it; what may be left out is an option as well
 
 
 @dataclass(frozen=True)
 class Option:
-    """A flag of a task.
+    """A flag of a task."""
 
-    Args:
-        name: the name of the parameter, such as `drain_first`.
-        flags: as they are typed, the long one first: `("--verbose", "-v")`.
-        value: what follows, such as `FILE`; empty for a switch.
-        default: what holds without the option; empty where that is nothing.
-        help: what it does, without the default.
-        is_repeatable: whether it may be given several times.
-    """
-
-    name: str
-    flags: tuple[str, ...]
-    value: str
-    default: str
-    help: str
-    is_repeatable: bool
+    name: str  # the name of the parameter, such as `drain_first`
+    flags: tuple[str, ...]  # as they are typed, the long one first: `("--verbose", "-v")`
+    value: str  # what follows, such as `FILE`; empty for a switch
+    default: str  # what holds without the option; empty where that is nothing
+    help: str  # what it does, without the default
+    is_repeatable: bool  # whether it may be given several times
 
 
 @dataclass(frozen=True)
 class Description:
-    """A task.
+    """A task."""
 
-    Args:
-        name: as it is typed, such as `add-node`.
-        group: the heading under which `fab help` shows it.
-        summary: one sentence.
-        paragraphs: what else is to be said, without exit codes; each paragraph is one line.
-        words: the values that are given without a flag, in their order.
-        options: its flags, sorted.
-        examples: command lines, as they are typed with `fab`.
-        exit_codes: their meanings; the one after Ctrl-C, which all tasks share, is not among them.
-    """
-
-    name: str
-    group: str
+    name: str  # as it is typed, such as `add-node`
+    group: str  # the heading under which `fab help` shows it
     summary: str
-    paragraphs: tuple[str, ...]
-    words: tuple[Word, ...]
-    options: tuple[Option, ...]
-    examples: tuple[str, ...]
-    exit_codes: Mapping[int, str]
+    paragraphs: tuple[str, ...]  # what else is to be said, without exit codes; each paragraph is one line
+    words: tuple[Word, ...]  # the values that are given without a flag, in their order
+    options: tuple[Option, ...]  # its flags, sorted
+    examples: tuple[str, ...]  # command lines, as they are typed with `fab`
+    exit_codes: Mapping[int, str]  # their meanings; the one after Ctrl-C, which all tasks share, is not among them
 
     @property
     def usage(self) -> str:
@@ -121,7 +95,6 @@ def described(task: Command, group: str = "") -> Description:
     """A task as data.
 
     Args:
-        task: the task.
         group: the heading under which it is shown.
     """
     text, _, examples = task.doc.partition(f"\n{EXAMPLES}\n")

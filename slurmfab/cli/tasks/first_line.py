@@ -20,11 +20,7 @@ FIRST_CONTACT = ("deploy", "plan")
 
 
 def show(arguments: Sequence[str]) -> None:
-    """Show the line for a command line that has no mistake; elsewhere than on a terminal nobody waits for it.
-
-    Args:
-        arguments: all but the program's name.
-    """
+    """Show the line for a command line that has no mistake; elsewhere than on a terminal nobody waits for it."""
     if not arguments or arguments[0] not in TASKS or not is_terminal(sys.stderr):
         return
     reader = Reader(OWN_FLAGS)
@@ -39,7 +35,6 @@ def first_line(task: Command, given: Mapping[str, str]) -> str:
     """Which cluster file a task is about, and how many hosts it has; empty for tasks that ask no host.
 
     Args:
-        task: the task.
         given: the values on the command line, by their names.
     """
     names = {one.name for one in task.parameters}

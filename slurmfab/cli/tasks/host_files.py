@@ -16,8 +16,6 @@ def resolved(common: Common, hosts: str, *, newcomers: bool) -> str:
     A host of a file that is a member of the cluster, by its name or its address, gets the member's name.
 
     Args:
-        common: the task's shared options.
-        hosts: the value.
         newcomers: whether hosts that are no members are wanted.
 
     Raises:

@@ -96,7 +96,6 @@ def check_words(arguments: list[str], core: ParserContext) -> None:
     """Look through a command line for help that is asked for, and for wrong words.
 
     Args:
-        arguments: all but the program's name.
         core: the options in front of the tasks, as Invoke or Fabric know them.
 
     Raises:

@@ -37,18 +37,11 @@ APPROVALS = {
 
 @dataclass(frozen=True)
 class Common:
-    """The values of the options that most tasks have.
+    """The values of the options that most tasks have."""
 
-    Args:
-        cluster: path of the cluster file; empty for the default.
-        verbose: show every difference.
-        json: path for the results as JSON, `-` for standard output, empty for none.
-        ask_sudo_password: ask for the sudo password at the start.
-    """
-
-    cluster: str = ""
+    cluster: str = ""  # path of the cluster file; empty for the default
     verbose: bool = False
-    json: str = ""
+    json: str = ""  # path for the results as JSON, `-` for standard output, empty for none
     ask_sudo_password: bool = False
 
     @property

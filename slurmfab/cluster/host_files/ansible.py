@@ -48,16 +48,11 @@ class Group:
 
 @dataclass
 class Inventory:
-    """An inventory while it is read.
-
-    Args:
-        where: the file's name, for messages.
-        groups: the groups, by name.
-        variables: the variables of each host, in the order in which the hosts were named first.
-    """
+    """An inventory while it is read."""
 
     where: str
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)  # the groups, by name
+    # the variables of each host, in the order in which the hosts were named first
     variables: dict[str, Variables] = field(default_factory=dict)
 
     def group(self, name: str, line: int) -> Group:
@@ -158,10 +153,6 @@ class Inventory:
 def parse_ini(text: str, where: str) -> HostFile:
     """Read an inventory in Ansible's INI format.
 
-    Args:
-        text: the file's text.
-        where: the file's name, for messages.
-
     Raises:
         InputError: a line is neither a group, nor a host, nor a variable; the message has its number.
     """
@@ -184,11 +175,7 @@ def take(inventory: Inventory, group: Group, kind: str, line: str, number: int) 
     """Add one line of a section to its group.
 
     Args:
-        inventory: the inventory.
-        group: the section's group.
         kind: `hosts`, `children` or `vars`.
-        line: the line, stripped.
-        number: its number.
 
     Raises:
         InputError: the line is none of this kind.
@@ -219,10 +206,6 @@ def unquoted(value: str) -> str:
 
 def parse_yaml(text: str, where: str) -> HostFile:
     """Read an inventory in Ansible's YAML format, as `ansible-inventory --list --yaml` writes it, too.
-
-    Args:
-        text: the file's text.
-        where: the file's name, for messages.
 
     Raises:
         InputError: the text is not YAML, or a group is not as Ansible wants it; the message has the line.

@@ -11,19 +11,12 @@ from slurmfab.base.hostlist import fold
 
 @dataclass(frozen=True)
 class ListedHost:
-    """A host in a file.
-
-    Args:
-        name: its name in the file.
-        address: where SSH connects to, if the file says so; else empty.
-        user: login name, if the file says so; else empty.
-        port: port of its sshd; 0 if the file does not say.
-    """
+    """A host in a file."""
 
     name: str
-    address: str = ""
-    user: str = ""
-    port: int = 0
+    address: str = ""  # where SSH connects to, if the file says so; else empty
+    user: str = ""  # login name, if the file says so; else empty
+    port: int = 0  # port of its sshd; 0 if the file does not say
 
     @property
     def endpoint(self) -> str:
@@ -37,16 +30,11 @@ class ListedHost:
 
 @dataclass(frozen=True)
 class HostFile:
-    """The hosts of a file, in its order, and its groups.
-
-    Args:
-        where: the file's name, for messages.
-        hosts: the hosts, each once.
-        groups: names of hosts by name of the group; empty if the format has none.
-    """
+    """The hosts of a file, in its order, and its groups."""
 
     where: str
-    hosts: tuple[ListedHost, ...]
+    hosts: tuple[ListedHost, ...]  # the hosts, each once
+    # names of hosts by name of the group; empty if the format has none
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def selected(self, group: str) -> tuple[ListedHost, ...]:

@@ -28,10 +28,6 @@ def parse_plain(text: str, where: str) -> HostFile:
     A line is as in /etc/hosts(5) if an address is first and a name follows; addresses that are no host's, such as
     127.0.0.1 and multicast, are passed over.
 
-    Args:
-        text: the file's text.
-        where: the file's name, for messages.
-
     Raises:
         InputError: a line is neither; the message has its number.
     """
@@ -77,10 +73,6 @@ def parse_genders(text: str, where: str) -> HostFile:
 
     `attribute=value` is in two groups, `attribute` and `attribute=value`; `%n` in a value is the host's name.
 
-    Args:
-        text: the file's text.
-        where: the file's name, for messages.
-
     Raises:
         InputError: a line has no hostlist first, or more than two parts; the message has its number.
     """
@@ -103,10 +95,6 @@ def parse_genders(text: str, where: str) -> HostFile:
 
 def parse_slurm_conf(text: str, where: str) -> HostFile:
     """Read the controllers and nodes of a slurm.conf, controllers first; each partition is a group.
-
-    Args:
-        text: the file's text.
-        where: the file's name, for messages.
 
     Raises:
         InputError: the hostlist of a partition cannot be read.

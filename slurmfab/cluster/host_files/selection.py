@@ -83,10 +83,6 @@ def text_of(path: Path) -> str:
 def read(text: str, where: str) -> HostFile:
     """Read a file in the format that its text and its name suggest.
 
-    Args:
-        text: the file's text.
-        where: the file's name.
-
     Raises:
         InputError: the text is too long, or cannot be read in this format.
     """

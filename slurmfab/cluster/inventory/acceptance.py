@@ -86,7 +86,6 @@ def _number_or(words: tuple[str, ...], least: int, most: int) -> Callable[[Any],
     """Make a validator for one of some words, or a whole number.
 
     Args:
-        words: the words.
         least: the lowest number.
         most: the highest number.
     """
@@ -129,7 +128,6 @@ class Figure(Model):
 
     Args:
         pattern: regular expression with one group for the figure; the last line that matches counts.
-        unit: of the figure, for people.
         target: the expected figure; `None` if the figure is only recorded.
         tolerance: percent by which it may be worse than the target, and than in earlier runs.
         better: whether a `higher` or a `lower` figure is better.
@@ -157,11 +155,9 @@ class AcceptanceJob(Figure):
         partition: of the job; `None` for one that has the nodes.
         tasks: tasks on each node; `cores` for one on each core.
         gpus: GPUs on each node; `all` for all that Slurm has there.
-        minutes: time limit.
         whole_nodes: whether the job has its nodes for itself.
         at_once: how many jobs of this name run at the same time.
         user: who runs it; `None` for the user of the command line.
-        variables: of the job's environment.
         figures: several figures, by name.
     """
 

@@ -81,7 +81,6 @@ class Database(Model):
         host: the host of slurmdbd, and of MariaDB unless `external` is set.
         external: address of an existing database server that slurmfab does not manage, such as `db.example.org` or
             `db.example.org:3307`.
-        user: the database user of slurmdbd.
         name: name of the database (StorageLoc).
         password_file: file on the deployer with the password for an external database.
         keep_password: whether the password for an external database is the one in the host's slurmdbd.conf.
@@ -117,7 +116,6 @@ class Qos(Model):
     """A quality of service.
 
     Args:
-        name: its name.
         settings: limits and other keys of `sacctmgr modify qos` (sacctmgr(1)) in the file's order.
     """
 
@@ -129,8 +127,6 @@ class Account(Model):
     """An account.
 
     Args:
-        name: its name.
-        parent: the account above it.
         description: its purpose; its name by default.
         organization: its owner; its parent's name by default.
         coordinators: users who may manage its users and limits.
@@ -149,11 +145,8 @@ class User(Model):
     """A user of the cluster: a UNIX user on the hosts, and an association with each of their accounts.
 
     Args:
-        name: the login name.
         uid: UID on every host; slurmfab chooses a free one by default.
         gid: GID of the group with the user's name; the same number as the UID by default.
-        groups: further groups.
-        shell: the login shell.
         home: the home directory; by default `NAME` in `homes` of the cluster, or `/home/NAME`.
         comment: the person's name in full, for passwd(5).
         keys: public SSH keys, as lines of authorized_keys.

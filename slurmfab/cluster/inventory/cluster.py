@@ -170,7 +170,6 @@ class Partition(Model):
     """A partition.
 
     Args:
-        name: its PartitionName.
         nodes: the names of its nodes, or `ALL`; empty for a partition without nodes.
         settings: the other keys of its PartitionName line (slurm.conf(5)) in the file's order.
     """
@@ -197,11 +196,8 @@ class Cluster(Model):
         addresses: IP address or DNS name by host, for hosts whose names do not resolve.
         controllers: hosts of slurmctld, the primary first.
         login: hosts with Slurm's commands and no daemon.
-        nodes: the compute nodes in groups.
         partitions: at least one; by default one called `main` with all nodes.
         slurm_conf: further keys of slurm.conf; `None` leaves out the line that slurmfab would write.
-        cgroup_conf: the same for cgroup.conf.
-        slurmdbd_conf: the same for slurmdbd.conf.
         slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
         slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
             of its own on each host.
@@ -211,10 +207,8 @@ class Cluster(Model):
         topology: the switches of the network, for topology.conf; empty for none.
         ids: UID of `slurm` and `munge`, also used as GID; slurmfab chooses missing ones.
         memory_margin: memory of a node that is not in its RealMemory, such as `3%` or `2048M`.
-        hosts_file: whether slurmfab maintains a block in /etc/hosts.
         state_directory: directory of slurmctld's state; two controllers need a shared one.
         database: the host of slurmdbd, and its database; `None` for a cluster without accounting.
-        qos: qualities of service.
         accounts: the tree of accounts, each with its limits.
         users: the users of the cluster: on the hosts, and in the accounts.
         unix_users: whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.

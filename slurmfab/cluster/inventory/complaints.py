@@ -47,7 +47,6 @@ def cluster_from(document: Document, where: str) -> Cluster:
 
     Args:
         document: the document that was read from the file.
-        where: the file's name, for complaints.
 
     Raises:
         ClusterFileError: the document has mistakes; all of them, or the first of very many, in the order of the lines.

@@ -12,27 +12,16 @@ BECOME = {"": None, "sudo": True, "none": False}
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """How to reach hosts at first contact.
+    """How to reach hosts at first contact."""
 
-    Args:
-        user: login name; empty for the default of ssh_config.
-        key: private key file; empty for the defaults of ssh_config.
-        port: port of sshd; `None` for the default of ssh_config.
-        become: `sudo`, `none`, or empty for "sudo unless root logs in".
-        gateway: jump host, empty for none.
-        accept_new: whether unknown host keys are accepted.
-        name: the cluster's name, empty for the host name of its controller.
-        controller_computes: whether the controller is a compute node, too.
-    """
-
-    user: str = ""
-    key: str = ""
-    port: int | None = None
-    become: str = ""
-    gateway: str = ""
-    accept_new: bool = False
-    name: str = ""
-    controller_computes: bool = False
+    user: str = ""  # login name; empty for the default of ssh_config
+    key: str = ""  # private key file; empty for the defaults of ssh_config
+    port: int | None = None  # port of sshd; `None` for the default of ssh_config
+    become: str = ""  # `sudo`, `none`, or empty for "sudo unless root logs in"
+    gateway: str = ""  # jump host, empty for none
+    accept_new: bool = False  # whether unknown host keys are accepted
+    name: str = ""  # the cluster's name, empty for the host name of its controller
+    controller_computes: bool = False  # whether the controller is a compute node, too
 
     def refuse_unknown_become(self) -> None:
         """Refuse a value of `--become` that has no meaning.

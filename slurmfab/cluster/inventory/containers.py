@@ -64,7 +64,6 @@ class Prune(Model):
     Args:
         unused_for: days after which an image goes that nobody has used.
         above: percentage of the disk above which the longest unused images go; `None` for no such limit.
-        when: how often.
     """
 
     unused_for: Annotated[
@@ -154,15 +153,7 @@ class Docker(Model):
 
 
 class Containers(Model):
-    """The ways in which users run containers, on all hosts on which people or jobs work.
-
-    Args:
-        use: the ways.
-        podman: options of Podman.
-        apptainer: options of Apptainer.
-        enroot: options of enroot.
-        docker: options of Docker.
-    """
+    """The ways in which users run containers, on all hosts on which people or jobs work."""
 
     use: Annotated[tuple[Way, ...], AfterValidator(_check_ways), Field(description="The ways, such as [podman].")]
     podman: Annotated[Podman, Field(description="Options of Podman.")] = Podman()

@@ -59,17 +59,12 @@ _DEPENDENCY = re.compile(r"\s*([a-z0-9][a-z0-9+.-]+)")
 
 @dataclass(frozen=True)
 class DebFile:
-    """A package in a file.
-
-    Args:
-        path: of the file.
-        fields: the fields of its control file by name; lines of one value have line breaks between them.
-        size: of the file in bytes.
-    """
+    """A package in a file."""
 
     path: Path
+    # the fields of its control file by name; lines of one value have line breaks between them
     fields: Mapping[str, str] = field(repr=False)
-    size: int
+    size: int  # of the file in bytes
 
     @property
     def name(self) -> str:
@@ -246,7 +241,6 @@ def unpack(suffix: str, data: bytes) -> bytes:
 
     Args:
         suffix: what its name has behind `control.tar`, such as `.xz`.
-        data: the compressed content.
 
     Raises:
         InputError: it is damaged, too large, or compressed in a way that this Python cannot read.

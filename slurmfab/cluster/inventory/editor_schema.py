@@ -96,11 +96,7 @@ def _choice(made: Schema) -> Schema:
 
 
 def or_null(made: Schema) -> Schema:
-    """The schema of a value that may be missing.
-
-    Args:
-        made: the value's, for editors.
-    """
+    """The schema of a value that may be missing."""
     if "anyOf" in made:
         return {**made, "anyOf": [*(one for one in made["anyOf"] if one != NULL), NULL]}
     if "type" in made and "enum" not in made and "const" not in made:

@@ -51,7 +51,6 @@ class Export(Model):
     """A directory that a host of the cluster serves to others.
 
     Args:
-        path: the directory.
         host: the host that has it.
         to: the roles of the hosts that may mount it.
         options: as in exports(5).
@@ -84,17 +83,11 @@ Exports = Annotated[
 
 
 class Served(NamedTuple):
-    """The mounts that follow from an export.
-
-    Args:
-        export: the export.
-        here: the mount on the server itself; `None` where the directory has the path already.
-        elsewhere: the mount on all other hosts.
-    """
+    """The mounts that follow from an export."""
 
     export: Export
-    here: Mount | None
-    elsewhere: Mount
+    here: Mount | None  # the mount on the server itself; `None` where the directory has the path already
+    elsewhere: Mount  # the mount on all other hosts
 
 
 def served(cluster: Cluster) -> Iterator[Served]:

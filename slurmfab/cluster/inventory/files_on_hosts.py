@@ -78,7 +78,6 @@ class FileOnHosts(Model):
 
     Args:
         source: the file beside the cluster file; `None` if `text` has it.
-        text: its content.
         template: whether the content is a Jinja2 template.
         roles: the roles of the hosts that have it, in the words of the cluster file; `all` for every host.
         hosts: further hosts that have it; without roles and hosts, all hosts do.
@@ -143,23 +142,14 @@ Files = Annotated[
 
 
 class Content(NamedTuple):
-    """The content of one of these files, before a template is filled in.
-
-    Args:
-        path: its path on hosts.
-        text: the content; bytes that are not UTF-8 are surrogates.
-    """
+    """The content of one of these files, before a template is filled in."""
 
     path: str
-    text: str
+    text: str  # the content; bytes that are not UTF-8 are surrogates
 
 
 def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
     """Read the files that a cluster file names.
-
-    Args:
-        cluster: the cluster.
-        beside: the directory of the cluster file, for relative paths.
 
     Returns:
         The contents, sorted by path.
@@ -182,10 +172,6 @@ def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
 
 def read_whole(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
     """Read the files that a cluster file names, and fill in each template for each of its hosts to see that it can be.
-
-    Args:
-        cluster: the cluster.
-        beside: the directory of the cluster file, for relative paths.
 
     Returns:
         The contents, sorted by path.

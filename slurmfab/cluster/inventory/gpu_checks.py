@@ -76,17 +76,14 @@ class GpuChecks(Model):
     Args:
         program: all_reduce_perf on the nodes: a name to search for, or its path.
         arguments: its arguments, without the number of GPUs.
-        environment: environment variables for it.
         when: a schedule as for backups, or `never`: only on request.
         min_busbw: least bus bandwidth within a node in GB/s, by GPU type.
         between_nodes: least bus bandwidth between two nodes in GB/s, by GPU type; `None` for no such measurement.
         mpi: how srun starts an MPI program (`srun --mpi`), for the measurements between nodes.
         partition: partition of the jobs; `None` for slurmfab's own.
-        qos: QOS of the jobs.
         drain: whether nodes below the least bandwidth are drained.
         wait: minutes that a job waits for a busy node.
         minutes: time limit of a measurement, in minutes.
-        keep: number of runs in the history.
     """
 
     program: Annotated[str, AfterValidator(_check_program), Field(description="all_reduce_perf: name or path.")] = (

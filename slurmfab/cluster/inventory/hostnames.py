@@ -21,7 +21,6 @@ def taken(hosts: Iterable[str], lock: Lock, facts: Mapping[str, HostFacts]) -> d
 
     Args:
         hosts: names of all hosts in the cluster file.
-        lock: the cluster's lock.
         facts: facts by host, of the hosts that answered.
     """
     pinned = {host: one.hostname.lower() for host, one in lock.hosts.items() if one.hostname}

@@ -62,7 +62,6 @@ class VariablesOfGroup(Model):
     """Variables of jobs on some compute nodes.
 
     Args:
-        hosts: the nodes.
         variables: value by name.
     """
 

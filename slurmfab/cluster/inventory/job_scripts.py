@@ -42,10 +42,6 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
 
     Ignored are hidden files, files that editors and packages leave behind, and documentation (README, *.md, *.txt).
 
-    Args:
-        cluster: the cluster.
-        beside: the directory of the cluster file, for relative paths.
-
     Raises:
         InputError: a directory is missing, or scripts in it cannot be run; one line for each mistake.
     """
@@ -66,7 +62,6 @@ def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str
     """The key of the scripts of a directory: `prolog` or `epilog`, with the directory if groups of nodes have one.
 
     Args:
-        kind: `prolog` or `epilog`.
         value: what the cluster file has for it.
         directory: the directory; `None` for that of a node that has none.
     """
@@ -78,7 +73,6 @@ def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str
 
     Args:
         key: `prolog` or `epilog`, for complaints.
-        directory: the directory.
 
     Returns:
         The valid scripts, sorted by name; and a complaint about each other one.

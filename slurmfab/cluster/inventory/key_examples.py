@@ -288,7 +288,6 @@ def add(top: dict[str, Any], definitions: Mapping[str, Any]) -> None:
     """Add the examples to the schema of a cluster file.
 
     Args:
-        top: the schema of the whole file.
         definitions: the schemas of its parts, to which it refers.
     """
     for document in DOCUMENTS:
@@ -329,11 +328,7 @@ def _alternatives(schema: dict[str, Any], definitions: Mapping[str, Any]) -> Ite
 
 
 def plain(node: Node) -> Any:
-    """The value of a node as an editor reads it: numbers are numbers.
-
-    Args:
-        node: of a cluster file's YAML.
-    """
+    """The value of a node as an editor reads it: numbers are numbers."""
     if isinstance(node, MappingNode):
         return {key.value: plain(value) for key, value in node.value}
     if not isinstance(node, ScalarNode):

@@ -28,18 +28,12 @@ PATH_VARIABLE = file_named.PATH_VARIABLE
 
 @dataclass(frozen=True)
 class Inventory:
-    """A cluster file with its lock.
-
-    Args:
-        cluster: the contents of the cluster file.
-        lock: facts and decisions of earlier runs.
-        path: path of the cluster file.
-        files: both files as they were read; `None` where they were not read from there.
-    """
+    """A cluster file with its lock."""
 
     cluster: Cluster
     lock: locks.Lock
     path: Path
+    # both files as they were read; `None` where they were not read from there
     files: FilesRead | None = field(default=None, repr=False, compare=False)
 
 
@@ -59,9 +53,6 @@ def load(path: Path) -> Inventory:
 def load_named(cluster: str) -> Inventory:
     """The cluster in the file that the command line names, with its lock.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-
     Raises:
         ClusterFileError: the file has mistakes; the error has them all.
         InputError: the file or its lock cannot be read.
@@ -74,7 +65,6 @@ def parse(text: str, where: str) -> Cluster:
 
     Args:
         text: YAML 1.2.
-        where: the file's name, for complaints.
 
     Raises:
         ClusterFileError: the text has mistakes; the error lists all of them.
@@ -106,10 +96,6 @@ def read_text(path: Path) -> str:
 
 def text_of(data: bytes, where: str) -> str:
     """The text in the bytes of a cluster file.
-
-    Args:
-        data: the bytes.
-        where: the file's name, for messages.
 
     Raises:
         InputError: it is not UTF-8.

@@ -55,91 +55,65 @@ Spool = Literal["", "/var/lib/slurm/slurmd", "/var/spool/slurmd"]
 
 @dataclass(frozen=True)
 class HostLock:
-    """The lock's entry for one host.
-
-    Args:
-        hostname: its own short hostname (`hostname -s`).
-        host_keys: its public SSH host keys, base64 by type, such as `ssh-ed25519`.
-        hardware: CPUs and memory at first contact; `None` on a host that is not a compute node.
-        gpus: in the order of their device numbers.
-        cgroup: its control groups; `None` if unknown.
-        public_key: the SSH public key of its slurm user; empty if it has none.
-        never_seen: whether it has never answered, so that hardware and GPUs are what a hand-made slurm.conf says.
-        on_trial: whether the node has joined but has not passed its test job, so that it gets no user jobs yet.
-        mail_program: program that sends mail on a controller, when it last answered; empty for none.
-        addresses: its own IP addresses when it last answered, as it told them.
-        reached: the address at which it was reached itself, where the cluster file gives none; empty for none.
-        trusted: those of its further addresses that others trust, in networks which the cluster file names.
-        slurm: its version of Slurm when it last answered, if that is of another series than the cluster's.
-    """
+    """The lock's entry for one host."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    hostname: Label | Literal[""] = ""
+    hostname: Label | Literal[""] = ""  # its own short hostname (`hostname -s`)
+    # its public SSH host keys, base64 by type, such as `ssh-ed25519`
     host_keys: Mapping[PinnedKeyType, HostKeyText] = field(default_factory=dict)
-    hardware: Hardware | None = None
-    gpus: tuple[Gpu, ...] = ()
-    cgroup: Cgroup | None = None
-    public_key: PinnedSlurmKey = ""
+    hardware: Hardware | None = None  # CPUs and memory at first contact; `None` on a host that is not a compute node
+    gpus: tuple[Gpu, ...] = ()  # in the order of their device numbers
+    cgroup: Cgroup | None = None  # its control groups; `None` if unknown
+    public_key: PinnedSlurmKey = ""  # the SSH public key of its slurm user; empty if it has none
+    # whether the node has joined but has not passed its test job, so that it gets no user jobs yet
     on_trial: bool = False
+    # whether it has never answered, so that hardware and GPUs are what a hand-made slurm.conf says
     never_seen: bool = False
-    mail_program: Program = ""
-    addresses: tuple[Address, ...] = ()
+    mail_program: Program = ""  # program that sends mail on a controller, when it last answered; empty for none
+    addresses: tuple[Address, ...] = ()  # its own IP addresses when it last answered, as it told them
+    # the address at which it was reached itself, where the cluster file gives none; empty for none
     reached: Address | Literal[""] = ""
+    # those of its further addresses that others trust, in networks which the cluster file names
     trusted: tuple[Address, ...] = ()
-    slurm: Word = ""
+    slurm: Word = ""  # its version of Slurm when it last answered, if that is of another series than the cluster's
 
 
 @dataclass(frozen=True)
 class UpgradeUnderWay:
-    """An upgrade of Slurm that has begun and is not done on all hosts.
-
-    Args:
-        had: the version that the cluster had before, such as `24.11.5`.
-        to: the version that it gets, as in the cluster file.
-        since: when it began.
-        by: who began it, as `USER@HOST`.
-        backup: name of the proved backup, beside the cluster file; empty as long as there is none.
-        packages: versions of Slurm's packages before: by name, by the hosts that had the same.
-    """
+    """An upgrade of Slurm that has begun and is not done on all hosts."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    had: Word
-    to: Phrase
-    since: Phrase
-    by: Phrase
-    backup: Phrase = ""
+    had: Word  # the version that the cluster had before, such as `24.11.5`
+    to: Phrase  # the version that it gets, as in the cluster file
+    since: Phrase  # when it began
+    by: Phrase  # who began it, as `USER@HOST`
+    backup: Phrase = ""  # name of the proved backup, beside the cluster file; empty as long as there is none
+    # versions of Slurm's packages before: by name, by the hosts that had the same
     packages: Mapping[Phrase, Mapping[Phrase, Phrase]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Lock:
-    """The lock of one cluster.
-
-    Args:
-        version: version of the lock's format.
-        slurm: the controller's upstream version of Slurm, such as `24.11.5`; empty before the first deployment.
-        ids: the chosen UIDs and GIDs by key, such as `slurm.uid` and `munge.gid`; numbers of former users stay.
-        leaving: users that `remove-user` removed from the cluster file, but that a host may still have.
-        hosts: entries by host name in the cluster file.
-        bundles: SHA-256 of each bundle that may be installed, by its name in the cluster file.
-        signers: public keys of those who made backups and bundles, whose archives are trusted.
-        upgrade: the upgrade of Slurm that is under way; `None` if there is none.
-        spool: SlurmdSpoolDir where the cluster file names none; empty in locks of clusters that have FORMER_SPOOL, and
-            before the first deployment.
-    """
+    """The lock of one cluster."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: int = VERSION
-    slurm: Word = ""
+    slurm: Word = ""  # the controller's upstream version of Slurm, such as `24.11.5`; empty before the first deployment
+    # the chosen UIDs and GIDs by key, such as `slurm.uid` and `munge.gid`; numbers of former users stay
     ids: Mapping[Phrase, Id] = field(default_factory=dict)
+    # users that `remove-user` removed from the cluster file, but that a host may still have
     leaving: tuple[Phrase, ...] = ()
-    hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)
+    hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)  # entries by host name in the cluster file
+    # SHA-256 of each bundle that may be installed, by its name in the cluster file
     bundles: Mapping[Phrase, Digest] = field(default_factory=dict)
+    # public keys of those who made backups and bundles, whose archives are trusted
     signers: tuple[SigningKey, ...] = ()
-    upgrade: UpgradeUnderWay | None = None
+    upgrade: UpgradeUnderWay | None = None  # the upgrade of Slurm that is under way; `None` if there is none
+    # SlurmdSpoolDir where the cluster file names none; empty in locks of clusters that have FORMER_SPOOL, and before
+    # the first deployment
     spool: Spool = ""
 
     @property
@@ -169,7 +143,6 @@ def parse(text: bytes, path: Path) -> Lock:
 
     Args:
         text: the bytes.
-        path: path of the file, for complaints.
 
     Raises:
         InputError: the file is damaged, or was written by a newer slurmfab.
@@ -187,10 +160,6 @@ def parse(text: bytes, path: Path) -> Lock:
 
 def refuse_other_version(plain: Any, path: Path) -> None:
     """Refuse a lock that a newer slurmfab wrote, and one without a version.
-
-    Args:
-        plain: the JSON values of the file.
-        path: path of the file, for messages.
 
     Raises:
         InputError: it is such a lock.
@@ -222,13 +191,7 @@ def text_of(lock: Lock) -> str:
 
 
 def with_host(lock: Lock, name: str, host_lock: HostLock) -> Lock:
-    """The lock with an entry for a host, which replaces an earlier one.
-
-    Args:
-        lock: the lock.
-        name: the host's name in the cluster file.
-        host_lock: the new entry.
-    """
+    """The lock with an entry for a host, which replaces an earlier one."""
     return replace(lock, hosts={**lock.hosts, name: host_lock})
 
 
@@ -242,7 +205,6 @@ def with_bundles(lock: Lock, digests: Mapping[str, str]) -> Lock:
     """The lock with digests of bundles, which replace those of the same names.
 
     Args:
-        lock: the lock.
         digests: the SHA-256 of each bundle's manifest, by the bundle's name in the cluster file.
     """
     return replace(lock, bundles={**lock.bundles, **digests})

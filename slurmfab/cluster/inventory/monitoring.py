@@ -70,9 +70,7 @@ class Prometheus(Model):
     """Prometheus itself, on a host of the cluster.
 
     Args:
-        host: the host.
         listen: its IP address to listen on, or `cluster`.
-        port: the TCP port.
         retention: how long figures are kept, such as `30d`.
         every: seconds between two scrapes.
     """
@@ -93,7 +91,6 @@ class Monitoring(Model):
 
     Args:
         listen: where the exporters listen: `cluster`, an address, or addresses by host.
-        port: the exporters' TCP port.
         every: seconds between two collections of Slurm's figures.
         openmetrics: whether slurmctld tells figures itself, where the installed version can.
         prometheus: Prometheus itself; `None` for none.

@@ -107,12 +107,10 @@ class Mount(Model):
     """A file system that hosts mount.
 
     Args:
-        path: the mount point.
         source: what is mounted: `server:/export/home`, `/dev/disk/by-label/data`, or a directory for `bind`.
         type: as for mount(8), such as `nfs4`; `bind` for a directory of the same host.
         options: as for mount(8).
         roles: the roles of the hosts that mount it.
-        hosts: these hosts instead.
         automount: whether it is mounted only when it is first used; left out, see `is_tried_again`.
     """
 
@@ -219,12 +217,7 @@ def covering(mounts: Iterable[Mount], path: str) -> Mount | None:
 
 
 def needs_network(mount: Mount, mounts: Iterable[Mount]) -> bool:
-    """Whether a mount needs the network: its own file system's, or that of the mount that a `bind` is a part of.
-
-    Args:
-        mount: the mount.
-        mounts: all mounts of its host.
-    """
+    """Whether a mount needs the network: its own file system's, or that of the mount that a `bind` is a part of."""
     if mount.is_network or "_netdev" in mount.options:
         return True
     below = covering(mounts, mount.source) if mount.type == BIND else None
@@ -236,11 +229,6 @@ def is_tried_again(mount: Mount, mounts: Iterable[Mount], state_directory: str) 
 
     That of slurmctld's state is not: slurmctld does not start without it. Lustre, BeeGFS and GPFS have daemons or
     modules of their own that come back.
-
-    Args:
-        mount: the mount.
-        mounts: all mounts of its host.
-        state_directory: slurmctld's.
     """
     if "automount" in mount.model_fields_set or mount.type in _OWN_RECOVERY:
         return False

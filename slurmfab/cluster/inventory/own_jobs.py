@@ -24,10 +24,6 @@ def partition_of_own_jobs(cluster: Cluster, nodes: Collection[str]) -> str:
     It is the hidden one, which every slurm.conf of slurmfab has; with `own_partition: false` the first of the cluster
     file that has all of the nodes, with those last that are not UP, or that the slurm user may not use.
 
-    Args:
-        cluster: the cluster file.
-        nodes: the nodes.
-
     Returns:
         Its name; empty if no partition has all of the nodes.
     """

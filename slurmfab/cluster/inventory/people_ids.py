@@ -71,8 +71,6 @@ def is_systems(group: str, facts: Mapping[str, HostFacts], pinned: Numbers) -> b
     """Whether a group is a system group of the hosts, such as video, whose GID may differ between hosts.
 
     Args:
-        group: its name.
-        facts: facts of the hosts, by name.
         pinned: the numbers of the lock; a group in them is not a system group.
     """
     found = [fact.groups[group] for fact in facts.values() if group in fact.groups]
@@ -85,9 +83,6 @@ def decide(
     """Choose all UIDs and GIDs of a cluster: of slurm and munge, of users, and of former users.
 
     Args:
-        cluster: the cluster.
-        pinned: the numbers of the lock.
-        facts: facts of every host that answered.
         controller: see `system_ids.choose`.
         moving: see `system_ids.choose`.
 
@@ -117,8 +112,6 @@ def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) 
     """Users being removed that still exist on a host, or may exist on a host that did not answer.
 
     Args:
-        cluster: the cluster.
-        lock: its lock.
         facts: facts of every host that answered, by name.
     """
     gone = former(cluster, lock.ids)
@@ -136,8 +129,6 @@ def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) ->
     free as UID and GID on all hosts is used. Numbers of former users are not free, as files may still have them.
 
     Args:
-        cluster: the cluster.
-        facts: facts of every host that answered.
         pinned: the numbers of the lock, with those of slurm and munge.
 
     Returns:
@@ -171,7 +162,6 @@ class UsedNumbers:
     """The numbers that are not free: those on hosts, and those that were assigned since.
 
     Args:
-        facts: facts of the hosts.
         more: further numbers that are not free.
     """
 
@@ -197,7 +187,6 @@ def prevailing(name: str, kind: str, facts: Mapping[str, HostFacts]) -> int | No
     Args:
         name: name of the user or group.
         kind: `accounts` for the UID of a user, `groups` for the GID of a group.
-        facts: facts of the hosts, by name.
     """
     if kind == "groups":
         found = Counter(fact.groups[name] for fact in facts.values() if name in fact.groups)
@@ -216,8 +205,6 @@ def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Ite
 
     Args:
         name: name of a user or group.
-        chosen: numbers by key, such as `ann.uid`.
-        facts: facts of the hosts, by name.
     """
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():
@@ -231,8 +218,6 @@ def differences(name: str, chosen: Numbers, fact: HostFacts) -> Iterator[str]:
 
     Args:
         name: name of the user or group.
-        chosen: numbers by key, such as `ann.uid`.
-        fact: facts of the host.
     """
     uid, gid = chosen.get(f"{name}.uid"), chosen[f"{name}.gid"]
     account, group = fact.accounts.get(name), fact.groups.get(name)
@@ -265,13 +250,7 @@ def given_twice(numbers: Numbers) -> Iterator[str]:
 
 
 def system_accounts(cluster: Cluster, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterator[str]:
-    """Yield one line for each user of the cluster that is a system user on a host.
-
-    Args:
-        cluster: the cluster.
-        chosen: numbers by key, such as `ann.uid`.
-        facts: facts of the hosts, by name.
-    """
+    """Yield one line for each user of the cluster that is a system user on a host."""
     for user in cluster.users:
         hosts = [
             host
@@ -286,7 +265,6 @@ def refuse_partial(cluster: Cluster, asked: Collection[str], before: Numbers, ch
     """Refuse to assign new numbers if not all hosts were asked which numbers are free.
 
     Args:
-        cluster: the cluster.
         asked: the hosts that were asked, whether or not they answered.
         before: the numbers of the lock before this run.
         chosen: the numbers now.

@@ -114,7 +114,6 @@ class Ipmi(Model):
 
     Args:
         address: a pattern with `{node}`, or the address of each node's controller.
-        user: user of the controllers.
         password_file: file on the deployer's machine with the password, on one line.
     """
 
@@ -138,7 +137,6 @@ class WakeOnLan(Model):
 
     Args:
         mac: MAC address by node.
-        broadcast: broadcast address of the nodes' network.
     """
 
     mac: Annotated[dict[str, Mac], Field(min_length=1, description="MAC address by node.")]
@@ -152,7 +150,6 @@ class OwnCommands(Model):
 
     Args:
         suspend: path on the controllers of the program that switches a node off.
-        resume: the same for switching it on.
     """
 
     suspend: Annotated[PathOnControllers, Field(description="Program that switches a node off.")]

@@ -58,7 +58,6 @@ def unknown_to(private: PrivateTmp | None, version: SlurmVersion) -> tuple[str, 
 
     Args:
         private: the settings; `None` for none.
-        version: the installed Slurm.
 
     Returns:
         One complaint for each such setting.

@@ -86,13 +86,7 @@ UserQuotaOrNot = Annotated[
 
 
 class Limit(NamedTuple):
-    """A user's limits in KiB; 0 for none.
-
-    Args:
-        user: the user's name.
-        soft: the soft limit.
-        hard: the hard limit.
-    """
+    """A user's limits in KiB; 0 for none."""
 
     user: str
     soft: int

@@ -49,17 +49,11 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Document:
-    """A cluster file in the shape of the models.
+    """A cluster file in the shape of the models."""
 
-    Args:
-        shape: the values that `Cluster` validates.
-        lines: the line of each key, by its place in the shape.
-        complaints: mistakes found while reading.
-    """
-
-    shape: dict[str, Any]
-    lines: dict[Place, int] = field(default_factory=dict)
-    complaints: list[Complaint] = field(default_factory=list)
+    shape: dict[str, Any]  # the values that `Cluster` validates
+    lines: dict[Place, int] = field(default_factory=dict)  # the line of each key, by its place in the shape
+    complaints: list[Complaint] = field(default_factory=list)  # mistakes found while reading
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest place around it that is in the file."""
@@ -70,10 +64,6 @@ class Document:
 
 def read(text: str, where: str) -> Document:
     """Read the text of a cluster file; the document contains complaints about single keys.
-
-    Args:
-        text: the text of the file.
-        where: the file's name, for complaints.
 
     Raises:
         ClusterFileError: the text is not YAML, or not a mapping.

@@ -52,7 +52,6 @@ class Registry(Model):
     """A host of the cluster that has container images for the others.
 
     Args:
-        host: the host.
         address: its IP address to listen on; `None` for the one by which the other hosts reach it.
         port: the TCP port for those who log in.
         anonymous_pull: whether everybody who reaches the host may fetch images, without a login.

@@ -37,11 +37,7 @@ def schema_path(path: Path) -> Path:
 
 
 def modeline(path: Path) -> str:
-    """The first line of a cluster file, with its line end.
-
-    Args:
-        path: the cluster file's.
-    """
+    """The first line of a cluster file, with its line end."""
     return f"{MODELINE}{schema_path(path).name}\n"
 
 
@@ -106,7 +102,6 @@ def provide(path: Path, lock: Lock) -> None:
     """Write the schema of a new cluster file, unless a file of that name is somebody else's.
 
     Args:
-        path: the cluster file's.
         lock: says which Slurm is installed.
 
     Raises:
@@ -123,7 +118,6 @@ def renew(path: Path, lock: Lock) -> None:
     It is only for editors: a file that cannot be written stays as it is.
 
     Args:
-        path: the cluster file's.
         lock: says which Slurm is installed.
     """
     place = schema_path(path)

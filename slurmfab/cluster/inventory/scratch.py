@@ -33,7 +33,6 @@ class ScratchOfGroup(Model):
     """The size on some compute nodes.
 
     Args:
-        hosts: the nodes.
         size: gigabytes that their jobs share; 0 for nodes without scratch directories.
     """
 

@@ -29,17 +29,12 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class FilesRead:
-    """A cluster file and its lock as they were read.
+    """A cluster file and its lock as they were read."""
 
-    Args:
-        cluster: the bytes of the cluster file; `None` where there was none.
-        lock: the bytes of the lock; `None` where there was none.
-        read_at: when they were read, in seconds since 1970.
-    """
-
+    # the bytes of the cluster file; `None` where there was none
     cluster: bytes | None = field(default=None, repr=False)
-    lock: bytes | None = field(default=None, repr=False)
-    read_at: float = field(default_factory=time.time)
+    lock: bytes | None = field(default=None, repr=False)  # the bytes of the lock; `None` where there was none
+    read_at: float = field(default_factory=time.time)  # when they were read, in seconds since 1970
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -87,7 +82,6 @@ def changes(path: Path, before: FilesRead, now: FilesRead) -> tuple[str, ...]:
     """How the files have changed, a line for each; empty where they have not.
 
     Args:
-        path: the cluster file's.
         before: the files as a run read them.
         now: the files as they are.
     """
@@ -114,9 +108,6 @@ def exclusively(path: Path) -> Iterator[None]:
     """While in this context, no other process of this program writes files in the directory of a cluster file.
 
     A file system without locks (some network file systems) does not stop the work: the files are compared in any case.
-
-    Args:
-        path: the cluster file's.
 
     Raises:
         InputError: the directory cannot be made, or another process holds its lock for too long.

@@ -11,38 +11,22 @@ _NUMBER = r"([0-9.eE+-]+)"
 
 @dataclass(frozen=True)
 class ShippedFigure:
-    """A figure in the output of a shipped job.
+    """A figure in the output of a shipped job."""
 
-    Args:
-        pattern: regular expression with one group, for one line.
-        unit: of the figure.
-        better: whether a `higher` or a `lower` figure is better.
-    """
-
-    pattern: str
+    pattern: str  # regular expression with one group, for one line
     unit: str
-    better: Literal["higher", "lower"] = "higher"
+    better: Literal["higher", "lower"] = "higher"  # whether a `higher` or a `lower` figure is better
 
 
 @dataclass(frozen=True)
 class ShippedJob:
-    """A job whose script comes with slurmfab, as `slurmfab/commands/accept/shipped/NAME`.
+    """A job whose script comes with slurmfab, as `slurmfab/commands/accept/shipped/NAME`."""
 
-    Args:
-        figures: its figures, by name.
-        packages: Debian packages that nodes need for it, of which the last one has the program.
-        tasks: tasks on each node; `cores` for one on each core.
-        gpus: GPUs on each node; `all` for all that Slurm has there.
-        nodes: `each` for one job on each node, `all` for one job on all of them.
-        at_once: how many of these jobs run at the same time.
-        minutes: time limit.
-    """
-
-    figures: Mapping[str, ShippedFigure]
-    packages: tuple[str, ...] = ()
-    tasks: int | Literal["cores"] = 1
-    gpus: int | Literal["all"] = 0
-    nodes: Literal["each", "all"] = "each"
+    figures: Mapping[str, ShippedFigure]  # its figures, by name
+    packages: tuple[str, ...] = ()  # Debian packages that nodes need for it, of which the last one has the program
+    tasks: int | Literal["cores"] = 1  # tasks on each node; `cores` for one on each core
+    gpus: int | Literal["all"] = 0  # GPUs on each node; `all` for all that Slurm has there
+    nodes: Literal["each", "all"] = "each"  # `each` for one job on each node, `all` for one job on all of them
     at_once: int = 64
     minutes: int = 30
 

@@ -29,16 +29,11 @@ ROLES = {"controllers": "controller", "database": "database", "compute": "comput
 
 
 class Wanted(NamedTuple):
-    """A package that a host should have.
-
-    Args:
-        name: its name.
-        version: its version, or the beginning of it with a `*` behind; empty for any.
-        file: path of the package's file beside the cluster file, which has the version; empty for one of a source.
-    """
+    """A package that a host should have."""
 
     name: str
-    version: str = ""
+    version: str = ""  # its version, or the beginning of it with a `*` behind; empty for any
+    # path of the package's file beside the cluster file, which has the version; empty for one of a source
     file: str = ""
 
     @property
@@ -105,7 +100,6 @@ class PackageGroup(Model):
     """Packages for some hosts.
 
     Args:
-        hosts: their names.
         packages: the packages, each as `NAME` or `NAME=VERSION`, or as the path of a file that ends in .deb.
     """
 
@@ -122,9 +116,7 @@ class SitePackages(Model):
     """The packages of the site's own, each as `NAME` or `NAME=VERSION`, or as the path of a file that ends in .deb.
 
     Args:
-        all: for every host.
         controllers: for controllers; `database`, `compute` and `login` likewise.
-        groups: for groups of hosts.
     """
 
     all: Annotated[PackageList, Field(description="Packages for every host.")] = ()
@@ -141,12 +133,7 @@ class SitePackages(Model):
         return tuple(sorted({wanted_from(text) for texts in lists for text in texts}))
 
     def of_host(self, host: str, roles: Iterable[str]) -> tuple[Wanted, ...]:
-        """The packages of a host, each once, sorted.
-
-        Args:
-            host: its name.
-            roles: its roles.
-        """
+        """The packages of a host, each once, sorted."""
         there = set(roles)
         texts = {*self.all, *(text for key, role in ROLES.items() if role in there for text in getattr(self, key))}
         texts.update(text for group in self.groups if host in group.members for text in group.packages)

@@ -29,16 +29,10 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.-]
 
 
 class SiteFile(NamedTuple):
-    """A file of the site's own in Slurm's directory.
+    """A file of the site's own in Slurm's directory."""
 
-    Args:
-        name: its path below that directory, such as `topology.conf` or `plugstack.conf.d/x11.conf`.
-        text: its content; bytes that are not UTF-8 are surrogates.
-        mode: its permission bits on hosts.
-    """
-
-    name: str
-    text: str
+    name: str  # its path below that directory, such as `topology.conf` or `plugstack.conf.d/x11.conf`
+    text: str  # its content; bytes that are not UTF-8 are surrogates
     mode: int = PLAIN
 
 
@@ -67,7 +61,6 @@ def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
 
     Args:
         files: path of each by its name in Slurm's directory.
-        beside: the directory of the cluster file, for relative paths.
 
     Returns:
         The files, sorted by name.

@@ -23,37 +23,22 @@ _MOST = 16
 
 
 class OtherSuite(NamedTuple):
-    """Another suite of the mirrors that the hosts use already.
+    """Another suite of the mirrors that the hosts use already."""
 
-    Args:
-        suite: such as `trixie-backports`.
-    """
-
-    suite: str
+    suite: str  # such as `trixie-backports`
 
 
 class AptRepository(NamedTuple):
-    """An apt repository with a signature.
-
-    Args:
-        uris: its addresses.
-        suites: its suites; a path that ends in `/` for a repository without suites.
-        components: its components; none where the suite is a path.
-        key: path of the file with the OpenPGP key that signs it, beside the cluster file.
-    """
+    """An apt repository with a signature."""
 
     uris: tuple[str, ...]
-    suites: tuple[str, ...]
-    components: tuple[str, ...]
-    key: str
+    suites: tuple[str, ...]  # its suites; a path that ends in `/` for a repository without suites
+    components: tuple[str, ...]  # its components; none where the suite is a path
+    key: str  # path of the file with the OpenPGP key that signs it, beside the cluster file
 
 
 class DebDirectory(NamedTuple):
-    """A directory of .deb files on the deployer, beside the cluster file.
-
-    Args:
-        directory: its path.
-    """
+    """A directory of .deb files on the deployer, beside the cluster file."""
 
     directory: str
 
@@ -131,11 +116,7 @@ class Source(Model):
 
     Args:
         suite: another suite of the mirrors that the hosts use already.
-        uris: addresses of an apt repository.
-        suites: its suites.
-        components: its components.
         key: file with the OpenPGP key that signs it.
-        directory: directory of .deb files.
     """
 
     suite: Annotated[

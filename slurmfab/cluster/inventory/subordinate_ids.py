@@ -39,7 +39,6 @@ def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str
     """The users who cannot have a range, each with the reason.
 
     Args:
-        cluster: the cluster.
         numbers: the UIDs as in the lock, such as `ann.uid`.
     """
     uids = {user.name: numbers[f"{user.name}.uid"] for user in cluster.users if f"{user.name}.uid" in numbers}
@@ -56,7 +55,6 @@ def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int
     """Name and first number of the range of each user with a UID, in the order of the file, and of slurm.
 
     Args:
-        cluster: the cluster.
         numbers: the UIDs as in the lock.
     """
     people = [user.name for user in cluster.users] if cluster.unix_users else []

@@ -40,9 +40,7 @@ def choose(
     controller, then from the distribution, else from the first number that is free on all hosts.
 
     Args:
-        facts: facts of every host that answered.
         declared: the cluster file's `ids`, one number for UID and GID.
-        pinned: the numbers of the lock, in the form of the result.
         controller: the primary controller; empty where --move-ids is not available.
         moving: whether the user's other numbers will be changed to these, so that only other users conflict.
 
@@ -74,10 +72,7 @@ def offer(
     """The lines about what --move-ids would change; empty if it cannot solve the conflict.
 
     Args:
-        facts: facts of every host that answered.
         declared: the cluster file's `ids`.
-        pinned: the numbers of the lock.
-        controller: the primary controller.
     """
     try:
         chosen = choose(facts, declared, pinned, controller=controller, moving=True)
@@ -108,10 +103,7 @@ def pick(
     """The UID and GID that a system user should have, free or not.
 
     Args:
-        user: `slurm` or `munge`.
-        facts: facts of every host that answered.
         declared: the cluster file's `ids`.
-        pinned: the numbers of the lock.
         others: numbers that are chosen for another system user.
         controller: see `choose`.
         moving: see `choose`.
@@ -143,13 +135,7 @@ def numbers_of(user: str, facts: Mapping[str, HostFacts]) -> dict[str, tuple[int
 
 
 def is_free(user: str, pair: tuple[int, int], facts: Mapping[str, HostFacts]) -> bool:
-    """Whether on all hosts only this user has the UID, and only its group has the GID.
-
-    Args:
-        user: `slurm` or `munge`.
-        pair: UID and GID.
-        facts: facts of the hosts, by name.
-    """
+    """Whether on all hosts only this user has the UID, and only its group has the GID."""
     uid, gid = pair
     return all(fact.uids.get(uid, user) == user and fact.gids.get(gid, user) == user for fact in facts.values())
 
@@ -172,9 +158,6 @@ def conflicts(
     """One line for each conflict of hosts with the chosen IDs of a user; hosts with the same conflict are folded.
 
     Args:
-        user: `slurm` or `munge`.
-        chosen: numbers by key, such as `slurm.uid`.
-        facts: facts of the hosts, by name.
         moving: whether the user's other numbers will be changed, so that only other users conflict.
     """
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
@@ -191,13 +174,7 @@ def conflicts(
 
 
 def other_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[str]:
-    """Yield how a user and its group on one host differ from the chosen numbers, with both numbers.
-
-    Args:
-        user: `slurm` or `munge`.
-        chosen: numbers by key, such as `slurm.uid`.
-        fact: facts of the host.
-    """
+    """Yield how a user and its group on one host differ from the chosen numbers, with both numbers."""
     kinds = {
         "uid": f"user {user} has UID",
         "gid": f"group {user} has GID",
@@ -208,23 +185,12 @@ def other_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iter
 
 
 def move(user: str, chosen: Mapping[str, int], fact: HostFacts) -> str:
-    """The change of a user's numbers on one host, such as `uid 1001 -> 64030, gid 1001 -> 64030`; empty for none.
-
-    Args:
-        user: `slurm` or `munge`.
-        chosen: numbers by key, such as `slurm.uid`.
-        fact: facts of the host.
-    """
+    """The change of a user's numbers on one host, such as `uid 1001 -> 64030, gid 1001 -> 64030`; empty for none."""
     return ", ".join(f"{kind} {old} -> {new}" for kind, old, new in differing_numbers(user, chosen, fact))
 
 
 def differing_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[tuple[str, int, int]]:
     """Yield the numbers of a user and its group on one host that differ from the chosen ones.
-
-    Args:
-        user: `slurm` or `munge`.
-        chosen: numbers by key, such as `slurm.uid`.
-        fact: facts of the host.
 
     Returns:
         What it is (`uid`, `gid` of the group, `primary gid` of the user if it is another one), the number on the host,

@@ -31,15 +31,10 @@ MOST_ADDRESSES = 32
 
 
 class Trusted(NamedTuple):
-    """What hosts trust of one host besides its address in the cluster file.
+    """What hosts trust of one host besides its address in the cluster file."""
 
-    Args:
-        reached: the address at which this machine reached it, where the cluster file has none; empty for none.
-        further: those of the addresses that it tells of which lie in networks of the cluster file.
-    """
-
-    reached: str = ""
-    further: tuple[str, ...] = ()
+    reached: str = ""  # the address at which this machine reached it, where the cluster file has none; empty for none
+    further: tuple[str, ...] = ()  # those of the addresses that it tells of which lie in networks of the cluster file
 
 
 NONE = Trusted()
@@ -61,13 +56,7 @@ def is_source(text: str) -> bool:
 
 
 def of_host(cluster: Cluster, known: HostLock, host: str) -> tuple[str, ...]:
-    """The addresses of a host that others trust; empty if none is known.
-
-    Args:
-        cluster: the cluster file.
-        known: the lock's entry for the host.
-        host: its name.
-    """
+    """The addresses of a host that others trust; empty if none is known."""
     given = cluster.addresses.get(host, "")
     first = given if is_source(given) else known.reached
     return (*((first,) if first else ()), *known.trusted)
@@ -77,7 +66,6 @@ def decide(cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str,
     """What hosts trust of each other from now on.
 
     Args:
-        cluster: the cluster file.
         before: the lock's entries until now.
         facts: of the hosts that answered; what the others told before stays.
 

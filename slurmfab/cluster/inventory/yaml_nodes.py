@@ -67,19 +67,12 @@ _REFUSED = re.compile(
 
 @dataclass(frozen=True)
 class _Open:
-    """A mapping or list whose end has not been read yet.
-
-    Args:
-        node: its node.
-        around: the values of the mapping or list around it.
-        anchor: its anchor; empty for none.
-        before: number of values before it.
-    """
+    """A mapping or list whose end has not been read yet."""
 
     node: CollectionNode
-    around: list[Node]
-    anchor: str
-    before: int
+    around: list[Node]  # the values of the mapping or list around it
+    anchor: str  # its anchor; empty for none
+    before: int  # number of values before it
 
 
 def compose(text: str, where: str, advice: str = "") -> MappingNode:
@@ -87,7 +80,6 @@ def compose(text: str, where: str, advice: str = "") -> MappingNode:
 
     Args:
         text: the file's text; places do not count a byte order mark.
-        where: the file's name, for complaints.
         advice: what to do about an empty file, with a space in front.
 
     Raises:
@@ -119,9 +111,6 @@ class _Composer:
 
     An alias becomes the node with the anchor. All values are counted, those of aliases and the hosts of hostlists too,
     so that a short file cannot expand to a huge one.
-
-    Args:
-        where: the file's name, for complaints.
     """
 
     def __init__(self, where: str) -> None:

@@ -12,23 +12,14 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Token(NamedTuple):
-    """A token.
+    """A token."""
 
-    Args:
-        before: what stands between it and the former one: spaces, line breaks and comments.
-        text: its own text.
-        value: of a scalar; empty for any other token.
-        is_scalar: whether it is one.
-        is_key: whether it is a key of a mapping.
-        is_block: whether it is a scalar of several lines, behind `|` or `>`.
-    """
-
-    before: str
-    text: str
-    value: str = ""
-    is_scalar: bool = False
-    is_key: bool = False
-    is_block: bool = False
+    before: str  # what stands between it and the former one: spaces, line breaks and comments
+    text: str  # its own text
+    value: str = ""  # of a scalar; empty for any other token
+    is_scalar: bool = False  # whether it is one
+    is_key: bool = False  # whether it is a key of a mapping
+    is_block: bool = False  # whether it is a scalar of several lines, behind `|` or `>`
 
 
 def tokens(text: str) -> Iterator[Token]:

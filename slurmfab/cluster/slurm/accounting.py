@@ -32,30 +32,18 @@ LARGEST_POOL = 32 * 1024
 
 @dataclass(frozen=True)
 class SlurmdbdConf:
-    """The contents of slurmdbd.conf, without the password.
+    """The contents of slurmdbd.conf, without the password."""
 
-    Args:
-        hostname: the own hostname of slurmdbd's host (DbdHost).
-        version: the installed Slurm.
-        storage_host: address of the database server; `localhost` for one on the same host.
-        storage_port: its port.
-        storage_user: the database user of slurmdbd.
-        database: the database's name.
-        ipv6: whether slurmdbd uses IPv6 addresses too.
-        own: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
-        private_data: what users see only their own of; slurmdbd has `DBD_PRIVATE` of it.
-        platform: the kind of Slurm's packages.
-    """
-
-    hostname: str
+    hostname: str  # the own hostname of slurmdbd's host (DbdHost)
     version: SlurmVersion
-    storage_host: str
+    storage_host: str  # address of the database server; `localhost` for one on the same host
     storage_port: int
     storage_user: str
     database: str
-    ipv6: bool = False
+    ipv6: bool = False  # whether slurmdbd uses IPv6 addresses too
+    # the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out
     own: Mapping[str, str | None] = field(default_factory=dict)
-    private_data: tuple[str, ...] = ()
+    private_data: tuple[str, ...] = ()  # what users see only their own of; slurmdbd has `DBD_PRIVATE` of it
     platform: Platform = DEBIAN
 
 
@@ -112,7 +100,6 @@ def buffer_pool(memory: int, roles: Sequence[str]) -> int:
 
     Args:
         memory: the host's memory in MiB.
-        roles: the host's roles.
     """
     share = memory // max(SHARES.get(role, 1) for role in roles)
     return max(CHUNK, min(share, LARGEST_POOL) // CHUNK * CHUNK)

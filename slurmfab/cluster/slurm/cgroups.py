@@ -60,7 +60,6 @@ def repair(cgroup: Cgroup, like: str = "") -> str:
     """What to change on a host, so that Slurm can use its control groups.
 
     Args:
-        cgroup: the host's control groups.
         like: the version of the other nodes, `v1` or `v2`; empty if no node has control groups.
     """
     version = ONLY_V1 if like == "v1" else ONLY_V2
@@ -94,7 +93,6 @@ def refusal(cgroup: Cgroup, version: str) -> str:
     """The message about a host whose control groups can do less than those of the other nodes.
 
     Args:
-        cgroup: the host's control groups.
         version: the version of the other nodes, `v1` or `v2`; empty if none.
     """
     return (

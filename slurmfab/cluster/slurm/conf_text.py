@@ -40,16 +40,11 @@ SYNONYMS = {"features": "feature", "procs": "cpus", "sockets": "socketsperboard"
 
 @dataclass(frozen=True)
 class NodeLine:
-    """One line of a slurm.conf about compute nodes.
+    """One line of a slurm.conf about compute nodes."""
 
-    Args:
-        names: the nodes, in its order.
-        settings: settings of all its nodes.
-        own: by key and node, settings that differ between its nodes.
-    """
-
-    names: tuple[str, ...]
-    settings: Settings
+    names: tuple[str, ...]  # the nodes, in its order
+    settings: Settings  # settings of all its nodes
+    # by key and node, settings that differ between its nodes
     own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, name: str, key: str) -> str:
@@ -59,22 +54,15 @@ class NodeLine:
 
 @dataclass(frozen=True)
 class ConfText:
-    """The contents of one file.
+    """The contents of one file."""
 
-    Args:
-        settings: values by key; the values of a key in `REPEATED` are joined by commas.
-        spelled: by key in lower case, its spelling in the file, for all keys.
-        node_lines: the node lines, in the file's order.
-        partitions: the settings of each partition, by its name.
-        lines: keys and values of each line, for files such as gres.conf that consist of lines.
-        node_set_lines: `nodes` and `feature` of each NodeSet; only partitions may name one (slurm.conf(5), NodeSet).
-    """
-
-    settings: Settings
-    spelled: Mapping[str, str]
-    node_lines: tuple[NodeLine, ...]
-    partitions: Mapping[str, Settings]
+    settings: Settings  # values by key; the values of a key in `REPEATED` are joined by commas
+    spelled: Mapping[str, str]  # by key in lower case, its spelling in the file, for all keys
+    node_lines: tuple[NodeLine, ...]  # the node lines, in the file's order
+    partitions: Mapping[str, Settings]  # the settings of each partition, by its name
+    # keys and values of each line, for files such as gres.conf that consist of lines
     lines: tuple[Settings, ...] = field(default=(), repr=False)
+    # `nodes` and `feature` of each NodeSet; only partitions may name one (slurm.conf(5), NodeSet)
     node_set_lines: Mapping[str, Settings] = field(default_factory=dict)
 
     @cached_property
@@ -83,11 +71,7 @@ class ConfText:
         return {name: line for line in self.node_lines for name in line.names}
 
     def partition_nodes(self, partition: Settings) -> tuple[str, ...]:
-        """The nodes of a partition, with node sets resolved; a text that is no hostlist counts as one name.
-
-        Args:
-            partition: the settings of its line.
-        """
+        """The nodes of a partition, with node sets resolved; a text that is no hostlist counts as one name."""
         value = partition.get("nodes", "")
         if value.upper() == "ALL":
             return tuple(self.nodes)

@@ -36,23 +36,14 @@ _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadsper
 
 @dataclass(frozen=True)
 class Device:
-    """Generic resources of one name and type on one node: one line of gres.conf.
+    """Generic resources of one name and type on one node: one line of gres.conf."""
 
-    Args:
-        name: as in GresTypes, such as `gpu`.
-        type: such as `a100`; empty for none.
-        count: their number in Slurm's form (`4`, `20G`).
-        files: their device files; empty for resources that are only counted.
-        cores: the cores near them, as gres.conf(5) counts them; empty for all cores.
-        is_one: whether all files belong to one GPU, as with a MIG instance (MultipleFiles).
-    """
-
-    name: str
-    type: str
-    count: str
-    files: tuple[str, ...] = ()
-    cores: str = ""
-    is_one: bool = False
+    name: str  # as in GresTypes, such as `gpu`
+    type: str  # such as `a100`; empty for none
+    count: str  # their number in Slurm's form (`4`, `20G`)
+    files: tuple[str, ...] = ()  # their device files; empty for resources that are only counted
+    cores: str = ""  # the cores near them, as gres.conf(5) counts them; empty for all cores
+    is_one: bool = False  # whether all files belong to one GPU, as with a MIG instance (MultipleFiles)
 
 
 def gres_lines(nodes: Iterable[Node]) -> tuple[str, ...]:

@@ -22,36 +22,23 @@ OFF = "off"
 
 @dataclass(frozen=True, order=True)
 class GresLine:
-    """Devices of one name, type and place: one line of gres.conf, or several that say the same about more devices.
+    """Devices of one name, type and place: one line of gres.conf, or several that say the same about more devices."""
 
-    Args:
-        name: such as `gpu`, in lower case; empty in a line that has only AutoDetect.
-        type: such as `a100`, in lower case as Slurm compares it.
-        count: their number; 0 for as many as there are files.
-        files: their device files, sorted.
-        multiple: the files of a device that has several (MultipleFiles), in their order.
-        cores: numbers of the cores near them, sorted; empty if the line does not tell.
-        links: connections to other devices.
-        flags: in lower case, sorted.
-        autodetect: how slurmd finds the devices, in lower case; empty for not at all.
-    """
-
-    name: str = ""
-    type: str = ""
-    count: int = 0
-    files: tuple[str, ...] = ()
-    multiple: tuple[str, ...] = ()
-    cores: tuple[str, ...] = ()
-    links: str = ""
-    flags: tuple[str, ...] = ()
-    autodetect: str = ""
+    name: str = ""  # such as `gpu`, in lower case; empty in a line that has only AutoDetect
+    type: str = ""  # such as `a100`, in lower case as Slurm compares it
+    count: int = 0  # their number; 0 for as many as there are files
+    files: tuple[str, ...] = ()  # their device files, sorted
+    multiple: tuple[str, ...] = ()  # the files of a device that has several (MultipleFiles), in their order
+    cores: tuple[str, ...] = ()  # numbers of the cores near them, sorted; empty if the line does not tell
+    links: str = ""  # connections to other devices
+    flags: tuple[str, ...] = ()  # in lower case, sorted
+    autodetect: str = ""  # how slurmd finds the devices, in lower case; empty for not at all
 
 
 def gres_by_node(conf: ConfText, nodes: Iterable[str] = ()) -> Mapping[str, tuple[GresLine, ...]]:
     """The devices of each node that a gres.conf names; lines without NodeName are for all of them.
 
     Args:
-        conf: the file.
         nodes: further nodes, which have what the lines without NodeName give.
 
     Returns:

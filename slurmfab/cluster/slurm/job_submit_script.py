@@ -23,7 +23,6 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
     allows jobs without an account.
 
     Args:
-        own: the user's keys of slurm.conf.
         enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
     """
     return needs_accounts(own, enforces=enforces) and "jobsubmitplugins" not in map(str.lower, own)
@@ -33,7 +32,6 @@ def needs_accounts(own: Mapping[str, str | None], *, enforces: bool) -> bool:
     """Whether jobs need an account; a cluster that records jobs and holds nobody to anything is one, too.
 
     Args:
-        own: the user's keys of slurm.conf.
         enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
     """
     settings = {key.lower(): value for key, value in own.items()}

@@ -16,20 +16,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Key:
-    """A key of one of Slurm's files and the versions that know it, as (year, month).
+    """A key of one of Slurm's files and the versions that know it, as (year, month)."""
 
-    Args:
-        name: its spelling in the manual; Slurm ignores case.
-        since: the first version that knows it; it is fatal in earlier ones.
-        until: the first version that no longer knows it; it is fatal from then on.
-        ignored_from: the first version that ignores it, with a message in its log.
-        instead: the key to use instead.
-    """
-
-    name: str
-    since: tuple[int, int] = (0, 0)
-    until: tuple[int, int] = (99, 0)
-    ignored_from: tuple[int, int] = (99, 0)
+    name: str  # its spelling in the manual; Slurm ignores case
+    since: tuple[int, int] = (0, 0)  # the first version that knows it; it is fatal in earlier ones
+    until: tuple[int, int] = (99, 0)  # the first version that no longer knows it; it is fatal from then on
+    ignored_from: tuple[int, int] = (99, 0)  # the first version that ignores it, with a message in its log
     instead: str = ""
 
 

@@ -22,17 +22,11 @@ _NOTHING = ""
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of sacctmgr, with its names and the versions that have it.
+    """A limit of sacctmgr, with its names and the versions that have it."""
 
-    Args:
-        key: its name, kind, default, and how it is cleared.
-        others: its other names.
-        since: the first version of Slurm that knows it, as (year, month).
-    """
-
-    key: Key
-    others: tuple[str, ...] = ()
-    since: tuple[int, int] = (0, 0)
+    key: Key  # its name, kind, default, and how it is cleared
+    others: tuple[str, ...] = ()  # its other names
+    since: tuple[int, int] = (0, 0)  # the first version of Slurm that knows it, as (year, month)
 
 
 def _limit(names: str, kind: str, default: str = "", clear: str = _UNSET, since: tuple[int, int] = (0, 0)) -> Limit:

@@ -273,7 +273,6 @@ def is_same_setting(
         actual: one value; empty if the file does not set it.
         wanted: the other one.
         is_same_host: knows which names and addresses are one host's.
-        defaults: of the file.
     """
     one, other = (meaning(key, value, defaults) for value in (actual, wanted))
     if key == "accountingstoragehost":

@@ -25,8 +25,6 @@ def notice(others: Mapping[str, str], controller: str, version: str) -> str:
 
     Args:
         others: version of Slurm by host, of those that have another one than the controller.
-        controller: the primary controller.
-        version: its version.
     """
     alike: dict[str, list[str]] = {}
     for host, found in others.items():
@@ -54,10 +52,6 @@ def wrong(host: str, roles: Collection[str], versions: tuple[str, str], controll
     """Why a host's Slurm does not work with slurmctld, with the repair; empty if it does.
 
     Args:
-        host: the host.
-        roles: its roles in the cluster file.
-        versions: its version, and slurmctld's.
-        controller: the primary controller.
         way: how the host gets slurmctld's version, as the end of a sentence; asked only if it has to.
     """
     found, expected = versions
@@ -77,9 +71,6 @@ def newer(found: str, expected: str, controller: str, repair: str) -> str:
     """Why a host whose Slurm is newer than slurmctld's cannot be used, with both ways out.
 
     Args:
-        found: the host's version.
-        expected: slurmctld's version.
-        controller: the primary controller.
         repair: how the host gets slurmctld's version, as the end of a sentence without its full stop.
     """
     series = SlurmVersion.parse(found)
@@ -95,8 +86,6 @@ def outside(having: str, expected: str, controller: str, repair: str) -> str:
 
     Args:
         having: what the host has or would install, such as `its Slurm is 22.05.8`.
-        expected: slurmctld's version.
-        controller: the primary controller.
         repair: how the host gets a fitting version, as the end of a sentence without its full stop.
     """
     talks = ", ".join(map(str, reached(SlurmVersion.parse(expected))))
@@ -107,13 +96,7 @@ def outside(having: str, expected: str, controller: str, repair: str) -> str:
 
 
 def other_controller(found: str, expected: str, controller: str) -> str:
-    """Why a second controller of another series than the primary cannot be used, with the way out.
-
-    Args:
-        found: its version.
-        expected: the primary controller's version.
-        controller: the primary controller.
-    """
+    """Why a second controller of another series than the primary cannot be used, with the way out."""
     newest = max(SlurmVersion.parse(found), SlurmVersion.parse(expected))
     reads = "could not read the state that the primary writes" if found < expected else "would convert the state"
     return (
@@ -123,14 +106,7 @@ def other_controller(found: str, expected: str, controller: str) -> str:
 
 
 def older_database(found: str, expected: str, controller: str, database: str) -> str:
-    """Why slurmdbd that is older than slurmctld cannot be used, with the way out.
-
-    Args:
-        found: slurmdbd's version.
-        expected: slurmctld's version.
-        controller: the primary controller.
-        database: the host of slurmdbd.
-    """
+    """Why slurmdbd that is older than slurmctld cannot be used, with the way out."""
     series = SlurmVersion.parse(expected)
     return (
         f"slurmdbd on {database} is {found}, and slurmctld on {controller} is {expected}: slurmdbd refuses all that a "
@@ -154,7 +130,6 @@ def back_to(packages: Iterable[str], host: str, *, libraries: bool) -> str:
 
     Args:
         packages: each as `NAME=VERSION`.
-        host: the host.
         libraries: whether others may have to be named, too.
     """
     more = ", with the libraries of the same run of apt (/var/log/apt/history.log) as NAME=VERSION, too"

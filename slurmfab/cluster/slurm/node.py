@@ -13,27 +13,19 @@ Kind = tuple[Hardware, tuple[Gpu, ...], tuple[tuple[str, str], ...], int, bool]
 
 @dataclass(frozen=True)
 class Node:
-    """A compute node as slurm.conf describes it.
+    """A compute node as slurm.conf describes it."""
 
-    Args:
-        name: NodeName.
-        address: its address for the daemons (NodeAddr), preferably an IP address: a name that does not resolve delays
-            every start of slurmctld.
-        hostname: its own hostname; NodeHostname is written if it differs from the name.
-        hardware: its hardware as in `slurmd -C`, with all of its memory.
-        gpus: its GPUs, in the order of the numbers of their device files.
-        settings: the user's own keys of the node line, in any case; they have priority over discovered values.
-        plain_shares: whether shares of its GPUs (MPS, shards) get no type, because slurm.conf has them so already.
-        scratch: gigabytes of its disk that jobs reserve by the Gres `scratch`; 0 for no such Gres.
-    """
-
-    name: str
+    name: str  # NodeName
+    # its address for the daemons (NodeAddr), preferably an IP address: a name that does not resolve delays every
+    # start of slurmctld
     address: str
-    hostname: str
-    hardware: Hardware
-    gpus: tuple[Gpu, ...] = ()
+    hostname: str  # its own hostname; NodeHostname is written if it differs from the name
+    hardware: Hardware  # its hardware as in `slurmd -C`, with all of its memory
+    gpus: tuple[Gpu, ...] = ()  # its GPUs, in the order of the numbers of their device files
+    # the user's own keys of the node line, in any case; they have priority over discovered values
     settings: Mapping[str, str] = field(default_factory=dict)
-    scratch: int = 0
+    scratch: int = 0  # gigabytes of its disk that jobs reserve by the Gres `scratch`; 0 for no such Gres
+    # whether shares of its GPUs (MPS, shards) get no type, because slurm.conf has them so already
     plain_shares: bool = False
 
     @cached_property

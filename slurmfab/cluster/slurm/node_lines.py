@@ -28,7 +28,6 @@ def node_lines(nodes: Iterable[Node], memory_margin: str) -> tuple[str, ...]:
     folded in the same order, as Slurm pairs the two lists by position.
 
     Args:
-        nodes: the compute nodes.
         memory_margin: see `real_memory`.
 
     Raises:
@@ -50,7 +49,6 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
     user sets the layout, the discovered CPUs are left out. Slurm resets CPUs that contradict the layout.
 
     Args:
-        node: the node.
         memory_margin: see `real_memory`.
     """
     own = {key.lower(): value for key, value in node.settings.items()}

@@ -9,18 +9,10 @@ from slurmfab.base.paths import PROGRAMS
 
 @dataclass(frozen=True)
 class NodePrograms:
-    """The programs that a cluster uses.
+    """The programs that a cluster uses."""
 
-    Args:
-        has_prolog: whether nodes run the cluster file's scripts before each job.
-        has_epilog: whether nodes run the cluster file's scripts after each job.
-        health_interval: seconds between two health checks; 0 for none.
-        directory: directory of the programs on hosts.
-        has_task_prolog: whether nodes give jobs the variables of the cluster file.
-    """
-
-    has_prolog: bool = False
-    has_epilog: bool = False
-    health_interval: int = 0
+    has_prolog: bool = False  # whether nodes run the cluster file's scripts before each job
+    has_epilog: bool = False  # whether nodes run the cluster file's scripts after each job
+    health_interval: int = 0  # seconds between two health checks; 0 for none
     directory: str = PROGRAMS
     has_task_prolog: bool = False

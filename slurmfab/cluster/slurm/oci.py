@@ -19,7 +19,6 @@ def oci_conf(version: SlurmVersion, variables: Iterable[str] = ()) -> str:
     """The text of oci.conf.
 
     Args:
-        version: Slurm's.
         variables: variables beside TMPDIR that name a directory of a job, which its containers see as well.
     """
     names = ",".join(dict.fromkeys(("TMPDIR", *variables)))

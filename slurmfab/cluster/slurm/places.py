@@ -29,7 +29,6 @@ def log_file(settings: Mapping[str, str], daemon: str, node: str, hostname: str 
     Args:
         settings: of slurm.conf, by key in lower case.
         daemon: `slurmctld` or `slurmd`.
-        node: the host's name.
         hostname: its own hostname; its name if that is empty.
     """
     return _expanded(settings.get(LOGS[daemon], ""), node, hostname)

@@ -26,36 +26,22 @@ BY_SYSTEMD = SlurmVersion(23, 11)
 
 @dataclass(frozen=True)
 class SystemAccount:
-    """A user and group of a service.
-
-    Args:
-        name: of both.
-        number: the UID and GID that the distribution reserves for it; 0 for none.
-        home: its home directory, as the packages make it.
-        shell: its shell, as slurmfab makes it.
-        made_by: the package that makes it; empty if none does.
-    """
+    """A user and group of a service."""
 
     name: str
-    number: int
-    home: str
-    shell: str
-    made_by: str = ""
+    number: int  # the UID and GID that the distribution reserves for it; 0 for none
+    home: str  # its home directory, as the packages make it
+    shell: str  # its shell, as slurmfab makes it
+    made_by: str = ""  # the package that makes it; empty if none does
 
 
 @dataclass(frozen=True)
 class Database:
-    """The database server of a distribution.
-
-    Args:
-        packages: of the server and of its client.
-        unit: of the server.
-        settings: directory of the server's settings files; the last one in order of names counts.
-    """
+    """The database server of a distribution."""
 
     packages: tuple[str, ...]
     unit: str
-    settings: str
+    settings: str  # directory of the server's settings files; the last one in order of names counts
 
 
 @dataclass(frozen=True)

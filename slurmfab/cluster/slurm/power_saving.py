@@ -12,21 +12,12 @@ without a comma. The program of slurmfab's timer decides instead, the same with 
 
 @dataclass(frozen=True)
 class PowerSaving:
-    """The values of slurm.conf's lines about power saving.
-
-    Args:
-        suspend: path of the SuspendProgram.
-        resume: path of the ResumeProgram.
-        always_on: hostlist of the nodes that are never switched off; empty for none.
-        suspend_timeout: seconds until a node is off.
-        resume_timeout: seconds until a node that was switched on answers.
-        rate: most nodes that are switched off, and on, within a minute.
-    """
+    """The values of slurm.conf's lines about power saving."""
 
     suspend: str
     resume: str
-    always_on: str
-    suspend_timeout: int
-    resume_timeout: int
-    rate: int
+    always_on: str  # hostlist of the nodes that are never switched off; empty for none
+    suspend_timeout: int  # seconds until a node is off
+    resume_timeout: int  # seconds until a node that was switched on answers
+    rate: int  # most nodes that are switched off, and on, within a minute
     never: int = NEVER_BY_ITSELF

@@ -28,19 +28,12 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Preemption:
-    """The keys of slurm.conf for preemption.
-
-    Args:
-        type: PreemptType.
-        mode: PreemptMode of the cluster.
-        requeues: whether preempted jobs may be requeued.
-        partitions_default_to_off: whether partitions without a PreemptMode get OFF, as that of the cluster is only set
-            because Slurm requires it.
-    """
+    """The keys of slurm.conf for preemption."""
 
     type: str
     mode: str
-    requeues: bool
+    requeues: bool  # whether preempted jobs may be requeued
+    # whether partitions without a PreemptMode get OFF, as that of the cluster is only set because Slurm requires it
     partitions_default_to_off: bool
 
 

@@ -85,78 +85,46 @@ class PrivateDirectories(Protocol):
 
 @dataclass(frozen=True)
 class SlurmConf:
-    """The contents of Slurm's files.
-
-    Args:
-        cluster_name: ClusterName.
-        controllers: hostname (`hostname -s`, by which slurmctld recognizes its host) and address of each controller;
-            the primary first.
-        version: slurmctld's, such as `24.11.5`.
-        nodes: the compute nodes, in the order of the cluster file.
-        partitions: name, node list and other keys of each partition, in the order of the cluster file.
-        slurm_conf: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
-        cgroup_conf: the same for cgroup.conf.
-        cgroup: control groups that all compute nodes have, as they share one slurm.conf.
-        memory_margin: memory of a node that is not in RealMemory; see `node_lines.real_memory`.
-        state_directory: StateSaveLocation, shared by all controllers.
-        spool_directory: SlurmdSpoolDir.
-        qos: keys and values of each QOS, in the order of the cluster file.
-        mail_programs: program that sends mail on each controller; empty for none.
-        mail_domain: domain of users who name no address; empty for the mail system's.
-        mpi: MpiDefault, how srun starts programs that do not say it themselves.
-        accounting_host: address of slurmdbd's host; empty for a cluster without accounting.
-        accounting_port: slurmdbd's port; 0 for Slurm's default.
-        enforces_limits: whether slurm.conf makes jobs need accounts and obey limits.
-        private_tmp: directories that are private to each job; `None` for none.
-        has_switches: whether topology.conf has switches.
-        configless: whether slurmctld serves these files to compute nodes.
-        licenses: number of licences by name of the software.
-        programs: programs of slurmfab that nodes run.
-        power: nodes that are switched off while they are idle; `None` for none.
-        own_partition: whether there is a hidden partition for slurmfab's own jobs.
-        longest_check: minutes of slurmfab's longest job, which its own partition allows.
-        ipv6: whether Slurm uses IPv6 addresses too.
-        x11: whether jobs can open windows on users' screens.
-        private_data: what users see only their own of (PrivateData).
-        local_groups: whether nodes look up the groups of a job's user, instead of slurmctld.
-        openmetrics: whether slurmctld tells figures itself, where its version can.
-        platform: the kind of Slurm's packages.
-        oldest: the oldest Slurm that reads the files, on nodes and in commands; empty for the version.
-    """
+    """The contents of Slurm's files."""
 
     cluster_name: str
+    # hostname (`hostname -s`, by which slurmctld recognizes its host) and address of each controller; the primary
+    # first
     controllers: tuple[tuple[str, str], ...]
-    version: str
-    nodes: tuple[Node, ...]
+    version: str  # slurmctld's, such as `24.11.5`
+    nodes: tuple[Node, ...]  # the compute nodes, in the order of the cluster file
+    # name, node list and other keys of each partition, in the order of the cluster file
     partitions: tuple[tuple[str, str, Mapping[str, str]], ...]
+    # the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out
     slurm_conf: Mapping[str, str | None] = field(default_factory=dict)
     cgroup_conf: Mapping[str, str | None] = field(default_factory=dict)
+    # control groups that all compute nodes have, as they share one slurm.conf
     cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
-    memory_margin: str = "3%"
-    state_directory: str = "/var/lib/slurm/slurmctld"
+    memory_margin: str = "3%"  # memory of a node that is not in RealMemory; see `node_lines.real_memory`
+    state_directory: str = "/var/lib/slurm/slurmctld"  # StateSaveLocation, shared by all controllers
     spool_directory: str = SLURM_SPOOL
-    qos: tuple[Mapping[str, str], ...] = ()
-    mail_programs: tuple[str, ...] = ()
-    mail_domain: str = ""
-    mpi: str = "none"
-    accounting_host: str = ""
-    accounting_port: int = 0
+    qos: tuple[Mapping[str, str], ...] = ()  # keys and values of each QOS, in the order of the cluster file
+    mail_programs: tuple[str, ...] = ()  # program that sends mail on each controller; empty for none
+    mail_domain: str = ""  # domain of users who name no address; empty for the mail system's
+    mpi: str = "none"  # MpiDefault, how srun starts programs that do not say it themselves
+    accounting_host: str = ""  # address of slurmdbd's host; empty for a cluster without accounting
+    accounting_port: int = 0  # slurmdbd's port; 0 for Slurm's default
     enforces_limits: bool = False
-    private_tmp: PrivateDirectories | None = None
-    has_switches: bool = False
+    private_tmp: PrivateDirectories | None = None  # directories that are private to each job; `None` for none
+    has_switches: bool = False  # whether topology.conf has switches
     configless: bool = False
-    licenses: Mapping[str, int] = field(default_factory=dict)
-    programs: NodePrograms = field(default_factory=NodePrograms)
-    power: PowerSaving | None = None
-    own_partition: bool = True
-    longest_check: int = SHORTEST_LIMIT
-    ipv6: bool = False
-    x11: bool = False
-    private_data: tuple[str, ...] = ()
+    licenses: Mapping[str, int] = field(default_factory=dict)  # number of licences by name of the software
+    programs: NodePrograms = field(default_factory=NodePrograms)  # programs of slurmfab that nodes run
+    power: PowerSaving | None = None  # nodes that are switched off while they are idle; `None` for none
+    own_partition: bool = True  # whether there is a hidden partition for slurmfab's own jobs
+    longest_check: int = SHORTEST_LIMIT  # minutes of slurmfab's longest job, which its own partition allows
+    ipv6: bool = False  # whether Slurm uses IPv6 addresses too
+    x11: bool = False  # whether jobs can open windows on users' screens
+    private_data: tuple[str, ...] = ()  # what users see only their own of (PrivateData)
     local_groups: bool = False
-    openmetrics: bool = False
+    openmetrics: bool = False  # whether slurmctld tells figures itself, where its version can
     platform: Platform = DEBIAN
-    oldest: str = ""
+    oldest: str = ""  # the oldest Slurm that reads the files, on nodes and in commands; empty for the version
 
     @property
     def mail_program(self) -> str:
@@ -229,7 +197,6 @@ def fill(name: str, context: Mapping[str, object]) -> str:
 
     Args:
         name: the file's, which is the template's as well.
-        context: what the template names.
     """
     return _environment().get_template(f"{name}.j2").render(context)
 
@@ -277,7 +244,6 @@ def job_submit_script(cluster_name: str, site: str = "") -> str:
     """The text of slurmfab's job submit script.
 
     Args:
-        cluster_name: ClusterName.
         site: the text of the site's own script, which judges the jobs that slurmfab's accepts; empty for none.
     """
     return fill(SCRIPT, {"cluster_name": cluster_name, "site": lua_text(site) if site else ""})
@@ -285,10 +251,6 @@ def job_submit_script(cluster_name: str, site: str = "") -> str:
 
 def fill_text(text: str, context: Mapping[str, object]) -> str:
     """The text that a template of the site's own gives.
-
-    Args:
-        text: the template.
-        context: the values of its variables.
 
     Raises:
         InputError: it is no template, or names something that does not exist; with the line, if that is known.

@@ -34,7 +34,6 @@ def topology_conf(switches: Iterable[Switch], nodes: frozenset[str]) -> str:
     """The text of topology.conf.
 
     Args:
-        switches: the switches of the cluster file.
         nodes: the compute nodes in slurm.conf. Others are left out, and switches without any node as well: slurmctld
             does not start with a node or a switch that it does not know.
     """

@@ -17,15 +17,10 @@ from slurmfab.cluster.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
 
 @dataclass(frozen=True, order=True)
 class SlurmVersion:
-    """A release series of Slurm, such as 24.11; all its versions have the same keys.
+    """A release series of Slurm, such as 24.11; all its versions have the same keys."""
 
-    Args:
-        major: the year, such as 24.
-        minor: the month, such as 11.
-    """
-
-    major: int
-    minor: int
+    major: int  # the year, such as 24
+    minor: int  # the month, such as 11
 
     @classmethod
     def parse(cls, text: str) -> SlurmVersion:
@@ -155,11 +150,7 @@ def complaints(
     """The user's settings that a Slurm version refuses or ignores.
 
     Args:
-        version: the installed Slurm.
         slurm_conf: values by key for slurm.conf; `None` leaves the line out.
-        cgroup_conf: the same for cgroup.conf.
-        node_keys: keys of node lines.
-        partition_keys: keys of partition lines.
         slurmdbd_conf: values by key for slurmdbd.conf.
 
     Returns:

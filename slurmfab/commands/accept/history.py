@@ -45,37 +45,21 @@ TEXTS = ("run", "time", "job", "figure", "place", "nodes", "unit", "verdict", "w
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure of a run.
+    """A figure of a run."""
 
-    Args:
-        run: tells the runs of `fab accept` from each other.
-        time: of the result, as `2026-11-23T08:15:00Z`.
-        job: name of the job.
-        figure: name of the figure; may be empty.
-        place: where it was meant to run, see `PlannedRun.place`.
-        nodes: where it ran; may be empty.
-        unit: of the figure.
-        verdict: of the result.
-        words: its reason.
-        user: who ran it.
-        value: the figure; `None` if there is none.
-        target: what was expected; `None` for nothing.
-        seconds: how long the job took.
-    """
-
-    run: str
-    time: str
-    job: str
-    figure: str
-    place: str
-    nodes: str
-    unit: str
-    verdict: str
-    words: str
-    user: str
-    value: float | None
-    target: float | None
-    seconds: float
+    run: str  # tells the runs of `fab accept` from each other
+    time: str  # of the result, as `2026-11-23T08:15:00Z`
+    job: str  # name of the job
+    figure: str  # name of the figure; may be empty
+    place: str  # where it was meant to run, see `PlannedRun.place`
+    nodes: str  # where it ran; may be empty
+    unit: str  # of the figure
+    verdict: str  # of the result
+    words: str  # its reason
+    user: str  # who ran it
+    value: float | None  # the figure; `None` if there is none
+    target: float | None  # what was expected; `None` for nothing
+    seconds: float  # how long the job took
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -117,7 +101,6 @@ def add(controller: CheckedHost, entries: Iterable[Entry]) -> str:
 
     Args:
         controller: the host that has it.
-        entries: the entries.
 
     Returns:
         Why they are not kept; empty if they are.
@@ -134,7 +117,6 @@ def entry_of(result: Result, run: str, time: str) -> Entry:
     """The entry of a result.
 
     Args:
-        result: the result.
         run: of `fab accept`.
         time: the time now.
     """
@@ -160,7 +142,6 @@ def with_earlier(result: Result, entries: Sequence[Entry]) -> Result:
     """A result with the median of earlier runs at its place.
 
     Args:
-        result: the result.
         entries: the history, without it.
     """
     middle, count = middle_of(entries, entry_of(result, "", "").key)

@@ -34,8 +34,6 @@ def results_of(queue: Queue, attempt: Attempt, logs: str = "") -> list[Result]:
     """The results of a job that has ended, or has not started in time.
 
     Args:
-        queue: Slurm's queue.
-        attempt: the job.
         logs: directory on this machine for its output; empty for none.
     """
     output, trouble = queue.output_of(attempt) if attempt.started is not None else ("", "")
@@ -60,12 +58,7 @@ def result(
 
 
 def ended_badly(attempt: Attempt, output: str) -> tuple[str, str]:
-    """The verdict about a job that did not run to its end, and the reason; both empty for one that did.
-
-    Args:
-        attempt: the job.
-        output: of the job.
-    """
+    """The verdict about a job that did not run to its end, and the reason; both empty for one that did."""
     if attempt.state in NOT_ITS_FAULT:
         return NOT_STARTED, NOT_ITS_FAULT[attempt.state]
     if not attempt.has_ended:
@@ -101,9 +94,7 @@ def judged(attempt: Attempt, figure: WantedFigure, output: str) -> Result:
     """The result of a figure of a job that ran to its end.
 
     Args:
-        attempt: the job.
         figure: what is looked for.
-        output: of the job.
     """
     try:
         value = figure_in(output, figure.pattern)

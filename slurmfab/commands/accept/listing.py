@@ -50,15 +50,10 @@ class AcceptanceHistoryJson(TypedDict):
 
 @dataclass(frozen=True)
 class Shown:
-    """An entry of the history with its change.
-
-    Args:
-        entry: the entry.
-        change: percent by which it is above or below the median of the runs before it; `None` without these.
-    """
+    """An entry of the history with its change."""
 
     entry: Entry
-    change: float | None
+    change: float | None  # percent by which it is above or below the median of the runs before it; `None` without these
 
     def cells(self) -> tuple[str, ...]:
         """The cells of its row."""
@@ -74,10 +69,8 @@ def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
     """Print the last runs of each job at each place.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         only: names of jobs, separated by commas; empty for all, also those that have left the cluster file.
         hosts: hostlist of nodes; empty for all.
-        output: options of the output.
 
     Returns:
         The exit code, 0.

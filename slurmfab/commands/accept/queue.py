@@ -56,29 +56,17 @@ class NotSubmitted(SlurmfabError):
 
 @dataclass
 class Attempt:
-    """A submitted job.
-
-    Args:
-        run: what it runs.
-        job_id: Slurm's number of it.
-        output: path of its output on its first node.
-        sent: when it was submitted, by the monotonic clock.
-        started: when it was first seen running; `None` if it has not been.
-        state: as squeue prints it.
-        reason: why it waits.
-        nodes: where it runs or ran, as a hostlist.
-        code: its exit code and signal, as `1:0`.
-    """
+    """A submitted job."""
 
     run: PlannedRun
     job_id: str
-    output: str
-    sent: float
-    started: float | None = None
-    state: str = "PENDING"
-    reason: str = ""
-    nodes: str = ""
-    code: str = ""
+    output: str  # path of its output on its first node
+    sent: float  # when it was submitted, by the monotonic clock
+    started: float | None = None  # when it was first seen running; `None` if it has not been
+    state: str = "PENDING"  # as squeue prints it
+    reason: str = ""  # why it waits
+    nodes: str = ""  # where it runs or ran, as a hostlist
+    code: str = ""  # its exit code and signal, as `1:0`
 
     @property
     def has_ended(self) -> bool:
@@ -90,8 +78,6 @@ class Queue:
     """Slurm's queue, on the host from which jobs are submitted.
 
     Args:
-        known: the cluster file and its lock.
-        sender: the host.
         opener: opens shells on other hosts.
     """
 
@@ -143,11 +129,6 @@ class Queue:
 
     def options(self, run: PlannedRun, who: Person, output: str) -> tuple[str, ...]:
         """The options of sbatch.
-
-        Args:
-            run: the run.
-            who: its user.
-            output: path of its output.
 
         Raises:
             NotSubmitted: its nodes take no jobs, or no partition has them.
@@ -305,8 +286,6 @@ class Queue:
         """The output of a job that has it on its node's own disk.
 
         Args:
-            node: the node.
-            who: the job's user.
             line: the command line that reads it.
 
         Returns:

@@ -92,31 +92,18 @@ class AcceptanceJson(TypedDict):
 
 @dataclass(frozen=True)
 class Result:
-    """A figure of a run with its verdict; or why a run has no figures.
-
-    Args:
-        run: what was run.
-        verdict: one of `VERDICTS`.
-        figure: what was looked for; `None` if the run has no figures at all.
-        value: the figure; `None` if there is none.
-        words: why the verdict is not `passed`; empty if the figure says it.
-        nodes: where it ran, as a hostlist; empty if it did not run.
-        job_id: Slurm's number of the job; empty if it was not submitted.
-        seconds: from its submission to its end.
-        earlier: median of earlier runs at this place; `None` if there are none.
-        earlier_runs: how many these are.
-    """
+    """A figure of a run with its verdict; or why a run has no figures."""
 
     run: PlannedRun
-    verdict: str
-    figure: WantedFigure | None = None
-    value: float | None = None
-    words: str = ""
-    nodes: str = ""
-    job_id: str = ""
+    verdict: str  # one of `VERDICTS`
+    figure: WantedFigure | None = None  # what was looked for; `None` if the run has no figures at all
+    value: float | None = None  # the figure; `None` if there is none
+    words: str = ""  # why the verdict is not `passed`; empty if the figure says it
+    nodes: str = ""  # where it ran, as a hostlist; empty if it did not run
+    job_id: str = ""  # Slurm's number of the job; empty if it was not submitted
     seconds: float = 0.0
-    earlier: float | None = None
-    earlier_runs: int = 0
+    earlier: float | None = None  # median of earlier runs at this place; `None` if there are none
+    earlier_runs: int = 0  # how many these are
 
     @property
     def name(self) -> str:
@@ -152,14 +139,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Columns:
-    """The widths of the columns of a table whose rows are not known yet.
+    """The widths of the columns of a table whose rows are not known yet."""
 
-    Args:
-        name: of names of jobs and figures.
-        place: of nodes.
-    """
-
-    name: int
+    name: int  # of names of jobs and figures
     place: int
 
     def header(self) -> str:
@@ -217,18 +199,11 @@ def signed(percent: float | None) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The results of `fab accept`.
-
-    Args:
-        cluster: the cluster's name.
-        sender: the host from which jobs were submitted.
-        results: in the order in which they came.
-        seconds: how long it took.
-    """
+    """The results of `fab accept`."""
 
     cluster: str
-    sender: str
-    results: tuple[Result, ...]
+    sender: str  # the host from which jobs were submitted
+    results: tuple[Result, ...]  # in the order in which they came
     seconds: float
 
     def count(self, verdict: str) -> int:

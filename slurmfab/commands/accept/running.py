@@ -47,23 +47,14 @@ MOST_WAIT = 7 * 24 * 60
 
 @dataclass(frozen=True)
 class AcceptOptions:
-    """The options of `fab accept`.
+    """The options of `fab accept`."""
 
-    Args:
-        hosts: hostlist of compute nodes that may be used; empty for all.
-        only: names of jobs, separated by commas; empty for all.
-        user: login name of who runs the jobs that name no user.
-        repeat: how often each job runs.
-        wait: minutes that a job waits for its start.
-        logs: directory on this machine for the output of jobs; empty for none.
-    """
-
-    hosts: str = ""
-    only: str = ""
-    user: str = "slurm"
-    repeat: int = 1
-    wait: int = WAIT
-    logs: str = ""
+    hosts: str = ""  # hostlist of compute nodes that may be used; empty for all
+    only: str = ""  # names of jobs, separated by commas; empty for all
+    user: str = "slurm"  # login name of who runs the jobs that name no user
+    repeat: int = 1  # how often each job runs
+    wait: int = WAIT  # minutes that a job waits for its start
+    logs: str = ""  # directory on this machine for the output of jobs; empty for none
 
     def check(self) -> None:
         """Check the numbers.
@@ -83,10 +74,7 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
     """Run acceptance jobs, and print each result when it arrives.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
-        options: the options.
         junit: path of a JUnit XML file for the results; empty for none.
-        output: options of the output.
 
     Returns:
         The exit code; see `Verdict.exit_code`.
@@ -115,9 +103,6 @@ class Acceptance:
     """A run of acceptance jobs.
 
     Args:
-        known: the cluster file and its lock.
-        options: the options.
-        opener: opens shells on hosts.
         tell: called with each line for people.
     """
 
@@ -161,10 +146,6 @@ class Acceptance:
     def ready_queue(self, sender: CheckedHost, jobs: Sequence[WantedJob]) -> Queue:
         """The queue, when Slurm answers and all users exist.
 
-        Args:
-            sender: the host from which jobs are submitted.
-            jobs: the jobs.
-
         Raises:
             InputError: a user does not exist.
             SlurmfabError: slurmctld does not answer.
@@ -189,13 +170,7 @@ class Acceptance:
         return CheckedHost(name, shell)
 
     def results_of_job(self, queue: Queue, job: WantedJob, runs: Sequence[PlannedRun]) -> Iterator[list[Result]]:
-        """Run a job at all its places, and yield results as they come.
-
-        Args:
-            queue: Slurm's queue.
-            job: the job.
-            runs: its runs.
-        """
+        """Run a job at all its places, and yield results as they come."""
         left, there = list(runs), list[Attempt]()
         begun = time.monotonic()
         while left or there:
@@ -245,7 +220,6 @@ class Acceptance:
         """Compare results with the history, show them, and add them to the history.
 
         Args:
-            found: the results.
             controller: the host with the history; `None` if it cannot be reached.
         """
         results = [history.with_earlier(one, self.entries) for one in found]
@@ -268,8 +242,6 @@ def next_runs(left: Sequence[PlannedRun], there: Sequence[Attempt], at_once: int
 
     Args:
         left: those that have not been submitted.
-        there: those in the queue.
-        at_once: the most in the queue.
     """
     taken = {one.run.place for one in there}
     found: dict[str, PlannedRun] = {}

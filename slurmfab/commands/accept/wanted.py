@@ -23,23 +23,14 @@ DEFAULTS = ShippedJob({})
 
 @dataclass(frozen=True)
 class WantedFigure:
-    """A figure that is looked for in a job's output, and judged.
+    """A figure that is looked for in a job's output, and judged."""
 
-    Args:
-        name: of the figure; empty for the only one of a job.
-        pattern: regular expression with one group.
-        unit: of the figure; may be empty.
-        target: the expected figure; `None` if it is only recorded.
-        tolerance: percent by which it may be worse.
-        is_lower_better: whether a lower figure is better.
-    """
-
-    name: str
-    pattern: str
-    unit: str = ""
-    target: float | None = None
-    tolerance: float = TOLERANCE
-    is_lower_better: bool = False
+    name: str  # of the figure; empty for the only one of a job
+    pattern: str  # regular expression with one group
+    unit: str = ""  # of the figure; may be empty
+    target: float | None = None  # the expected figure; `None` if it is only recorded
+    tolerance: float = TOLERANCE  # percent by which it may be worse
+    is_lower_better: bool = False  # whether a lower figure is better
 
     def loss(self, value: float, basis: float) -> float:
         """By how many percent of a basis a figure is worse than it; negative if it is better.
@@ -59,25 +50,15 @@ class WantedFigure:
 
 @dataclass(frozen=True)
 class WantedJob:
-    """An acceptance job that is ready to be submitted.
-
-    Args:
-        name: of the job.
-        said: what the cluster file says about it.
-        script: its text.
-        shipped: the settings that it has by default.
-        nodes: names of the nodes that may be used.
-        user: login name of who runs it.
-        figures: the figures that are looked for.
-    """
+    """An acceptance job that is ready to be submitted."""
 
     name: str
     said: AcceptanceJob
     script: str
-    shipped: ShippedJob
-    nodes: tuple[str, ...]
-    user: str
-    figures: tuple[WantedFigure, ...]
+    shipped: ShippedJob  # the settings that it has by default
+    nodes: tuple[str, ...]  # names of the nodes that may be used
+    user: str  # login name of who runs it
+    figures: tuple[WantedFigure, ...]  # the figures that are looked for
 
     @property
     def minutes(self) -> int:
@@ -107,19 +88,12 @@ class WantedJob:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One job that is to be submitted.
-
-    Args:
-        job: what it runs.
-        nodes: the nodes on which it has to run; empty if Slurm chooses them.
-        count: the number of its nodes.
-        number: tells it from the other runs.
-    """
+    """One job that is to be submitted."""
 
     job: WantedJob
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...]  # the nodes on which it has to run; empty if Slurm chooses them
     count: int
-    number: int
+    number: int  # tells it from the other runs
 
     @property
     def place(self) -> str:
@@ -131,7 +105,6 @@ def wanted_jobs(known: Inventory, only: str, nodes: Sequence[str], user: str) ->
     """The jobs to run.
 
     Args:
-        known: the cluster.
         only: names of jobs, separated by commas; empty for all.
         nodes: names of the nodes that may be used; empty for all.
         user: who runs the jobs that name no user.
@@ -225,12 +198,7 @@ def wanted_figure(name: str, said: Figure) -> WantedFigure:
 
 
 def planned_runs(job: WantedJob, repeat: int) -> tuple[PlannedRun, ...]:
-    """The runs of a job, in the order in which they are submitted.
-
-    Args:
-        job: the job.
-        repeat: how often it runs.
-    """
+    """The runs of a job, in the order in which they are submitted."""
     places: list[tuple[tuple[str, ...], int]]
     if job.places == "each":
         places = [((node,), 1) for node in job.nodes]

@@ -42,7 +42,6 @@ def export(cluster: str, output: session.Output) -> int:
     """Print the sections `qos`, `accounts` and `users`.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         output: where to print progress, and whether to ask for the sudo password.
 
     Returns:
@@ -63,10 +62,6 @@ def export(cluster: str, output: session.Output) -> int:
 
 def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
     """Ask slurmdbd: on its own host, or on the controller if the cluster file has no database yet.
-
-    Args:
-        known: the cluster.
-        transport: connects to the hosts.
 
     Returns:
         The agent's answer: `clusters`, `qos`, `accounts`, `associations`, `levels`, `defaults` and `partitioned`, see
@@ -89,8 +84,6 @@ def ask_host(transport: Transport, host: str, cluster: str, version: SlurmVersio
     """Ask slurmdbd by sacctmgr on a host.
 
     Args:
-        transport: connects to the host.
-        host: the host's name.
         cluster: the ClusterName, in lower case.
         version: of the Slurm that is installed there.
         conf: text of a slurm.conf for sacctmgr; empty for the host's own.

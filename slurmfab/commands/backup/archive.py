@@ -88,35 +88,21 @@ OWNER_ONLY = 0o700
 
 @dataclass(frozen=True)
 class Backup:
-    """A verified backup.
-
-    Args:
-        path: the archive.
-        digest: of its manifest, which tells this backup from others.
-        cluster: ClusterName.
-        slurm: the upstream version of Slurm that wrote the state and the database, such as `24.11.5`.
-        made: when it was made, in ISO 8601.
-        by: who made it, as `USER@HOST`.
-        next_job_id: the id of the next job according to the saved state; 0 if there was no job yet.
-        jobs: ids of the jobs that had not ended; `None` if slurmctld did not run, so that they are not known.
-        parts: by name.
-        left_out: reasons why parts are missing, by name of the part.
-        seal: its manifest with its signature.
-        encrypted_to: public keys of age that the parts are encrypted to; empty if they can be read.
-    """
+    """A verified backup."""
 
     path: Path
-    digest: str
+    digest: str  # of its manifest, which tells this backup from others
     cluster: str
-    slurm: str
-    made: str
-    by: str
-    next_job_id: int = 0
+    slurm: str  # the upstream version of Slurm that wrote the state and the database, such as `24.11.5`
+    made: str  # when it was made, in ISO 8601
+    by: str  # who made it, as `USER@HOST`
+    next_job_id: int = 0  # the id of the next job according to the saved state; 0 if there was no job yet
+    # ids of the jobs that had not ended; `None` if slurmctld did not run, so that they are not known
     jobs: frozenset[int] | None = None
-    parts: Mapping[str, Part] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    seal: Seal = field(default_factory=Seal, repr=False)
-    encrypted_to: tuple[str, ...] = ()
+    parts: Mapping[str, Part] = field(default_factory=dict)  # by name
+    left_out: Mapping[str, str] = field(default_factory=dict)  # reasons why parts are missing, by name of the part
+    seal: Seal = field(default_factory=Seal, repr=False)  # its manifest with its signature
+    encrypted_to: tuple[str, ...] = ()  # public keys of age that the parts are encrypted to; empty if they can be read
 
     def read(self, name: str) -> bytes:
         """A small part as a whole.
@@ -161,10 +147,6 @@ def verified(path: Path) -> Backup:
 
 def backup_from(contents: Contents[BackupManifest], file: BinaryIO) -> Backup:
     """A backup from the contents of its archive.
-
-    Args:
-        contents: the contents.
-        file: the archive, open for reading.
 
     Raises:
         InputError: some parts are encrypted, and others are not.

@@ -26,9 +26,7 @@ def decrypted(backup: Backup, identity: str, stack: ExitStack) -> Backup:
     loses its name as soon as it is whole: the end of this process, however it comes, frees it.
 
     Args:
-        backup: the backup.
         identity: path of a file with an identity of age, or of an SSH private key.
-        stack: closes the file.
 
     Raises:
         InputError: there is no identity, it is not one of the recipients', or the backup is damaged.
@@ -80,9 +78,7 @@ def _reason(said: str, backup: Backup, identity: str, whom: str) -> str:
 
     Args:
         said: by age.
-        backup: the backup.
         identity: the file that was named.
-        whom: the recipients.
     """
     if "no identity matched" in said:
         return (

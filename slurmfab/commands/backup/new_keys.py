@@ -23,9 +23,7 @@ def accept_changed(known: Inventory, hosts: Sequence[str], output: Output, *, ac
     """Put the SSH host keys that hosts show now into the lock, if they differ from the known ones.
 
     Args:
-        known: the cluster file and the lock.
         hosts: hosts that may have been reinstalled.
-        output: where to print.
         accept: whether to trust host keys that differ from the known ones.
 
     Returns:
@@ -67,7 +65,6 @@ def refusal(known: Inventory, changed: Mapping[str, HostKey]) -> str:
     """The message about host keys that differ from the known ones and are not accepted.
 
     Args:
-        known: the cluster file and the lock.
         changed: the keys that hosts show now, by host.
     """
     return "\n".join((

@@ -20,20 +20,14 @@ class PresentState:
     """The state of the hosts that a restoration would replace.
 
     State that this restoration put there already, before it was interrupted, does not count.
-
-    Args:
-        next_job_id: the id of the next job by slurmctld's state; 0 if there is no state, or there was no job yet.
-        is_running: whether slurmctld runs.
-        newest_job: the highest job id in the accounting database; 0 if it has none.
-        steps: the job steps that run on compute nodes, as `JOB.STEP`, by node.
-        silent: compute nodes that did not answer, so that their job steps are not known.
     """
 
-    next_job_id: int = 0
+    next_job_id: int = 0  # the id of the next job by slurmctld's state; 0 if there is no state, or there was no job yet
     is_running: bool = False
-    newest_job: int = 0
+    newest_job: int = 0  # the highest job id in the accounting database; 0 if it has none
+    # the job steps that run on compute nodes, as `JOB.STEP`, by node
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    silent: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()  # compute nodes that did not answer, so that their job steps are not known
 
 
 def version_refusal(written: str, installed: SlurmVersion) -> str:
@@ -43,7 +37,6 @@ def version_refusal(written: str, installed: SlurmVersion) -> str:
 
     Args:
         written: the version of Slurm that wrote the backup.
-        installed: the version on the hosts.
     """
     wrote = SlurmVersion.parse(written)
     if wrote == installed:
@@ -63,13 +56,7 @@ def version_refusal(written: str, installed: SlurmVersion) -> str:
 
 
 def overwrite_refusal(backup: Backup, present: PresentState, controller: str) -> str:
-    """The message about newer jobs that the restoration would delete; empty if there are none.
-
-    Args:
-        backup: the backup.
-        present: the state of the hosts.
-        controller: the primary controller.
-    """
+    """The message about newer jobs that the restoration would delete; empty if there are none."""
     found = []
     if present.next_job_id > 1:
         runs = "slurmctld runs there and has" if present.is_running else "it has the state of"
@@ -116,9 +103,6 @@ def refusal(backup: Backup, present: PresentState, controller: str, *, overwrite
     """The reasons why a backup is not restored, in whole sentences; empty if it may be restored.
 
     Args:
-        backup: the backup.
-        present: the state of the hosts.
-        controller: the primary controller.
         overwrite: whether the user allows that Slurm forgets jobs later than the backup.
         abandon: whether the user allows that slurmctld ends running jobs which are not in the backup.
     """

@@ -27,15 +27,10 @@ RENDERED_FILES = ("slurm.conf", "gres.conf", "cgroup.conf", "slurmdbd.conf")
 
 @dataclass(frozen=True)
 class RestorePhases:
-    """The phases that restore a backup.
-
-    Args:
-        backup: the backup.
-        stamp: time of the restoration, which becomes part of the name of the replaced state directory.
-    """
+    """The phases that restore a backup."""
 
     backup: Backup
-    stamp: str
+    stamp: str  # time of the restoration, which becomes part of the name of the replaced state directory
 
     def staged(self, name: str) -> tuple[str, str]:
         """The path of a part that was sent to its host, and its SHA-256 digest."""

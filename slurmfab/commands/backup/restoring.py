@@ -37,27 +37,16 @@ PIECE_BYTES = 512 * 1024
 
 @dataclass(frozen=True)
 class RestoreOptions:
-    """The options of `fab restore`.
-
-    Args:
-        accept_new_keys: whether to trust new SSH host keys of controllers and of the slurmdbd host.
-        overwrite: whether Slurm may forget jobs that are later than the backup.
-        abandon_jobs: whether slurmctld may end running jobs that are not in the backup.
-        database: path of another archive with the accounting database; empty for the backup's own.
-        trust_archive: whether to trust archives that no trusted key has signed.
-        signed_by: path of a file with public keys whose archives are trusted; empty for none.
-        identity: path of a file with the private key that decrypts the archives; empty for none.
-        yes: whether to begin without a question.
-    """
+    """The options of `fab restore`."""
 
     accept_new_keys: bool = False
-    overwrite: bool = False
-    abandon_jobs: bool = False
-    database: str = ""
-    trust_archive: bool = False
-    signed_by: str = ""
-    identity: str = ""
-    yes: bool = False
+    overwrite: bool = False  # whether Slurm may forget jobs that are later than the backup
+    abandon_jobs: bool = False  # whether slurmctld may end running jobs that are not in the backup
+    database: str = ""  # path of another archive with the accounting database; empty for the backup's own
+    trust_archive: bool = False  # whether to trust archives that no trusted key has signed
+    signed_by: str = ""  # path of a file with public keys whose archives are trusted; empty for none
+    identity: str = ""  # path of a file with the private key that decrypts the archives; empty for none
+    yes: bool = False  # whether to begin without a question
 
 
 def restore(cluster: str, file: str, options: RestoreOptions, output: Output) -> int:
@@ -65,9 +54,6 @@ def restore(cluster: str, file: str, options: RestoreOptions, output: Output) ->
 
     Args:
         cluster: path of the cluster file; empty for the default one. If there is none, the backup's is written there.
-        file: path of the archive.
-        options: the options of the command.
-        output: where to print.
 
     Returns:
         The exit code.
@@ -91,12 +77,6 @@ def restore(cluster: str, file: str, options: RestoreOptions, output: Output) ->
 def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output: Output) -> int:
     """Restore a cluster from a backup that is trusted and can be read.
 
-    Args:
-        known: the cluster.
-        backup: the backup.
-        options: the options of the command.
-        output: where to print.
-
     Returns:
         The exit code.
 
@@ -113,10 +93,6 @@ def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output
 
 def inventory_for(backup: Backup, path: Path) -> Inventory:
     """The cluster that a backup is restored to: from the cluster file and lock here, or else from the backup's.
-
-    Args:
-        backup: the backup.
-        path: path of the cluster file.
 
     Raises:
         InputError: the backup is of another cluster, has no state of slurmctld, or there is no cluster file.
@@ -153,11 +129,6 @@ def lock_from(backup: Backup) -> Lock:
 def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
     """Deploy, with the backup's data restored before the daemons start.
 
-    Args:
-        run: the run.
-        backup: the backup.
-        options: the options of the command.
-
     Raises:
         SlurmfabError: the restoration is refused, or the controller failed.
     """
@@ -169,12 +140,6 @@ def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
 
 def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety: JobSafety) -> None:
     """Compare the hosts, refuse if necessary, and then go through all phases.
-
-    Args:
-        run: the run.
-        backup: the backup.
-        options: the options of the command.
-        job_safety: refuses what would harm jobs.
 
     Raises:
         SlurmfabError: the restoration is refused, or the controller failed.
@@ -210,12 +175,6 @@ def consequences(backup: Backup) -> str:
 def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOptions) -> None:
     """Stop before the restoration would replace newer state.
 
-    Args:
-        run: the run.
-        plan_input: facts and wanted state.
-        backup: the backup.
-        options: the options of the command.
-
     Raises:
         SlurmfabError: the restoration is refused; nothing was changed.
     """
@@ -249,11 +208,6 @@ def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOpti
 def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> PresentState:
     """Ask the hosts for the state that the restoration would replace.
 
-    Args:
-        run: the run.
-        plan_input: facts and wanted state.
-        phases: the phases of the restoration.
-
     Raises:
         HostError: the controller or the database host does not answer.
     """
@@ -278,10 +232,7 @@ def ask_part(run: Run, host: str, request: Mapping[str, Any], phases: RestorePha
     """Ask a host for the present state of one part.
 
     Args:
-        run: the run.
-        host: the host.
         request: where the agent finds the part: its `directory` or its `database`.
-        phases: the phases of the restoration.
         name: name of the part.
 
     Returns:
@@ -317,9 +268,6 @@ def send_parts(run: Run, host: str, backup: Backup, names: tuple[str, ...]) -> N
     """Send parts of a backup to a host, completely, before anything is replaced there.
 
     Args:
-        run: the run.
-        host: the host.
-        backup: the backup.
         names: names of the parts.
 
     Raises:
@@ -339,9 +287,6 @@ def request_step(run: Run, host: str, backup: Backup, step: Mapping[str, Any]) -
     """Ask a host to store or remove parts of a backup; a host that fails is excluded from the run.
 
     Args:
-        run: the run.
-        host: the host.
-        backup: the backup.
         step: `do` is `begin`, `write` or `clear`; with `write` come `name`, `at` and `data`.
 
     Raises:

@@ -38,11 +38,6 @@ from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
 def backup(cluster: str, to: str, output: Output) -> int:
     """Back up everything of a cluster that a deployment could not make again, and print what the backup has.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        to: a directory, or the path of the archive; empty for the directory beside the cluster file.
-        output: where to print.
-
     Returns:
         The exit code.
 
@@ -91,7 +86,6 @@ def new_archive(run: Run, to: str) -> Archive:
 
     Args:
         run: the run, whose start is part of the file name.
-        to: a directory, or the path of the archive; empty for the directory beside the cluster file.
 
     Raises:
         InputError: it cannot be written there, or exists already; or age is missing, and backups are to be encrypted.
@@ -133,8 +127,6 @@ def save(run: Run, archive_file: Archive, dump: BinaryIO | None = None) -> Path:
     """Fetch all parts, one after the other, and finish the archive.
 
     Args:
-        run: the run.
-        archive_file: the archive.
         dump: gets the part with the accounting database as well, not encrypted.
 
     Returns:
@@ -175,8 +167,6 @@ def manifest(
     """The values of the manifest besides its list of parts.
 
     Args:
-        run: the run.
-        controller: facts of the controller.
         job_ids: `next_job_id` and `jobs`, as the agent reads them from slurmctld's state.
         left_out: reasons why parts are missing, by name of the part.
     """
@@ -206,9 +196,6 @@ def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: Binar
     """Add the accounting database, and /etc/slurm of the slurmdbd host, if the cluster has them.
 
     Args:
-        run: the run.
-        archive_file: the archive.
-        cluster: the cluster.
         dump: gets a copy of the database of this cluster's own server.
 
     Returns:
@@ -240,9 +227,6 @@ def fetch(
     """Fetch a part from a host and add it to the archive, piece by piece.
 
     Args:
-        run: the run.
-        archive_file: the archive.
-        host: the host.
         name: name of the part.
         request: which part the agent reads, and from where.
         copy: gets the same bytes.
@@ -290,9 +274,6 @@ def summary(backup: Backup) -> str:
 
 def list_backups(cluster: str) -> int:
     """Print descriptions of the backups beside the cluster file, oldest first; each is verified.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
 
     Returns:
         The exit code: 1 if one of them is damaged.

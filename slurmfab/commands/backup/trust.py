@@ -52,8 +52,6 @@ def require_before_decryption(backups: Sequence[Backup], path: Path, signed_by: 
     decrypted; what it brings is not known before, and is shown by `require`.
 
     Args:
-        backups: the backups.
-        path: of the cluster file.
         signed_by: a file with public keys that are trusted; empty for none.
         trust: whether the user trusts the backups by an option.
 
@@ -73,7 +71,6 @@ def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trus
     """Go on with backups that a trusted key has signed, or that the user trusts after seeing what they can do.
 
     Args:
-        backups: the backups.
         known: the cluster that they are restored to; its cluster file may be the one of the first backup.
         signed_by: a file with public keys that are trusted; empty for none.
         trust: whether the user trusts the backups by an option.
@@ -102,7 +99,6 @@ def warning(backup: Backup, reason: str, known: Inventory) -> Iterator[str]:
     """Yield the lines about a backup that is not trusted.
 
     Args:
-        backup: the backup.
         reason: why it is not trusted.
         known: the cluster that it is restored to.
     """
@@ -130,11 +126,6 @@ def files_in(backup: Backup, name: str) -> tuple[str, ...]:
 
 
 def standing(backup: Backup, path: Path) -> str:
-    """A line that says whether a backup is signed by a trusted key.
-
-    Args:
-        backup: the backup.
-        path: of the cluster file.
-    """
+    """A line that says whether a backup is signed by a trusted key."""
     reason = signatures.distrust(backup.seal, KIND.name, trusted_keys(path))
     return f"  not trusted: {reason}" if reason else "  signed by a trusted key"

@@ -37,33 +37,19 @@ class BundleManifest(Manifest):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A verified bundle.
-
-    Args:
-        path: the file.
-        digest: SHA-256 of its manifest, which tells this bundle from others.
-        suite: release of the distribution that it is for, by `VERSION_CODENAME` of os-release(5).
-        architecture: Debian's name for it, such as `amd64`.
-        slurm: the version of Slurm's packages in it.
-        made: when it was made, in ISO 8601.
-        by: who made it, as `USER@HOST`.
-        host: the host whose package sources were used.
-        names: the packages that were asked for; the bundle has their dependencies too.
-        parts: the index and the packages' files, by name.
-        seal: its manifest with its signature.
-    """
+    """A verified bundle."""
 
     path: Path
-    digest: str
-    suite: str
-    architecture: str
+    digest: str  # SHA-256 of its manifest, which tells this bundle from others
+    suite: str  # release of the distribution that it is for, by `VERSION_CODENAME` of os-release(5)
+    architecture: str  # Debian's name for it, such as `amd64`
     slurm: str
-    made: str
-    by: str
+    made: str  # when it was made, in ISO 8601
+    by: str  # who made it, as `USER@HOST`
     host: str
-    names: frozenset[str]
-    parts: Mapping[str, Part] = field(default_factory=dict)
-    seal: Seal = field(default_factory=Seal, repr=False)
+    names: frozenset[str]  # the packages that were asked for; the bundle has their dependencies too
+    parts: Mapping[str, Part] = field(default_factory=dict)  # the index and the packages' files, by name
+    seal: Seal = field(default_factory=Seal, repr=False)  # its manifest with its signature
 
     @property
     def index(self) -> str:
@@ -75,9 +61,7 @@ def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
     """The usual path of a cluster's bundle: `cluster.bundle-trixie-amd64.tar` beside `cluster.yaml`.
 
     Args:
-        cluster_file: path of the cluster file.
         suite: release of the distribution, such as `trixie`.
-        architecture: Debian's name for it, such as `amd64`.
     """
     return cluster_file.with_name(f"{cluster_file.stem}.bundle-{suite}-{architecture}.tar")
 

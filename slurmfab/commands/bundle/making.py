@@ -71,10 +71,8 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     """Collect the packages that the roles of a cluster need, with their dependencies, in one file.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         source: the host that downloads the packages from its mirror; empty for the primary controller.
         to: path of the bundle, or a directory; empty for the directory of the cluster file.
-        output: where to print.
 
     Returns:
         The exit code.
@@ -110,7 +108,6 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     """The packages that hosts of a cluster can need, sorted; those of compute nodes even before it has any.
 
     Args:
-        cluster: the cluster file.
         codename: of the hosts' release, by which the names of some packages differ; by default the newest.
     """
     roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
@@ -136,12 +133,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
 
 
 def of_containers(cluster: Cluster, codename: str) -> set[str]:
-    """The packages of ways of running containers that not all releases have, or have by other names.
-
-    Args:
-        cluster: the cluster file.
-        codename: of the hosts' release.
-    """
+    """The packages of ways of running containers that not all releases have, or have by other names."""
     ways = cluster.containers.use if cluster.containers else ()
     names = set(docker_packages(codename)) if "docker" in ways else set()
     if "apptainer" in ways:
@@ -153,9 +145,7 @@ def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "
     """The packages that come from package sources, as apt-get wants them: `NAME`, or `NAME=VERSION` with a version.
 
     Args:
-        cluster: the cluster file.
         files: packages beside the cluster file; what they need comes from package sources, unless one of them is it.
-        codename: of the hosts' release.
     """
     texts = {one.name: one.text for one in cluster.packages.everything}
     own = {*(one.name for one in cluster.packages.everything if one.file), *(one.name for one in files)}
@@ -167,8 +157,6 @@ def collect(run: Run, host: str, to: str) -> Path:
     """Let a host download the packages, and write them into a bundle.
 
     Args:
-        run: the run.
-        host: the host.
         to: path of the bundle, or a directory; empty for the directory of the cluster file.
 
     Returns:
@@ -209,10 +197,6 @@ def collect(run: Run, host: str, to: str) -> Path:
 def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
     """A context in which a host has the source of Slurm's packages; it is taken back unless it was there before.
 
-    Args:
-        run: the run.
-        source: facts of the host.
-
     Raises:
         HostError: the host cannot have it.
     """
@@ -248,12 +232,6 @@ def is_file_path(to: str) -> bool:
 def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
     """Fetch the packages from a host and add them to an archive with those in files, and the index after them.
 
-    Args:
-        run: the run.
-        source: facts of the host.
-        archive_file: the archive.
-        files: packages beside the cluster file for the host's architecture.
-
     Returns:
         The text of the index.
 
@@ -288,13 +266,7 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
 
 
 def request(cluster: Cluster, files: tuple[DebFile, ...], codename: str) -> dict[str, Any]:
-    """What a host is asked to collect.
-
-    Args:
-        cluster: the cluster file.
-        files: packages beside it.
-        codename: of the host's release.
-    """
+    """What a host is asked to collect."""
     slurm, in_files = cluster.slurm, {one.name for one in files}
     own = () if slurm.is_default else sorted(set(wanted(cluster).slurm_packages) - in_files)
     names = texts_for(cluster, files, codename)
@@ -345,9 +317,7 @@ def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] =
     """The values of the manifest besides its list of parts.
 
     Args:
-        run: the run.
         source: facts of the host that downloaded the packages.
-        index: the text of the index.
         files: packages beside the cluster file that are in it.
 
     Raises:
@@ -380,9 +350,6 @@ def summary(known: Inventory, bundle: archive.Bundle) -> str:
 
 def list_bundles(cluster: str) -> int:
     """Print descriptions of the bundles that the cluster file names, and of those beside it; each is verified.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
 
     Returns:
         The exit code: 1 if one of them is missing, damaged or another one than the lock has the digest of.

@@ -40,11 +40,6 @@ def bundles(known: Inventory) -> tuple[Bundle, ...]:
 def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
     """Refuse a bundle whose digest the lock does not have, unless a trusted key has signed it.
 
-    Args:
-        known: the cluster.
-        name: of the bundle in the cluster file.
-        bundle: the bundle.
-
     Raises:
         InputError: it is refused.
     """
@@ -64,9 +59,7 @@ def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
     """The message about a bundle whose digest differs from the one in the lock.
 
     Args:
-        known: the cluster.
         bundle: the bundle that is there now.
-        pinned: the digest in the lock.
     """
     return (
         f"{bundle.path} is another bundle than the one that was used or made before.\n"
@@ -103,7 +96,6 @@ def pin(known: Inventory, digests: dict[str, str], signers: Iterable[str] = ()) 
     """Save digests of bundles in the lock file as it is on disk now, since other runs may have changed it.
 
     Args:
-        known: the cluster.
         digests: by the bundles' names in the cluster file.
         signers: public keys that are trusted from now on.
 
@@ -117,9 +109,6 @@ def pin(known: Inventory, digests: dict[str, str], signers: Iterable[str] = ()) 
 
 def accept(cluster: str) -> int:
     """Trust the bundles that the cluster file names, as they are now, and print what they are.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
 
     Returns:
         The exit code.
@@ -140,12 +129,7 @@ def accept(cluster: str) -> int:
 
 
 def name_in(known: Inventory, path: Path) -> str:
-    """The name that a bundle has in a cluster file, or that it would have there.
-
-    Args:
-        known: the cluster.
-        path: path of the bundle.
-    """
+    """The name that a bundle has in a cluster file, or that it would have there."""
     for name, named in archive.paths_by_name(known).items():
         if named.absolute() == path.absolute():
             return name

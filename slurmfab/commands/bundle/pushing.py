@@ -30,8 +30,6 @@ def deliver(
     """Send packages to the hosts that lack some, before a phase installs them.
 
     Args:
-        run: the run; a host to which packages cannot be sent is excluded from it.
-        plan_input: facts and wanted state.
         resources: the resources of the phase, by host.
 
     Returns:
@@ -55,8 +53,6 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
     """Send packages to many hosts at the same time.
 
     Args:
-        run: the run; a host to which packages cannot be sent is excluded from it.
-        plan_input: facts and wanted state.
         needing: the packages to install, by host, each as `NAME` or `NAME=VERSION`.
 
     Returns:
@@ -97,13 +93,6 @@ def from_bundle(resource: Resource, digest: str) -> Resource:
 
 def send_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], sent: SentBytes) -> None:
     """Send a host the package files that it lacks.
-
-    Args:
-        run: the run.
-        host: the host.
-        bundle: the bundle.
-        names: the packages to install.
-        sent: counts the bytes.
 
     Raises:
         HostError: the host cannot be reached, or cannot store the files.

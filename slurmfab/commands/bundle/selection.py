@@ -25,8 +25,6 @@ def refusals(inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) 
     """The hosts that lack packages which no bundle in the cluster file has.
 
     Args:
-        inventory: the cluster.
-        plan_input: facts and wanted state.
         hosts: the hosts in question; those without facts are skipped.
 
     Returns:
@@ -76,10 +74,7 @@ def refusal(found: tuple[Bundle, ...], fact: HostFacts, names: Iterable[str], ex
     """The reason why a host cannot install packages from any of these bundles; empty if it can.
 
     Args:
-        found: the bundles.
-        fact: facts of the host.
         names: the packages that it lacks.
-        expected: the cluster's version of Slurm.
     """
     bundle = newest_for(found, fact)
     if bundle is None:

@@ -32,19 +32,12 @@ PROGRESS_SECONDS = 30.0
 
 
 class PackageFile(NamedTuple):
-    """A file that is sent to a host.
-
-    Args:
-        name: its name there.
-        size: in bytes.
-        sha256: its checksum, which the host compares after the last piece.
-        pieces: its bytes, each piece with its offset.
-    """
+    """A file that is sent to a host."""
 
     name: str
-    size: int
-    sha256: str
-    pieces: Iterable[tuple[int, bytes]]
+    size: int  # in bytes
+    sha256: str  # its checksum, which the host compares after the last piece
+    pieces: Iterable[tuple[int, bytes]]  # its bytes, each piece with its offset
 
 
 class SentBytes:
@@ -81,8 +74,6 @@ def send_to_each(run: Run, hosts: Collection[str], send: Callable[[str, SentByte
     """Send packages to many hosts at the same time.
 
     Args:
-        run: the run; a host to which packages cannot be sent is excluded from it.
-        hosts: names of the hosts.
         send: sends packages to one of them, and counts their bytes.
 
     Returns:
@@ -110,11 +101,7 @@ def send_file(run: Run, host: str, digest: str, file: PackageFile, sent: SentByt
     """Send a host one package file.
 
     Args:
-        run: the run.
-        host: the host.
         digest: of the bundle, or of the files that are sent together.
-        file: the file.
-        sent: counts the bytes.
 
     Raises:
         HostError: the host cannot be reached, or cannot store the file.
@@ -131,8 +118,6 @@ def request_step(run: Run, host: str, digest: str, step: Mapping[str, Any]) -> M
     """Ask a host to store package files.
 
     Args:
-        run: the run.
-        host: the host.
         digest: of the bundle, or of the files that are sent together.
         step: as `slurmfab.on_hosts.agent.packages.bundle_staging` describes it.
 

@@ -31,7 +31,6 @@ def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
     """The hosts that lack a package whose file is for another architecture, each with the reason.
 
     Args:
-        plan_input: facts and wanted state.
         hosts: the hosts in question; those without facts are skipped.
     """
     reasons = {}
@@ -64,8 +63,6 @@ def deliver(
     """Send packages to the hosts that lack some, before a phase installs them.
 
     Args:
-        run: the run; a host to which packages cannot be sent is excluded from it.
-        plan_input: facts and wanted state.
         resources: the resources of the phase, by host.
 
     Returns:
@@ -95,12 +92,6 @@ def from_files(resource: Resource, files: Files) -> Resource:
 
 def send_to_host(run: Run, host: str, files: Files, sent: SentBytes) -> None:
     """Send a host the files that it does not have from an interrupted run.
-
-    Args:
-        run: the run.
-        host: the host.
-        files: the packages.
-        sent: counts the bytes.
 
     Raises:
         HostError: the host cannot be reached, or cannot store the files.

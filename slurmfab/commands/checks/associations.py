@@ -17,17 +17,11 @@ _NO_UID = 2**32 - 3
 
 @dataclass(frozen=True)
 class Associations:
-    """Accounts, users and QOS.
+    """Accounts, users and QOS."""
 
-    Args:
-        pairs: account and user; for the account itself, the user is empty.
-        qos: names of the QOS.
-        strangers: users whose UID slurmctld could not resolve, so that it refuses their jobs.
-    """
-
-    pairs: frozenset[tuple[str, str]]
-    qos: frozenset[str]
-    strangers: tuple[str, ...] = ()
+    pairs: frozenset[tuple[str, str]]  # account and user; for the account itself, the user is empty
+    qos: frozenset[str]  # names of the QOS
+    strangers: tuple[str, ...] = ()  # users whose UID slurmctld could not resolve, so that it refuses their jobs
 
 
 def parse(shown: str) -> Associations:

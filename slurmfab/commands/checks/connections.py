@@ -31,14 +31,9 @@ REFUSED = "refused"
 
 
 class Target(NamedTuple):
-    """An end of a connection.
+    """An end of a connection."""
 
-    Args:
-        host: the name of the host.
-        port: TCP port.
-    """
-
-    host: str
+    host: str  # the name of the host
     port: int
 
 
@@ -63,7 +58,6 @@ def targets_of(cluster: Cluster, start: str, ring: Mapping[str, str]) -> tuple[T
     """What a host has to reach: each slurmctld, srun on the controller, and slurmd on another node.
 
     Args:
-        cluster: the cluster file.
         start: the host that connects.
         ring: the host that connects to each compute node.
     """
@@ -81,7 +75,6 @@ def failures(host: CheckedHost, cluster: Cluster, ring: Mapping[str, str]) -> di
 
     Args:
         host: the host that connects.
-        cluster: the cluster file.
         ring: the host that connects to each compute node.
     """
     targets = targets_of(cluster, host.name, ring)
@@ -103,7 +96,6 @@ def reason(code: int, error: str) -> str:
     """Why a connection failed; empty if it did not.
 
     Args:
-        code: exit code of the attempt.
         error: the last words of its error output.
     """
     if code == NO_ANSWER:

@@ -23,17 +23,11 @@ ENDED = frozenset({"CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY
 
 @dataclass(frozen=True)
 class Job:
-    """Slurm's record of a job.
+    """Slurm's record of a job."""
 
-    Args:
-        state: Slurm's job state, such as `RUNNING`; `GONE` if Slurm does not answer or does not know the job.
-        start: Slurm's StartTime, as text; it changes if the job is requeued and starts again.
-        code: exit code and signal, as in `0:0`.
-    """
-
-    state: str
-    start: str = ""
-    code: str = ""
+    state: str  # Slurm's job state, such as `RUNNING`; `GONE` if Slurm does not answer or does not know the job
+    start: str = ""  # Slurm's StartTime, as text; it changes if the job is requeued and starts again
+    code: str = ""  # exit code and signal, as in `0:0`
 
 
 def answering(host: CheckedHost) -> set[str]:
@@ -65,6 +59,5 @@ def asked(host: CheckedHost, command: Sequence[str], seconds: int = ANSWER_SECON
     Args:
         host: where it runs.
         command: from `slurmfab.on_hosts.agent.client.commands`.
-        seconds: its time limit.
     """
     return host.run(f"timeout {seconds} {line_of(command)}")

@@ -79,21 +79,13 @@ AT_BOOT = ("enabled", "enabled-runtime", "alias", "static", "indirect", "generat
 
 @dataclass(frozen=True)
 class Unit:
-    """A daemon's systemd unit.
+    """A daemon's systemd unit."""
 
-    Args:
-        load: LoadState, such as `loaded` or `not-found`.
-        active: ActiveState, such as `active`, `inactive` or `failed`.
-        result: Result of its last run, such as `success` or `exit-code`.
-        boot: UnitFileState, such as `enabled` or `disabled`.
-        pid: MainPID; 0 for none.
-    """
-
-    load: str = "not-found"
-    active: str = "inactive"
-    result: str = "success"
-    boot: str = ""
-    pid: int = 0
+    load: str = "not-found"  # LoadState, such as `loaded` or `not-found`
+    active: str = "inactive"  # ActiveState, such as `active`, `inactive` or `failed`
+    result: str = "success"  # Result of its last run, such as `success` or `exit-code`
+    boot: str = ""  # UnitFileState, such as `enabled` or `disabled`
+    pid: int = 0  # MainPID; 0 for none
 
     @property
     def is_running(self) -> bool:
@@ -108,26 +100,17 @@ class Unit:
 
 @dataclass(frozen=True)
 class Daemons:
-    """The daemons of a host and their files.
+    """The daemons of a host and their files."""
 
-    Args:
-        units: by name, such as `slurmd`.
-        clock: the host's time, in seconds since 1970.
-        starts: start times of the daemons' processes, in seconds since 1970, by PID.
-        frozen: PIDs of the daemons that a signal has stopped.
-        changes: change times of the daemons' files that exist, in seconds since 1970, by path.
-        ports: the TCP ports with a listening process.
-        munge_key: user, group and mode of the munge key; `None` if there is none.
-        has_munge_socket: whether munged's socket exists.
-    """
-
-    units: Mapping[str, Unit]
-    clock: float = 0.0
+    units: Mapping[str, Unit]  # by name, such as `slurmd`
+    clock: float = 0.0  # the host's time, in seconds since 1970
+    # start times of the daemons' processes, in seconds since 1970, by PID
     starts: Mapping[int, float] = field(default_factory=dict)
-    frozen: frozenset[int] = frozenset()
+    frozen: frozenset[int] = frozenset()  # PIDs of the daemons that a signal has stopped
+    # change times of the daemons' files that exist, in seconds since 1970, by path
     changes: Mapping[str, float] = field(default_factory=dict)
-    ports: frozenset[int] = frozenset()
-    munge_key: tuple[str, str, int] | None = None
+    ports: frozenset[int] = frozenset()  # the TCP ports with a listening process
+    munge_key: tuple[str, str, int] | None = None  # user, group and mode of the munge key; `None` if there is none
     has_munge_socket: bool = False
 
     def unit(self, name: str) -> Unit:
@@ -200,7 +183,6 @@ def started(line: str, boot: float, hertz: int) -> tuple[int, float]:
     Field 22 of the line is the start in ticks since boot (proc(5)); the command's name before it may contain spaces.
 
     Args:
-        line: /proc/PID/stat.
         boot: time of the boot, in seconds since 1970.
         hertz: ticks per second.
     """

@@ -34,8 +34,6 @@ def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, s
     """The directories of a host's daemons, each with the user that it belongs to; those of the site have any owner.
 
     Args:
-        cluster: the cluster file.
-        host: the host.
         spool: slurmd's directory there, if it is a compute node.
     """
     roles = cluster.roles(host)
@@ -52,7 +50,6 @@ def wrong_directories(host: CheckedHost, wanted: Mapping[str, str]) -> list[str]
     """What is wrong with directories of a host, one sentence for each.
 
     Args:
-        host: the host.
         wanted: owner by path.
     """
     ways = ways_to(host, wanted)
@@ -70,7 +67,6 @@ def replaceable(host: CheckedHost, paths: Mapping[str, str]) -> list[str]:
     """Which files and directories of a daemon that is root another user can replace, one sentence for each.
 
     Args:
-        host: the host.
         paths: what the daemon has there, such as `SlurmdLogFile`, by path.
     """
     ways = ways_to(host, paths)
@@ -82,7 +78,6 @@ def changer(lines: list[str], path: str) -> str:
 
     Args:
         lines: the names on the way to it, from `ways_to`; behind a link, those on the way to its target.
-        path: the path.
     """
     for line in lines:
         mode, user, _, name = (*line.split(maxsplit=3), "", "", "", "")[:4]
@@ -105,7 +100,6 @@ def wrong_way(path: str, lines: list[str], owner: str) -> str:
     """What is wrong with the way to a directory; empty if nothing is, or if namei(1) is not there.
 
     Args:
-        path: of the directory.
         lines: the names on the way as namei(1) shows them with `-l`, `MODE OWNER GROUP NAME`, with the names on the way
             of each link below it.
         owner: the user that it has to belong to.
@@ -136,7 +130,6 @@ def wrong_mode(path: str, way: list[tuple[str, ...]], owner: str) -> str:
     """Whom a directory, or one above it, keeps out or lets write; empty if that is as it should be.
 
     Args:
-        path: of the directory.
         way: mode, owner and group of each name on the way, from the top.
         owner: the user that the directory belongs to.
     """

@@ -37,19 +37,12 @@ MOST_FOLLOWERS = 4
 
 
 class CheckRow(NamedTuple):
-    """A check on hosts with the same outcome.
-
-    Args:
-        title: the check's sentence.
-        outcome: `passed`, `failed` or `not run`.
-        hosts: the hosts with it, as a hostlist.
-        seconds: the longest time that one of them took.
-    """
+    """A check on hosts with the same outcome."""
 
     title: str
-    outcome: Outcome
-    hosts: str
-    seconds: float
+    outcome: Outcome  # `passed`, `failed` or `not run`
+    hosts: str  # the hosts with it, as a hostlist
+    seconds: float  # the longest time that one of them took
 
 
 class Display:

@@ -21,7 +21,6 @@ class Exchange:
     it, and the byte would go into another file or connection that got the same number in the meantime.
 
     Args:
-        channel: the command's SSH channel.
         deadline: time by `time.monotonic` at which reading stops.
     """
 

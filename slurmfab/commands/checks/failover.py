@@ -52,8 +52,6 @@ def verify(
     """Try a takeover by the backup and back, and return the results of all steps.
 
     Args:
-        known: the cluster.
-        opener: opens the shells of the controllers.
         heard: called with each step's result, as a tuple of one, when the step ends.
         limit: upper limit in seconds of each wait.
 
@@ -88,9 +86,6 @@ class Proof:
     """The steps of one takeover and back.
 
     Args:
-        cluster: the cluster file.
-        primary: the primary controller.
-        backup: the backup controller.
         limit: upper limit in seconds of each wait.
     """
 
@@ -242,7 +237,6 @@ class Proof:
 
         Args:
             host: a controller, where Slurm's commands run.
-            number: the job ID.
             states: Slurm's job states; `COMPLETED` counts only with the exit code `0:0`.
 
         Raises:

@@ -56,10 +56,6 @@ def parse_gpus(text: str, known: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """The GPUs in the output of `host_script`, NVIDIA's first, in the order of their device files' numbers.
 
     Of AMD's GPUs only those in the lock are returned, since displays have render nodes too.
-
-    Args:
-        text: the output.
-        known: the GPUs in the lock.
     """
     plain, *parts = re.split(r"^=> ", text, flags=re.MULTILINE)
     sections = {head.strip(): body for head, _, body in (part.partition("\n") for part in parts)}
@@ -116,17 +112,11 @@ LIST_SCRIPT = "if command -v nvidia-smi >/dev/null; then nvidia-smi -L 2>&1 | se
 
 @dataclass(frozen=True)
 class JobGpus:
-    """The GPUs that a job sees.
+    """The GPUs that a job sees."""
 
-    Args:
-        visible: the GPUs in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.
-        files: `open` or the error, by device file; only missing files if the job did not open them.
-        listed: the lines of `nvidia-smi -L`; empty without nvidia-smi.
-    """
-
-    visible: tuple[str, ...]
-    files: Mapping[str, str]
-    listed: tuple[str, ...]
+    visible: tuple[str, ...]  # the GPUs in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES
+    files: Mapping[str, str]  # `open` or the error, by device file; only missing files if the job did not open them
+    listed: tuple[str, ...]  # the lines of `nvidia-smi -L`; empty without nvidia-smi
 
     @property
     def gone(self) -> tuple[str, ...]:
@@ -138,7 +128,6 @@ def job_script(files: Sequence[str], *, opens: bool) -> str:
     """The shell script that lists the GPUs of the job that runs it.
 
     Args:
-        files: the node's device files.
         opens: whether to open them; otherwise, the script runs nvidia-smi.
     """
     parts = (TOLD_SCRIPT, OPEN_SCRIPT) if opens else (TOLD_SCRIPT, FILES_SCRIPT, LIST_SCRIPT)

@@ -34,14 +34,7 @@ TEXT = f"{THERE}base64 -w0 %s 2>/dev/null || :"
 
 @dataclass(frozen=True)
 class HandMade:
-    """Files of a host that slurmfab did not write, where those of its cluster say the same to Slurm as slurmfab's.
-
-    Args:
-        cluster: the cluster file.
-        lock: its lock.
-        host: the host.
-        controller: the primary controller.
-    """
+    """Files of a host that slurmfab did not write, where those of its cluster say the same to Slurm as slurmfab's."""
 
     cluster: Cluster
     lock: Lock
@@ -80,10 +73,7 @@ def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cl
     """Whether a host of slurmdbd alone rightly has no slurm.conf: the cluster was made by hand without one there.
 
     Args:
-        host: the host.
         others: all reachable hosts by name.
-        cluster: the cluster file.
-        lock: its lock.
     """
     controller = others.get(cluster.controller)
     if not cluster.is_for_database_alone(host.name) or controller is None or texts(host).get(MAIN):

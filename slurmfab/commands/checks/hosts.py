@@ -30,12 +30,7 @@ of other users, sshd drops some at random (sshd_config(5), MaxStartups)."""
 
 
 class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type information
-    """The testinfra backend that runs commands in a `Shell`.
-
-    Args:
-        name: the host's name in the cluster file.
-        shell: the host's shell.
-    """
+    """The testinfra backend that runs commands in a `Shell`."""
 
     NAME = "slurmfab"
 
@@ -47,8 +42,6 @@ class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type
         """Run a command and return its result, whatever its exit code.
 
         Args:
-            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
-            args: the arguments.
             kwargs: `stdin`, text for its standard input, and `seconds`, its time limit; others are ignored.
         """
         text = self.quote(command, *args)
@@ -68,10 +61,6 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
     """A testinfra host with its name in the cluster file, and with readable messages for failed commands.
 
     The semaphore `logins` is held while another host logs in to this one by SSH.
-
-    Args:
-        name: the host's name in the cluster file.
-        shell: the host's shell.
     """
 
     def __init__(self, name: str, shell: Shell) -> None:
@@ -92,12 +81,6 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
     def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
         """The output of a command that must succeed, without white space around it.
 
-        Args:
-            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
-            args: the arguments.
-            stdin: text for its standard input.
-            seconds: time limit.
-
         Raises:
             AssertionError: it fails; the message has its last line.
         """
@@ -108,9 +91,6 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         """The result of a command that must end with one of these exit codes; testinfra's modules call it too.
 
         Args:
-            expected: the allowed exit codes.
-            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
-            args: the arguments.
             kwargs: as for `ShellBackend.run`.
 
         Raises:
@@ -125,8 +105,6 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         """The output of a command that must succeed, without line ends at its end; for testinfra's modules.
 
         Args:
-            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
-            args: the arguments.
             kwargs: as for `ShellBackend.run`.
 
         Raises:
@@ -157,7 +135,6 @@ def open_shells(
     """Open shells on these hosts at the same time; closed at the end of the `with` block.
 
     Args:
-        inventory: the cluster.
         hosts: names of hosts.
         policies: the pinned host key of each host, by name.
         ask_password: prompts for the sudo password, again if it is wrong; `None` if prompting is impossible.
@@ -186,8 +163,6 @@ def shell_on(host: str, transport: SshTransport, sudo: SudoPassword) -> Shell:
     """Open a shell on a host, with sudo if the cluster file says so.
 
     Args:
-        host: the host's name.
-        transport: the SSH connections.
         sudo: the sudo password of all hosts.
 
     Raises:

@@ -13,7 +13,6 @@ def add(path: Path, results: Mapping[str, Result]) -> None:
     """Add `Because of: …` to the failures in a file that pytest has written; no file is no work.
 
     Args:
-        path: the file.
         results: by pytest's id of the test.
     """
     from xml.etree import ElementTree

@@ -37,16 +37,10 @@ _NAME = "%Y%m%dT%H%M%S.%fZ"
 
 @dataclass(frozen=True)
 class CheckRun:
-    """One run of `check-cluster`.
+    """One run of `check-cluster`."""
 
-    Args:
-        begun: when it began.
-        by: user and machine, such as `ann@laptop`.
-        verdict: its results.
-    """
-
-    begun: datetime
-    by: str
+    begun: datetime  # when it began
+    by: str  # user and machine, such as `ann@laptop`
     verdict: Verdict
 
 
@@ -94,10 +88,6 @@ def this_run(verdict: Verdict, begun: datetime) -> CheckRun:
 
 def keep(cluster_file: Path, run: CheckRun) -> None:
     """Write the results of a run, and remove the oldest ones.
-
-    Args:
-        cluster_file: the cluster file.
-        run: a run over the whole cluster.
 
     Raises:
         InputError: the file cannot be written.

@@ -12,9 +12,6 @@ class RememberingShell:
     """A shell that runs each command once and returns the same result, or raises the same error, to all callers.
 
     Only for commands that change nothing, and whose results may be as old as the run.
-
-    Args:
-        shell: runs the commands.
     """
 
     def __init__(self, shell: Shell) -> None:
@@ -26,7 +23,6 @@ class RememberingShell:
         """The result of the command's first run, for which concurrent callers wait.
 
         Args:
-            command: for `sh -c`.
             stdin: text for its standard input; results are cached per command and input.
             seconds: time limit of the first run.
 

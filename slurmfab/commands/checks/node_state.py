@@ -60,8 +60,6 @@ def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
     """Why a node takes no jobs, with the repair; empty if it takes jobs.
 
     Args:
-        name: the node's name.
-        node: Slurm's record of the node.
         acceptance: the command that accepts hardware other than the lock's.
     """
     if is_ready(node):
@@ -77,8 +75,6 @@ def advice(name: str, states: set[str], reason: str, acceptance: str) -> str:
     """The meaning of a state and reason, and the repair.
 
     Args:
-        name: the node's name.
-        states: the flags of its state.
         reason: Slurm's reason; empty for none.
         acceptance: the command that accepts hardware other than the lock's.
     """

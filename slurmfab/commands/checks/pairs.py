@@ -33,8 +33,6 @@ def side_by_side(
     """Run a command in two jobs on one node at the same time, and return both results.
 
     Args:
-        slurm: runs the jobs.
-        node: the node's name.
         command: for `sh -c`; runs when both jobs have started.
         options: more options of srun, for each job.
 

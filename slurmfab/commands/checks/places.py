@@ -14,15 +14,10 @@ PRIVILEGED = ("slurm", "root")
 
 @dataclass(frozen=True)
 class Place:
-    """A partition for a job, and the account that may use it.
-
-    Args:
-        partition: PartitionName.
-        account: account of the job; empty for the user's default account.
-    """
+    """A partition for a job, and the account that may use it."""
 
     partition: str
-    account: str = ""
+    account: str = ""  # account of the job; empty for the user's default account
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -109,7 +109,6 @@ class Checks:
     """The pytest plugin; afterwards, `results` has the results.
 
     Args:
-        inventory: the cluster file and its lock.
         hosts: names of the selected hosts.
         shells: the shells of these hosts and of the primary controller, or the errors that prevented them.
         only: words that select checks: names of groups, or parts of checks' names; empty for all.
@@ -297,9 +296,7 @@ class Checks:
         """The result of a check on one host.
 
         Args:
-            item: the test.
             error: what the check raised; `None` if it passed.
-            seconds: duration.
         """
         params = params_of(item)
         host = next((params[name] for name in self.places if name in params), self.controller)

@@ -42,15 +42,10 @@ done
 
 @dataclass(frozen=True)
 class Process:
-    """A daemon as it runs.
+    """A daemon as it runs."""
 
-    Args:
-        unit: name of its unit.
-        shown: what the host says of it, by name.
-    """
-
-    unit: str
-    shown: Mapping[str, str]
+    unit: str  # name of its unit
+    shown: Mapping[str, str]  # what the host says of it, by name
 
     @property
     def runs(self) -> bool:

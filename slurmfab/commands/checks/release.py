@@ -36,8 +36,6 @@ def way_back(host: CheckedHost, controller: CheckedHost, names: Iterable[str]) -
     """How a host gets the versions of Slurm's packages that the controller has, as the end of a sentence.
 
     Args:
-        host: the host.
-        controller: the primary controller.
         names: every package of Slurm's own.
     """
     wanted = set(packages(controller, names).values())
@@ -76,12 +74,7 @@ def simulated(host: CheckedHost, words: Iterable[str]) -> str | None:
 
 
 def former(history: str, names: Iterable[str]) -> dict[str, str]:
-    """The versions before the last run of apt that upgraded one of these packages, of all others that it upgraded.
-
-    Args:
-        history: the text of apt's log.
-        names: the packages.
-    """
+    """The versions before the last run of apt that upgraded one of these packages, of all others that it upgraded."""
     ours = set(names)
     for line in reversed(history.splitlines()):
         found = dict(UPGRADED.findall(line)) if line.startswith("Upgrade:") else {}

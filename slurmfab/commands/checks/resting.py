@@ -10,14 +10,9 @@ from slurmfab.commands.checks.results import FAILED, Result
 
 @dataclass(frozen=True)
 class Rests:
-    """What a check rests on.
+    """What a check rests on."""
 
-    Args:
-        here: checks on the same host, as `group.check`; one of an account without its name.
-        there: checks on the primary controller.
-    """
-
-    here: tuple[str, ...] = ()
+    here: tuple[str, ...] = ()  # checks on the same host, as `group.check`; one of an account without its name
     there: tuple[str, ...] = ()
 
 
@@ -132,7 +127,6 @@ def cause_of(place: Place, failed: Mapping[Place, Result], order: Mapping[Place,
     """The failure from which another one follows, and that follows from none itself; empty if there is none.
 
     Args:
-        place: of the failure.
         failed: all failures.
         order: the order in which they were found; the first one counts.
         controller: name of the primary controller.

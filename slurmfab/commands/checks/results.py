@@ -71,47 +71,27 @@ class ChecksJson(TypedDict):
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one check on one host.
+    """The result of one check on one host."""
 
-    Args:
-        group: the group of checks, such as `munge`.
-        check: the check's name, such as `key_is_the_controllers`.
-        title: the check's title, a sentence.
-        host: the name of the host that the check tested.
-        outcome: `passed`, `failed` or `not run`.
-        cause: why it failed or was not run; a remark if it passed, mostly empty.
-        repair: how to repair the problem; empty if unknown.
-        seconds: duration on this host.
-        is_unreachable: whether it failed because a host is unreachable by SSH.
-        drift: the kind of drift that it found (`slurmfab.core.impact.drift_kinds`); empty for none.
-        because: the failure from which this one follows, as `group.check on host`; empty for none.
-    """
-
-    group: str
-    check: str
+    group: str  # the group of checks, such as `munge`
+    check: str  # the check's name, such as `key_is_the_controllers`
     title: str
-    host: str
-    outcome: Outcome
-    cause: str = ""
-    repair: str = ""
-    seconds: float = 0.0
-    is_unreachable: bool = False
-    drift: str = ""
-    because: str = ""
+    host: str  # the name of the host that the check tested
+    outcome: Outcome  # `passed`, `failed` or `not run`
+    cause: str = ""  # why it failed or was not run; a remark if it passed, mostly empty
+    repair: str = ""  # how to repair the problem; empty if unknown
+    seconds: float = 0.0  # duration on this host
+    is_unreachable: bool = False  # whether it failed because a host is unreachable by SSH
+    drift: str = ""  # the kind of drift that it found (`slurmfab.core.impact.drift_kinds`); empty for none
+    because: str = ""  # the failure from which this one follows, as `group.check on host`; empty for none
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The results of all checks.
-
-    Args:
-        cluster: the cluster's name.
-        results: in the order of the checks, and for each check in the order of the cluster's hosts.
-        seconds: duration of the whole run, connections included.
-    """
+    """The results of all checks."""
 
     cluster: str
-    results: tuple[Result, ...]
+    results: tuple[Result, ...]  # in the order of the checks, and for each check in the order of the cluster's hosts
     seconds: float
 
     def having(self, outcome: Outcome) -> tuple[Result, ...]:

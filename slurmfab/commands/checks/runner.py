@@ -98,7 +98,6 @@ def check(
         hosts: hostlist, empty for all hosts.
         only: groups of checks or parts of checks' names, separated by commas; empty for all checks.
         junit: path of a JUnit XML file for the results, empty for none.
-        output: options of the output.
         with_failover: whether to test only a takeover by the backup controller and back.
         when_done: called with the cluster and the results.
 
@@ -135,11 +134,8 @@ def shown(
     """Run the checks and show their results.
 
     Args:
-        known: the cluster.
         hosts: names of the hosts to check.
         only: groups of checks or parts of checks' names; empty for all.
-        opener: opens the shells of hosts.
-        output: options of the output.
         junit: path of a JUnit XML file for the results, empty for none.
         with_failover: whether to test only a takeover by the backup controller and back.
 
@@ -196,10 +192,8 @@ def verify(
     """Run the checks on these hosts and return their results; they change nothing, but run small jobs.
 
     Args:
-        known: the cluster.
         hosts: names of the hosts to check; checks that compare them with the primary controller connect to it too.
         only: groups of checks or parts of checks' names; empty for all.
-        opener: opens the shells of hosts.
         heard: called with the results of each check when it ends.
         junit: JUnit XML file for the results; `None` for none.
 

@@ -60,15 +60,9 @@ READY = b"slurmfab check begins\n"
 
 @dataclass(frozen=True)
 class CommandResult:
-    """The result of a command.
+    """The result of a command."""
 
-    Args:
-        code: exit code; -1 if a signal ended the command.
-        output: its standard output.
-        error: its error output.
-    """
-
-    code: int
+    code: int  # exit code; -1 if a signal ended the command
     output: bytes = b""
     error: bytes = b""
 
@@ -84,9 +78,7 @@ class Shell(Protocol):
         """Run a command and return its result, whatever its exit code.
 
         Args:
-            command: for `sh -c`.
             stdin: text for its standard input, which can be secret; never part of a message.
-            seconds: time limit.
 
         Raises:
             Unreachable: the connection was lost.
@@ -98,8 +90,6 @@ class SshShell:
     """A shell over an open Fabric connection.
 
     Args:
-        host: the host's name, for messages.
-        connection: the open connection.
         become: whether commands run with sudo.
         password: the sudo password; empty if unknown. It is sent only through standard input, when sudo prompts for it.
     """
@@ -116,9 +106,7 @@ class SshShell:
         """Run a command and return its result, whatever its exit code.
 
         Args:
-            command: for `sh -c`.
             stdin: text for its standard input, which can be secret; never part of a message.
-            seconds: time limit.
 
         Raises:
             Unreachable: the connection was lost.
@@ -137,9 +125,7 @@ class SshShell:
         Ctrl-C, its input is closed, and it has `LAST_WORDS_SECONDS` to end.
 
         Args:
-            command: for `sh -c`.
             heard: called with each line.
-            seconds: time limit.
 
         Raises:
             Unreachable: the connection was lost.

@@ -58,7 +58,6 @@ class Slurm:
 
     Args:
         controller: the primary controller, or another host with Slurm's commands.
-        cluster: the cluster file.
         user: login name of the user who submits the jobs.
         sender: command prefix that runs a command as this user, such as `AS_SLURM`.
         seconds: time limit of each job, waiting included.
@@ -146,10 +145,7 @@ class Slurm:
         """Run a command in one job with a task on each of these nodes, and return srun's result.
 
         Args:
-            nodes: names of the nodes.
-            command: for `sh -c`.
             memory: MiB per node.
-            options: more options of srun.
             under: a command on the controller that runs srun and ends with its exit code; empty for none.
 
         Raises:
@@ -179,7 +175,6 @@ class Slurm:
         A node without RealMemory in slurm.conf has 1 MiB for Slurm, as in clusters where memory is not counted.
 
         Args:
-            nodes: names of the nodes.
             memory: MiB that the job wants on each.
         """
         known = (self.node_as_found(name).get("RealMemory", "") for name in nodes)
@@ -220,7 +215,6 @@ class Slurm:
 
         Args:
             nodes: names of the job's nodes.
-            done: srun's result.
 
         Raises:
             AssertionError: Slurm did not run the job.
@@ -257,7 +251,6 @@ class Slurm:
         """The IDs of the jobs that may be in the way of a test job.
 
         Args:
-            nodes: of the test job.
             reason: why it waits; with one, jobs that wait may come first, although they use no node yet.
         """
         return self.others_on(nodes) or (self.others_that("--states=PENDING") if reason else [])

@@ -35,12 +35,7 @@ FILE = re.compile(r"(/[^\s:,]+?)(?:\.new)?(?=[\s:,]|$)")
 
 
 def unusable_state(host: CheckedHost, directory: str) -> list[str]:
-    """What of slurmctld's state the slurm user cannot read and write, with owner and mode; the first few.
-
-    Args:
-        host: a controller.
-        directory: StateSaveLocation.
-    """
+    """What of slurmctld's state the slurm user cannot read and write, with owner and mode; the first few."""
     place = shlex.quote(directory)
     command = (
         f"test ! -e {place} || {{ cd / && {AS_SLURM} find {place} \\( -name '.?*' -o -name lost+found \\) -prune -o "
@@ -52,12 +47,7 @@ def unusable_state(host: CheckedHost, directory: str) -> list[str]:
 
 
 def refused_state(host: CheckedHost, directory: str) -> str:
-    """Why the installed Slurm cannot read slurmctld's state, and the way out; empty if it can.
-
-    Args:
-        host: a controller.
-        directory: StateSaveLocation.
-    """
+    """Why the installed Slurm cannot read slurmctld's state, and the way out; empty if it can."""
     file = shlex.quote(f"{directory}/job_state")
     shown = host.run(f"slurmctld -V; od -An -v -tx1 -N {HEADER_BYTES} {file} 2>/dev/null").stdout
     version, _, digits = str(shown).partition("\n")
@@ -91,12 +81,7 @@ def unread_state(host: CheckedHost) -> str:
 
 
 def unsaved_state(host: CheckedHost, directory: str) -> str:
-    """The line of slurmctld's log that tells of a part of its state that it has not saved; empty once it has.
-
-    Args:
-        host: a controller.
-        directory: StateSaveLocation.
-    """
+    """The line of slurmctld's log that tells of a part of its state that it has not saved; empty once it has."""
     lines = slurmctld_state.since_loading(told_of_state(host))
     failed = [line for line in lines if re.search(UNSAVED, line)]
     if not failed:
@@ -112,7 +97,6 @@ def is_unsaved(line: str, saved: dict[str, str], directory: str) -> bool:
     Args:
         line: of slurmctld's log; one that names no file is about the jobs.
         saved: when each file of the state was written, such as `2026-01-31 12:00:00`, by path.
-        directory: StateSaveLocation.
     """
     named = FILE.search(line)
     path = named[1] if named else f"{directory}/job_state"

@@ -39,13 +39,7 @@ READ = "for try in $(seq 40); do test -e {file} && break; sleep 0.2; done; cat {
 
 
 class Proof(NamedTuple):
-    """A file that a user writes on one host and reads on another.
-
-    Args:
-        user: the user's name.
-        file: its path.
-        text: its content.
-    """
+    """A file that a user writes on one host and reads on another."""
 
     user: str
     file: str
@@ -63,10 +57,7 @@ def proofs(cluster: Cluster, host: str, mount: Mount, token: str) -> tuple[Proof
     """What root and an ordinary user write to a mount: a user in its home, or `nobody` in a directory that root makes.
 
     Args:
-        cluster: the cluster file.
         host: the host that writes.
-        mount: the mount.
-        token: part of the files' names.
     """
     name = f".slurmfab-check-{token}"
     user, home = home_user(cluster, host, mount)

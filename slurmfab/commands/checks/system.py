@@ -44,17 +44,11 @@ systems of Slurm's directories; unfinished packages; dpkg's journal; the path of
 
 @dataclass(frozen=True)
 class Room:
-    """The file system of a directory.
+    """The file system of a directory."""
 
-    Args:
-        mount: where it is mounted.
-        free_bytes: room for users.
-        free_files: inodes for new files; `None` if it has as many as there is room.
-    """
-
-    mount: str
+    mount: str  # where it is mounted
     free_bytes: int
-    free_files: int | None
+    free_files: int | None  # inodes for new files; `None` if it has as many as there is room
 
     @property
     def is_full(self) -> bool:
@@ -64,25 +58,15 @@ class Room:
 
 @dataclass(frozen=True)
 class System:
-    """A host's operating system, as far as Slurm needs it.
+    """A host's operating system, as far as Slurm needs it."""
 
-    Args:
-        reads: whether an ordinary user can read slurm.conf.
-        encodes: whether an ordinary user gets a credential of munge, or munged's socket does not exist.
-        complaints: the errors of both attempts.
-        rooms: file systems by directory.
-        unfinished: packages that dpkg has not finished, as `NAME STATE`.
-        is_interrupted: whether dpkg has left its journal.
-        has_python: whether python3 is installed.
-    """
-
-    reads: bool = True
-    encodes: bool = True
+    reads: bool = True  # whether an ordinary user can read slurm.conf
+    encodes: bool = True  # whether an ordinary user gets a credential of munge, or munged's socket does not exist
     complaints: tuple[str, ...] = ()
-    rooms: tuple[tuple[str, Room], ...] = ()
-    unfinished: tuple[str, ...] = ()
-    is_interrupted: bool = False
-    has_python: bool = True
+    rooms: tuple[tuple[str, Room], ...] = ()  # file systems by directory
+    unfinished: tuple[str, ...] = ()  # packages that dpkg has not finished, as `NAME STATE`
+    is_interrupted: bool = False  # whether dpkg has left its journal
+    has_python: bool = True  # whether python3 is installed
 
     def complaint(self, of: str) -> str:
         """The error of a program, such as `munge`, when an ordinary user ran it; without a full stop.

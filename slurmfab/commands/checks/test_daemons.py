@@ -271,7 +271,6 @@ def assert_has_files(unit: str, hand_made: HandMade) -> None:
 
     Args:
         unit: the daemon's unit.
-        hand_made: the files of its host.
     """
     newer = newer_files(hand_made.host, unit)
     leaves_trace = not hand_made.lock.slurm or reconfigure_renews_daemons(SlurmVersion.parse(hand_made.lock.slurm))
@@ -316,9 +315,7 @@ def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
     """Fail if no process listens on a TCP port; skip if the daemon does not run.
 
     Args:
-        host: the host.
         daemon: name of the daemon's unit.
-        number: the TCP port.
     """
     need_running(host, daemon)
     assert number in daemons(host).ports, f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
@@ -328,7 +325,6 @@ def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
     """Fail if a file of a daemon was changed after the daemon's start; skip if it does not run.
 
     Args:
-        host: the host.
         unit: the daemon's unit, a key of `WATCHED`.
         complaint: the message, before the names of the files.
 
@@ -342,9 +338,7 @@ def complain(host: CheckedHost, complaint: str, newer: Sequence[str]) -> None:
     """Fail if there are files that are newer than a daemon.
 
     Args:
-        host: the daemon's host.
         complaint: the message, before the names of the files.
-        newer: the files.
 
     Raises:
         Drifted: there are some.

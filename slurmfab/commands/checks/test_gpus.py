@@ -32,21 +32,13 @@ LOGS = (
 
 @dataclass(frozen=True)
 class GpuAccess:
-    """Which of a node's GPUs a job can use.
+    """Which of a node's GPUs a job can use."""
 
-    Args:
-        visible: the GPUs that Slurm assigned to it.
-        opened: names of the GPUs of which it could open all files; MIG instances share files.
-        count: number of GPUs of the node.
-        gone: missing device files.
-        denied: a file whose mode denies access to the slurm user; empty for none.
-    """
-
-    visible: tuple[str, ...]
-    opened: tuple[str, ...]
+    visible: tuple[str, ...]  # the GPUs that Slurm assigned to it
+    opened: tuple[str, ...]  # names of the GPUs of which it could open all files; MIG instances share files
     count: int
     gone: tuple[str, ...] = ()
-    denied: str = ""
+    denied: str = ""  # a file whose mode denies access to the slurm user; empty for none
 
 
 def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> None:
@@ -113,7 +105,6 @@ def assert_has(count: int, node: str, found: GpuAccess, is_kept_apart: bool) -> 
 
     Args:
         count: how many GPUs it requested, 1 or 2.
-        node: its node's name.
         found: the access that it has.
         is_kept_apart: whether devices are constrained; see `is_held`.
 
@@ -146,8 +137,6 @@ def probe_job(slurm: Slurm, node: str, lock: Lock, *options: str) -> GpuAccess:
     """Run a job on a node, and return its access to GPUs.
 
     Args:
-        slurm: runs the job.
-        node: the node's name.
         lock: has the device files of the node's GPUs.
         options: options of srun, such as `--gres=gpu:1`.
 
@@ -165,7 +154,6 @@ def gpu_access(done: CommandResult, lock: Lock, node: str) -> GpuAccess:
     Args:
         done: the result of a job that ran `job_script` with `opens=True`.
         lock: has the device files of the node's GPUs.
-        node: the node's name.
 
     Raises:
         AssertionError: the job failed.

@@ -98,7 +98,6 @@ def misled(name: str, address: str, found: list[str], *, is_free: bool) -> str:
     """The problem with the addresses to which a name resolves; empty for none.
 
     Args:
-        name: the name.
         address: its address in the cluster file; if it is empty or a DNS name, any result is right.
         found: the addresses to which it resolves.
         is_free: whether it is the host's own name, and slurmfab does not manage /etc/hosts, so that 127.0.1.1 is usual.

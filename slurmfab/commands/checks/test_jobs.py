@@ -70,8 +70,6 @@ def why_not(slurm: Slurm, node: str, failed: str) -> str:
     """Why a node takes no job; empty if it does.
 
     Args:
-        slurm: knows its state.
-        node: its name.
         failed: the check of a service that every job needs that has failed there; empty for none.
     """
     if failed:

@@ -74,13 +74,7 @@ def recipient(slurm: Slurm) -> tuple[str, ...]:
 
 
 def repair(host: str, program: str, cluster: Cluster) -> str:
-    """What to do when the program rejects the mail.
-
-    Args:
-        host: the primary controller.
-        program: the mail program.
-        cluster: the cluster file.
-    """
+    """What to do when the program rejects the mail."""
     to, log = (cluster.mail.sender, "journalctl -t msmtp") if cluster.mail else ("slurm", "the mail system's log")
     return (
         f"try it as the slurm user on {host}: echo | {program} -s test {to}; and see {log}; "

@@ -121,8 +121,6 @@ def expected(host: str, cluster: Cluster, lock: Lock, named: str) -> tuple[str, 
     """The addresses of which a daemon may listen on one.
 
     Args:
-        host: its host.
-        cluster: the cluster file.
         lock: its lock, which has the addresses of hosts that are named by DNS names.
         named: where it listens, by the cluster file.
     """
@@ -134,19 +132,12 @@ def expected(host: str, cluster: Cluster, lock: Lock, named: str) -> tuple[str, 
 
 
 class Daemon(NamedTuple):
-    """A daemon that has to listen on one address.
+    """A daemon that has to listen on one address."""
 
-    Args:
-        unit: its unit.
-        addresses: those of which it may listen on one.
-        port: its TCP port.
-        path: of the page that it is asked for.
-    """
-
-    unit: str
-    addresses: tuple[str, ...]
+    unit: str  # its unit
+    addresses: tuple[str, ...]  # those of which it may listen on one
     port: int
-    path: str
+    path: str  # of the page that it is asked for
 
 
 def answers_there(host: CheckedHost, daemon: Daemon) -> None:

@@ -41,7 +41,6 @@ def intruders(others: Iterable[str], wanted: Iterable[str]) -> Iterator[str]:
 
     Args:
         others: the lines that nobody wants.
-        wanted: those of the cluster's users.
     """
     ranges = [(fields[0], int(fields[1]), int(fields[2])) for fields in (line.split(":") for line in wanted)]
     for line in sorted(others):

@@ -43,17 +43,10 @@ A login is asked for before anything is looked up, so the second request writes 
 
 
 class Answer(NamedTuple):
-    """What a registry answered a host that did not log in.
+    """What a registry answered a host that did not log in."""
 
-    Args:
-        why: what kept it from answering; empty for nothing.
-        ends: seconds until its certificate ends.
-        read: the status of a request to read.
-        write: the status of a request to write.
-    """
-
-    why: str
-    ends: float
+    why: str  # what kept it from answering; empty for nothing
+    ends: float  # seconds until its certificate ends
     read: int
     write: int
 

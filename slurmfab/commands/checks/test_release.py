@@ -72,7 +72,6 @@ def outdated(unit: str, running: str, now: str) -> str:
     """The message about a daemon whose program was replaced since it started.
 
     Args:
-        unit: the daemon.
         running: the version that it runs.
         now: the version that is installed.
     """

@@ -120,7 +120,6 @@ def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
     """What is wrong with the directory for those of jobs; empty if nothing is.
 
     Args:
-        path: of the directory.
         size: the gigabytes that slurm.conf lets jobs reserve.
         mount: the mount point that it should be on; empty for any.
         printed: what `stat` and `df` printed.
@@ -155,7 +154,6 @@ def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
     """What is wrong with a mount; empty if nothing is.
 
     Args:
-        mount: the mount of the cluster file.
         table: what is mounted on the host.
     """
     there = mounted_at(table, mount.path)
@@ -175,10 +173,8 @@ def not_shared(cluster: Cluster, host: CheckedHost, other: CheckedHost, mount: M
     A file server may give root no rights, if an ordinary user has them.
 
     Args:
-        cluster: the cluster file.
         host: the host that writes.
         other: the host that reads.
-        mount: the mount.
     """
     some, why = storage.proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
     try:

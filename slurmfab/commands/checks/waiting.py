@@ -47,7 +47,6 @@ def repair_of(partition: str, message: str) -> str:
     """What to try when Slurm does not run a job.
 
     Args:
-        partition: the job's.
         message: Slurm's error, or the reason why the job waits.
     """
     if message.startswith("PartitionDown") or "Required partition not available" in message:

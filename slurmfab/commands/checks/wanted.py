@@ -48,9 +48,6 @@ def files_of(cluster: Cluster, lock: Lock, host: str, present: Mapping[str, Mapp
     """The wanted texts of Slurm's files on a host, by file name; hand-made ones stay where they say the same to Slurm.
 
     Args:
-        cluster: the cluster file.
-        lock: its lock.
-        host: the host.
         present: the texts that it has and that the controller has, by host and file name, with all that they include.
     """
     facts = {name: with_texts(HostFacts(name, "", "", ""), texts) for name, texts in present.items()}
@@ -143,8 +140,6 @@ def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
 
     Args:
         text: the message, with the logs where slurmfab has them.
-        cluster: the cluster file.
-        lock: its lock.
         host: the host that the message is about; empty for several.
     """
     if not any(log in text for log in LOGS.values()) or not lock.slurm:
@@ -179,7 +174,6 @@ def port(cluster: Cluster, key: str, node: str = "") -> int:
     """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
 
     Args:
-        cluster: the cluster file.
         key: one of `PORTS`.
         node: the compute node of a slurmd, which may have a port of its own (`Port`).
     """
@@ -199,7 +193,6 @@ def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
     Args:
         cluster: the cluster file, whose `Gres` for the node counts.
         lock: has the GPUs that were discovered, which count without `Gres`.
-        node: the node's name.
     """
     settings = cluster.settings_of(node)
     if any(key.lower() == "gres" for key in settings):
@@ -228,8 +221,6 @@ def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
     If the cluster file sets the node's CPUs or their layout, the result is empty: the lock does not decide them then.
 
     Args:
-        cluster: the cluster file.
-        node: the node's name.
         hardware: its hardware in the lock.
     """
     if {key.lower() for key in cluster.settings_of(node)} & {*_LAYOUT, "cpus", "procs"}:

@@ -46,12 +46,7 @@ def signing_key() -> Iterator[Finding]:
 
 
 def kept(path: Path, known: Inventory | None) -> Iterator[Finding]:
-    """Yield which backups and bundles beside a cluster file are not trusted; the files' contents are not read.
-
-    Args:
-        path: of the cluster file.
-        known: the cluster; `None` where there is none.
-    """
+    """Yield which backups and bundles beside a cluster file are not trusted; the files' contents are not read."""
     found = backups.all_in(backups.directory(path))
     if found:
         doubts = [f"{one.name} ({reason})" for one in found if (reason := doubt(one, backups.KIND, path))]
@@ -71,9 +66,7 @@ def doubt(one: Path, kind: Kind[OneManifest], path: Path, pinned: str | None = N
     """Why an archive is not trusted; empty if it is.
 
     Args:
-        one: the archive.
         kind: what it is.
-        path: of the cluster file.
         pinned: the digest of its manifest that the lock has; `None` for none.
     """
     try:
@@ -88,12 +81,7 @@ def doubt(one: Path, kind: Kind[OneManifest], path: Path, pinned: str | None = N
 
 
 def encrypted(path: Path, known: Inventory | None) -> Iterator[Finding]:
-    """Yield whether age is here where backups are encrypted, and whether an SSH key of this user decrypts them.
-
-    Args:
-        path: of the cluster file.
-        known: the cluster; `None` where there is none.
-    """
+    """Yield whether age is here where backups are encrypted, and whether an SSH key of this user decrypts them."""
     wanted = known.cluster.backup.encrypt_to if known and known.cluster.backup else ()
     keys = [keys for one in backups.all_in(backups.directory(path)) if (keys := recipients_of(one))]
     if not keys and not wanted:
@@ -136,7 +124,6 @@ def judged(subject: str, count: int, doubts: list[str], repair: str) -> Finding:
         subject: what they are.
         count: how many there are.
         doubts: those that are not trusted, with the reason.
-        repair: what to do about them.
     """
     if not doubts:
         return ok(subject, f"{count}, of trusted makers")

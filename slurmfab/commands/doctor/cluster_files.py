@@ -21,11 +21,7 @@ GIT = ("git", "-c", "core.fsmonitor=false", "-C")
 
 
 def load(path: Path) -> tuple[Inventory | None, tuple[Finding, ...]]:
-    """The cluster, where its files can be loaded, and what is to be said of them.
-
-    Args:
-        path: of the cluster file.
-    """
+    """The cluster, where its files can be loaded, and what is to be said of them."""
     if not path.exists():
         text = f"there is no {path} yet; a first contact writes it: {FAB} deploy --hosts 'n1,n[2-5]'"
         return None, (ok("cluster file", text),)
@@ -59,11 +55,7 @@ def writable(path: Path) -> Iterator[Finding]:
 
 
 def tasks_for_fab(path: Path) -> Iterator[Finding]:
-    """Yield whether `fab` finds its tasks where the cluster file belongs.
-
-    Args:
-        path: of the cluster file.
-    """
+    """Yield whether `fab` finds its tasks where the cluster file belongs."""
     place = (path.parent.parent if path.parent.name == fabfile.DIRECTORY else Path()).absolute()
     found = next((one for above in (place, *place.parents) for one in [above / "fabfile.py"] if one.is_file()), None)
     if found:

@@ -33,9 +33,7 @@ def examine(cluster: str, names: str, output: session.Output, *, is_local: bool)
     """Look at this machine and the way to the hosts, and print what was found.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         names: hostlist of the hosts to log in to; empty for all.
-        output: the output options.
         is_local: whether no host is asked.
 
     Returns:
@@ -68,12 +66,7 @@ def tell(path: Path, findings: Sequence[Finding], output: session.Output) -> int
 
 
 def of_this_machine(path: Path, known: Inventory | None) -> Iterator[Finding]:
-    """Yield what is to be said of this machine.
-
-    Args:
-        path: of the cluster file.
-        known: the cluster; `None` where there is none.
-    """
+    """Yield what is to be said of this machine."""
     yield from guarded("directory", lambda: cluster_files.writable(path))
     yield from guarded("fabfile", lambda: cluster_files.tasks_for_fab(path))
     if path.exists():
@@ -107,9 +100,6 @@ def of_hosts(
     """Yield what is to be said of the way to the hosts; ways that cannot be planned are one failure.
 
     Args:
-        known: the cluster; `None` where there is none.
-        wanted: the hosts.
-        output: the output options.
         is_local: whether no host is asked.
     """
     if known is None or is_local:

@@ -16,19 +16,12 @@ FAILURE: State = "failure"
 
 @dataclass(frozen=True)
 class Finding:
-    """A thing that was looked at.
+    """A thing that was looked at."""
 
-    Args:
-        subject: what it is, in a word or two; a host's name for one about the way to it.
-        state: `OK`, `WARNING` (it works, but not well or not always) or `FAILURE`.
-        text: what was found; for anything but `OK` with its cause and its repair.
-        is_host: whether it says that one host cannot be reached or used.
-    """
-
-    subject: str
-    state: State
-    text: str
-    is_host: bool = False
+    subject: str  # what it is, in a word or two; a host's name for one about the way to it
+    state: State  # `OK`, `WARNING` (it works, but not well or not always) or `FAILURE`
+    text: str  # what was found; for anything but `OK` with its cause and its repair
+    is_host: bool = False  # whether it says that one host cannot be reached or used
 
 
 class FindingJson(TypedDict):
@@ -80,10 +73,6 @@ def guarded(subject: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Fin
     """The findings of a function; one that fails becomes a finding itself.
 
     A doctor that falls over what is ill is of no use, so here, and only here, every error is caught.
-
-    Args:
-        subject: what it looks at.
-        look: the function.
     """
     try:
         yield from look()

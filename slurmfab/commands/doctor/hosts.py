@@ -46,29 +46,16 @@ rm -rf "$place"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a host answered.
+    """What a host answered."""
 
-    Args:
-        offset: its clock minus ours, in seconds.
-        blur: the largest error of that.
-        mirrors: for each package source an empty text, or why it could not be fetched from.
-        system: what it runs.
-    """
-
-    offset: float
-    blur: float
-    mirrors: Mapping[str, str]
+    offset: float  # its clock minus ours, in seconds
+    blur: float  # the largest error of that
+    mirrors: Mapping[str, str]  # for each package source an empty text, or why it could not be fetched from
     system: systems.System
 
 
 def ask_all(transport: SshTransport, hosts: Iterable[str], *, with_mirrors: bool) -> dict[str, Answer | SlurmfabError]:
-    """Log in to all hosts at once and ask them.
-
-    Args:
-        transport: the way to the hosts.
-        hosts: their names.
-        with_mirrors: whether hosts get packages from mirrors.
-    """
+    """Log in to all hosts at once and ask them."""
     return dict(on_each(hosts, lambda host: ask(SshShell(host, transport.connection(host)), with_mirrors=with_mirrors)))
 
 
@@ -77,7 +64,6 @@ def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
 
     Args:
         shell: runs commands there, as the user who logs in.
-        with_mirrors: whether it gets packages from mirrors.
 
     Raises:
         HostError: it does not answer.
@@ -127,8 +113,6 @@ def judged(
 
     Args:
         answers: the answer of each host, or why there is none.
-        has_bundle: whether hosts get packages from a bundle.
-        has_version: whether the cluster file names a version of Slurm.
         sleepers: the hosts that Slurm may have switched off.
     """
     for host, answer in sorted(answers.items()):

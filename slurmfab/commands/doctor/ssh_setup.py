@@ -25,17 +25,11 @@ MOST_BYTES = 64 << 20
 
 
 class Agent(NamedTuple):
-    """What the SSH agent has.
+    """What the SSH agent has."""
 
-    Args:
-        is_there: whether one is named by the environment.
-        answers: whether it answers.
-        keys: its public keys in base64, with their comments or types.
-    """
-
-    is_there: bool
+    is_there: bool  # whether one is named by the environment
     answers: bool
-    keys: Mapping[str, str]
+    keys: Mapping[str, str]  # its public keys in base64, with their comments or types
 
 
 def ask_agent(environment: Mapping[str, str]) -> Agent:
@@ -64,7 +58,6 @@ def agent_and_keys(agent: Agent, named: str, others: Iterable[str]) -> Iterator[
     """Yield which keys there are for logins.
 
     Args:
-        agent: the SSH agent.
         named: the key file that the cluster file names, the only one that is used then; empty for none.
         others: key files that ssh_config names for its hosts.
     """
@@ -95,7 +88,6 @@ def own_keys(paths: Iterable[Path], agent: Agent) -> Iterator[Finding]:
 
     Args:
         paths: key files that are there.
-        agent: the SSH agent.
     """
     usable, locked = [], []
     for path in paths:
@@ -139,11 +131,7 @@ def public_part(path: Path) -> str:
 
 
 def known_hosts(files: Iterable[str] = (*USER_FILES, *GLOBAL_FILES)) -> Iterator[Finding]:
-    """Yield whether known_hosts files can be read.
-
-    Args:
-        files: their paths.
-    """
+    """Yield whether known_hosts files can be read."""
     lines = hashed = 0
     for path in [path for path in (Path(file).expanduser() for file in files) if os.path.lexists(path)]:
         try:
@@ -163,11 +151,7 @@ def known_hosts(files: Iterable[str] = (*USER_FILES, *GLOBAL_FILES)) -> Iterator
 
 
 def ssh_config(files: Iterable[Path] = route.SSH_CONFIGS) -> Iterator[Finding]:
-    """Yield whether the user's ssh_config is one that ssh and slurmfab read.
-
-    Args:
-        files: their paths.
-    """
+    """Yield whether the user's ssh_config is one that ssh and slurmfab read."""
     paths = [path for path in (file.expanduser() for file in files) if path.exists()]
     try:
         route.read_config(paths)

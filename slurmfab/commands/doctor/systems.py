@@ -23,17 +23,11 @@ WORD = re.compile(r"[\w .+~-]{1,80}")
 
 @dataclass(frozen=True)
 class System:
-    """What a host runs.
+    """What a host runs."""
 
-    Args:
-        codename: `VERSION_CODENAME` of os-release(5).
-        kinds: its `ID` and `ID_LIKE`, such as `ubuntu` and `debian`.
-        slurm: what the installed Slurm says of its version; empty for none.
-    """
-
-    codename: str
-    kinds: tuple[str, ...]
-    slurm: str = ""
+    codename: str  # `VERSION_CODENAME` of os-release(5)
+    kinds: tuple[str, ...]  # its `ID` and `ID_LIKE`, such as `ubuntu` and `debian`
+    slurm: str = ""  # what the installed Slurm says of its version; empty for none
 
 
 def parsed(output: bytes) -> System:

@@ -78,22 +78,13 @@ class DriftJson(TypedDict):
 
 @dataclass(frozen=True)
 class Alarm:
-    """Where the findings of a cluster are told.
-
-    Args:
-        known: the cluster.
-        settings: the cluster file's `drift`; without that key nothing is written or sent.
-    """
+    """Where the findings of a cluster are told."""
 
     known: Inventory
-    settings: Drift
+    settings: Drift  # the cluster file's `drift`; without that key nothing is written or sent
 
     def tell(self, findings: Findings, seconds: float) -> bool:
         """Write the metrics, and send a mail if there is news.
-
-        Args:
-            findings: of a comparison.
-            seconds: how long it took.
 
         Returns:
             Whether a mail was sent.
@@ -149,10 +140,6 @@ class Alarm:
 def run(cluster: str, output: Output) -> int:
     """Compare all hosts with the cluster file, change nothing, and tell what differs.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        output: options that all tasks share.
-
     Returns:
         The exit code: 0 if nothing differs, 4 if something does, 3 if nothing does but hosts are missing, 1 if a
         resource could not be compared.
@@ -187,11 +174,6 @@ def run(cluster: str, output: Output) -> int:
 def tell_controller(known: Inventory, findings: Findings, output: Output) -> None:
     """Leave the numbers on the controller, from where Prometheus has Slurm's figures, too.
 
-    Args:
-        known: the cluster.
-        findings: of a comparison.
-        output: options that all tasks share.
-
     Raises:
         HostError: the controller did not take them.
     """
@@ -223,7 +205,6 @@ def letter(news: News, cause: str, command: str) -> str:
     Args:
         news: what has changed since the last mail.
         cause: why the hosts could not be compared; empty where they could.
-        command: what shows the differences in full.
     """
     parts = [("New:", news.appeared), ("Right again:", news.gone), ("As before:", news.remaining)]
     paragraphs = ["\n".join([title, *indented(problems)]) for title, problems in parts if problems]
@@ -243,12 +224,7 @@ def indented(problems: Sequence[Problem]) -> list[str]:
 
 
 def as_json(findings: Findings, *, is_sent: bool) -> DriftJson:
-    """The findings as JSON values.
-
-    Args:
-        findings: of a comparison.
-        is_sent: whether a mail told them.
-    """
+    """The findings as JSON values."""
     return {
         "version": VERSION,
         "cluster": findings.cluster,

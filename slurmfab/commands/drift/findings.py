@@ -27,17 +27,11 @@ MOST_LINES = 20
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """A resource of a host that is not as wanted.
-
-    Args:
-        host: the host's name.
-        resource: the resource's id, such as `file:/etc/slurm/gres.conf`.
-        kind: one of `KINDS`; empty where the host could not say how the resource is.
-    """
+    """A resource of a host that is not as wanted."""
 
     host: str
-    resource: str
-    kind: str
+    resource: str  # the resource's id, such as `file:/etc/slurm/gres.conf`
+    kind: str  # one of `KINDS`; empty where the host could not say how the resource is
 
     @property
     def text(self) -> str:
@@ -47,21 +41,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a comparison of the hosts found.
-
-    Args:
-        cluster: the cluster's name.
-        hosts: the hosts that the comparison was about.
-        found: the differences, sorted.
-        not_compared: by host, why it could not be compared; nodes that sleep are not among them.
-        asleep: the nodes that Slurm has powered down.
-    """
+    """What a comparison of the hosts found."""
 
     cluster: str
-    hosts: tuple[str, ...]
-    found: tuple[Finding, ...]
+    hosts: tuple[str, ...]  # the hosts that the comparison was about
+    found: tuple[Finding, ...]  # the differences, sorted
+    # by host, why it could not be compared; nodes that sleep are not among them
     not_compared: Mapping[str, str] = field(default_factory=dict)
-    asleep: tuple[str, ...] = ()
+    asleep: tuple[str, ...] = ()  # the nodes that Slurm has powered down
 
     @property
     def differing(self) -> tuple[Finding, ...]:

@@ -31,17 +31,11 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Mailer:
-    """A way of sending mail.
+    """A way of sending mail."""
 
-    Args:
-        command: program with its arguments; empty where a relay is used.
-        relay: the relay of the cluster file.
-        password: its password; empty for none.
-    """
-
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # program with its arguments; empty where a relay is used
     relay: Mail | None = None
-    password: str = ""
+    password: str = ""  # its password; empty for none
 
     def send(self, to: Sequence[str], subject: str, text: str) -> None:
         """Send a mail.
@@ -67,7 +61,6 @@ def mailer(cluster: Cluster, cluster_file: Path) -> Mailer:
     """How mail is sent: through the relay of the cluster file's `mail`, or else by a program of this machine.
 
     Args:
-        cluster: the cluster.
         cluster_file: its file, beside which the relay's password is.
 
     Raises:
@@ -105,9 +98,7 @@ def deliver(relay: Mail, password: str, message: EmailMessage) -> None:
     """Give a mail to a relay.
 
     Args:
-        relay: the relay.
         password: of the relay's login; empty for none.
-        message: the mail.
 
     Raises:
         SlurmfabError: it did not take it.

@@ -35,15 +35,10 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True)
 class News:
-    """What is wrong now, and what was at the last mail.
+    """What is wrong now, and what was at the last mail."""
 
-    Args:
-        before: the problems that the last mail told.
-        now: the problems of this comparison.
-    """
-
-    before: frozenset[Problem]
-    now: frozenset[Problem]
+    before: frozenset[Problem]  # the problems that the last mail told
+    now: frozenset[Problem]  # the problems of this comparison
 
     @property
     def appeared(self) -> tuple[Problem, ...]:
@@ -70,7 +65,6 @@ def problems_of(findings: Findings, before: frozenset[Problem]) -> frozenset[Pro
     """What is wrong now; of hosts that were not compared, what was wrong there before.
 
     Args:
-        findings: of a comparison.
         before: the problems that the last mail told.
     """
     unseen = {*findings.not_compared, *findings.asleep}

@@ -23,9 +23,7 @@ def exposition(findings: Findings, at: float, seconds: float) -> str:
     """The findings in Prometheus' text format.
 
     Args:
-        findings: of the comparison.
         at: when it ended, in seconds since 1970.
-        seconds: how long it took.
     """
     kinds = Counter(one.kind for one in findings.differing)
     hosts = Counter(one.host for one in findings.differing)

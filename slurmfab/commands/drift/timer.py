@@ -25,9 +25,6 @@ SECONDS = 60
 def install(cluster: str) -> int:
     """Write the service and the timer, and start the timer.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-
     Returns:
         The exit code, 0.
 
@@ -75,9 +72,6 @@ def able_settings(known: Inventory) -> Drift:
 
 def remove(cluster: str) -> int:
     """Stop the timer and delete both units.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
 
     Returns:
         The exit code, 0.

@@ -26,15 +26,10 @@ TIMER = (
 
 @dataclass(frozen=True)
 class Manager:
-    """A systemd manager.
+    """A systemd manager."""
 
-    Args:
-        is_system: whether it is the system's, and not a user's.
-        directory: where its units are.
-    """
-
-    is_system: bool
-    directory: Path
+    is_system: bool  # whether it is the system's, and not a user's
+    directory: Path  # where its units are
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -61,7 +56,6 @@ def unit_texts(
     """The texts of the service and the timer, by file name.
 
     Args:
-        cluster: the cluster's name.
         calendar: when it runs (systemd.time(7)).
         command: the program with its arguments, absolute.
         directory: its working directory, absolute.

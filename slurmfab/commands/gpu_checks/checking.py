@@ -112,10 +112,8 @@ def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *,
     """Check GPUs now, and print each result when it arrives.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         hosts: hostlist of compute nodes; empty for all with GPUs.
         wait: minutes that jobs wait for busy nodes; `None` for 10.
-        output: the output options.
         drains: whether nodes may be drained and resumed.
 
     Returns:
@@ -149,9 +147,7 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
     """Print the results of earlier GPU checks.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         hosts: hostlist of nodes; empty for all.
-        output: the output options.
 
     Returns:
         The exit code, 0.
@@ -177,7 +173,6 @@ def earlier(known: Inventory, output: session.Output, password: str = "") -> lis
 
     Args:
         known: the cluster, whose file has `gpu_checks`.
-        output: the output options.
         password: the sudo password, if the user has been asked for it already; empty if not.
 
     Raises:
@@ -191,9 +186,6 @@ def earlier(known: Inventory, output: session.Output, password: str = "") -> lis
 
 def loaded(cluster: str) -> Inventory:
     """Load the cluster and check that its file has `gpu_checks` and that it was deployed.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
 
     Raises:
         InputError: the cluster file is not valid or has no `gpu_checks`, or the cluster was never deployed.
@@ -213,8 +205,6 @@ def asker(known: Inventory, output: session.Output, password: str = "") -> Itera
     """A function that runs commands on the controller; the installed check has to match the cluster file.
 
     Args:
-        known: the cluster.
-        output: the output options.
         password: the sudo password, if the user has been asked for it already; empty if not.
 
     Returns:
@@ -247,10 +237,7 @@ def conversation(
     """Run the GPU check program on the controller; returns the entries that it printed, and its exit code.
 
     Args:
-        controller: the controller's name, for messages.
         ask: runs a command on the controller (see `asker`).
-        arguments: arguments for the program.
-        seconds: time limit.
         heard: called with each measurement when it arrives, and with what the others wait for.
 
     Raises:
@@ -298,9 +285,7 @@ def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: se
     """Write the measurements as JSON, if the user asked for it.
 
     Args:
-        known: the cluster.
         entries: entries of the history; those without nodes are left out.
-        code: the exit code of the check.
         output: the output options; `json` is the file, `-` for standard output.
     """
     measurements = [entry for entry in entries if entry["nodes"]]

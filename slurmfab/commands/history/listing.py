@@ -152,7 +152,6 @@ def find(records: Sequence[Record], word: str, path: Path) -> Record:
     Args:
         records: oldest first.
         word: an id, a prefix that only one id has, or `last`.
-        path: the cluster file's, for error messages.
 
     Raises:
         InputError: there is no such run, or more than one.

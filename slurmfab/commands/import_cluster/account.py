@@ -39,18 +39,12 @@ OF_NODES = {"nodehostname": "the host's own name, in the lock", "nodeaddr": "add
 
 @dataclass(frozen=True)
 class Accountant:
-    """Finds the place of each key.
+    """Finds the place of each key."""
 
-    Args:
-        old: the cluster as it was found.
-        settled: the cluster file.
-        taken: the carried files.
-        left_out: by file and key in lower case, why a key is left out.
-    """
-
-    old: OldCluster
+    old: OldCluster  # the cluster as it was found
     settled: Settled
     taken: Carried
+    # by file and key in lower case, why a key is left out
     left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def entries(self) -> Iterator[Kept]:

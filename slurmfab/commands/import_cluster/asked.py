@@ -24,48 +24,29 @@ NOTHING = "it has nothing of Slurm's"
 
 @dataclass(frozen=True)
 class Answers:
-    """What hosts have answered, by the names under which they were met.
-
-    Args:
-        controller: the primary controller.
-        keys: by member of the cluster, the name under which it was met.
-        members: the members, as slurm.conf names them.
-        files: Slurm's files, by host.
-        accounts: what slurmdbd has; `None` without slurmdbd, or if it has not answered.
-        trouble: why slurmdbd has not answered.
-        people: the users of these accounts that the controller knows; `None` if it was not asked.
-    """
+    """What hosts have answered, by the names under which they were met."""
 
     controller: str
-    keys: Mapping[str, str]
-    members: Members
-    files: Mapping[str, Any]
-    accounts: Mapping[str, Any] | None
-    trouble: str
+    keys: Mapping[str, str]  # by member of the cluster, the name under which it was met
+    members: Members  # the members, as slurm.conf names them
+    files: Mapping[str, Any]  # Slurm's files, by host
+    accounts: Mapping[str, Any] | None  # what slurmdbd has; `None` without slurmdbd, or if it has not answered
+    trouble: str  # why slurmdbd has not answered
+    # the users of these accounts that the controller knows; `None` if it was not asked
     people: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was found out about a cluster.
-
-    Args:
-        cluster: what its hosts show.
-        discovered: the hosts that answered, by name, with their SSH host keys.
-        hidden: by host, path and key of each password that stayed there.
-        running: by host, names of the daemons that run.
-        strangers: hosts that the user named and that slurm.conf does not, with what they are.
-        unpinned: the hosts whose SSH host keys nobody vouched for.
-        trouble: why slurmdbd has not answered; empty if it has, or if there is none.
-    """
+    """What was found out about a cluster."""
 
     cluster: FoundCluster
-    discovered: Mapping[str, DiscoveredHost]
-    hidden: Mapping[str, tuple[tuple[str, str], ...]]
-    running: Mapping[str, tuple[str, ...]]
-    strangers: Mapping[str, str]
+    discovered: Mapping[str, DiscoveredHost]  # the hosts that answered, by name, with their SSH host keys
+    hidden: Mapping[str, tuple[tuple[str, str], ...]]  # by host, path and key of each password that stayed there
+    running: Mapping[str, tuple[str, ...]]  # by host, names of the daemons that run
+    strangers: Mapping[str, str]  # hosts that the user named and that slurm.conf does not, with what they are
     unpinned: tuple[str, ...]
-    trouble: str
+    trouble: str  # why slurmdbd has not answered; empty if it has, or if there is none
 
 
 def summed_up(contact: Contact, answers: Answers) -> Asked:
@@ -73,7 +54,6 @@ def summed_up(contact: Contact, answers: Answers) -> Asked:
 
     Args:
         contact: the hosts that were met, whose connections are open.
-        answers: what they answered.
     """
     keys, files = answers.keys, answers.files
     met = {name: key for name, key in keys.items() if key in contact.facts and key in files}
@@ -129,10 +109,7 @@ def with_slurm_conf(contact: Contact, key: str, name: str, answer: Mapping[str, 
     """The facts of a host under its name in the cluster, with the slurm.conf of its daemons and without passwords.
 
     Args:
-        contact: the hosts that were met.
         key: the name under which it was met.
-        name: its name in the cluster.
-        answer: Slurm's files there.
     """
     return replace(contact.facts[key], name=name, slurm_conf=HIDDEN_SETTING.sub("", answer["slurm_conf"]))
 

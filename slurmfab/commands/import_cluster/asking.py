@@ -105,8 +105,6 @@ def find_controller(contact: Contact, answers: dict[str, Any], start: str, progr
     Args:
         contact: the hosts that were met; the controller joins them.
         answers: Slurm's files by host; gains those of the controller.
-        start: a member of the cluster.
-        progress: shows what goes on.
 
     Raises:
         SlurmfabError: it does not answer, or has no slurm.conf, or names another host, which names another one.
@@ -145,8 +143,6 @@ def meet_controller(
         contact: the hosts that were met; the controller joins them.
         answers: Slurm's files by host; gains those of the controller.
         start: the host whose slurm.conf it is.
-        controller: name and address of the controller there.
-        progress: shows what goes on.
 
     Raises:
         SlurmfabError: it does not answer.
@@ -184,9 +180,7 @@ def meet_members(
 
     Args:
         contact: the hosts that were met; the others join them.
-        known: the members.
         met_before: the primary controller, and all hosts with a slurm.conf of the cluster, as they were met.
-        progress: shows what goes on.
 
     Returns:
         By member, its name in `contact`; members that are not asked are missing.
@@ -212,8 +206,6 @@ def same_host(contact: Contact, member: Member, own: Sequence[str]) -> str:
     """The host that was met before and is this member; empty for none.
 
     Args:
-        contact: the hosts that were met.
-        member: the member.
         own: the hosts with a slurm.conf of the cluster, whose names tell them apart.
     """
     address = member.address.lower()
@@ -242,7 +234,6 @@ def asked_accounts(
     """What slurmdbd has of the cluster, `None` without an answer; why there is none; and users that exist.
 
     Args:
-        contact: the hosts that were met.
         controller: the primary controller, as it was met.
         answers: Slurm's files by host.
     """
@@ -262,7 +253,6 @@ def known_people(contact: Contact, controller: str, accounts: Mapping[str, Any])
     """The users of accounts that the controller knows, from /etc/passwd or a directory service.
 
     Args:
-        contact: the hosts that were met.
         controller: the primary controller, as it was met.
         accounts: what slurmdbd has.
 

@@ -38,21 +38,14 @@ ON_CONTROLLERS = (
 
 @dataclass(frozen=True)
 class Carried:
-    """The carried files.
+    """The carried files."""
 
-    Args:
-        slurm_files: the section `slurm_files`: by name in Slurm's directory, the path beside the cluster file.
-        files: their bytes, by this path.
-        programs: the paths of executable ones.
-        left: by name, why a file stays where it is.
-        remarks: what people should know.
-    """
-
+    # the section `slurm_files`: by name in Slurm's directory, the path beside the cluster file
     slurm_files: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)  # their bytes, by this path
     programs: tuple[str, ...] = ()
-    left: Mapping[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)  # by name, why a file stays where it is
+    remarks: tuple[str, ...] = ()  # what people should know
 
 
 def carried(old: OldCluster) -> Carried:
@@ -108,8 +101,6 @@ def reason_against(old: OldCluster, name: str, by_host: Mapping[str, FoundFile])
     """Why a file does not come along; empty if it does.
 
     Args:
-        old: the cluster.
-        name: the file's name in Slurm's directory.
         by_host: the file of each host that has it.
     """
     texts = {file.text for file in by_host.values()}

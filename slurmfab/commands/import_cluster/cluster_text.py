@@ -147,8 +147,6 @@ def homeless(draft: Draft, file: str, given: Iterable[str]) -> Iterator[str]:
     """Yield the comments of the old file above lines that need no key here, but for headings in capitals.
 
     Args:
-        draft: the cluster file.
-        file: the old file.
         given: the keys that are here, with their comments.
     """
     here = {name.lower() for name in (*given, "NodeName", "PartitionName")}

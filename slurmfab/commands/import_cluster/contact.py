@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """A host that SSH shall reach.
+    """A host that SSH shall reach."""
 
-    Args:
-        name: as the user typed it, or as slurm.conf names it.
-        endpoint: where SSH connects to.
-        route: the same, with the settings of ssh_config.
-    """
-
-    name: str
-    endpoint: Endpoint
-    route: Route
+    name: str  # as the user typed it, or as slurm.conf names it
+    endpoint: Endpoint  # where SSH connects to
+    route: Route  # the same, with the settings of ssh_config
 
 
 def typed_target(endpoint: Endpoint, ssh: Ssh) -> Target:
@@ -41,7 +35,6 @@ def typed_target(endpoint: Endpoint, ssh: Ssh) -> Target:
 
     Args:
         endpoint: where it is, as typed.
-        ssh: options of the connections.
     """
     text = discovery.text_of(endpoint)
     return Target(text, endpoint, discovery.route_to(text, endpoint, ssh))
@@ -51,9 +44,7 @@ def found_target(name: str, address: str, ssh: Ssh) -> Target:
     """A host that slurm.conf names: ssh_config says where it is, or else its address.
 
     Args:
-        name: its name.
         address: the address that slurm.conf or the controller knows; empty for none.
-        ssh: options of the connections.
     """
     is_configured = str(ssh_config().lookup(name).get("hostname", name)) != name
     route = to_host(name, ssh, "" if is_configured else address)
@@ -64,7 +55,6 @@ class Contact:
     """Connections to hosts, more of which can be met one after the other; use it in a `closing` block.
 
     Args:
-        ssh: options of the connections.
         accept_new: whether to trust SSH host keys that are not in known_hosts.
         ask_password: asks for the sudo password; `None` if nobody can be asked.
 
@@ -111,8 +101,6 @@ class Contact:
         """Ask hosts that were met a question of `slurmfab.on_hosts.agent.main.READINGS`.
 
         Args:
-            hosts: names of the hosts.
-            operation: the question.
             fields: what else the request has.
 
         Returns:
@@ -145,7 +133,6 @@ class Contact:
 
         Args:
             name: as it was met.
-            member: its name in the cluster.
 
         Raises:
             InputError: it has no address that other hosts could reach.

@@ -14,72 +14,46 @@ Comments = tuple[str, ...]
 
 @dataclass(frozen=True)
 class PartitionDraft:
-    """A partition.
-
-    Args:
-        name: its name.
-        nodes: its nodes, in the order of the old file, or `ALL`.
-        settings: the other keys of its line, spelled as in slurm.conf(5).
-        comments: comments above it.
-    """
+    """A partition."""
 
     name: str
-    nodes: tuple[str, ...] | Literal["ALL"]
-    settings: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[str, ...] | Literal["ALL"]  # its nodes, in the order of the old file, or `ALL`
+    settings: Mapping[str, str] = field(default_factory=dict)  # the other keys of its line, spelled as in slurm.conf(5)
     comments: Comments = ()
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A cluster file.
-
-    Args:
-        name: the ClusterName.
-        ssh: the section `ssh`, without endpoints.
-        endpoints: by host, where SSH goes if not to its address.
-        addresses: by host.
-        controllers: the primary first.
-        slurm: the section `slurm`; empty for the distribution's packages.
-        ids: UID of slurm and munge, where the default is another one.
-        state_directory: StateSaveLocation; empty for the default one.
-        slurm_conf_directory: directory of Slurm's files that all hosts share; empty for none.
-        database: the section `database`; empty for none.
-        nodes: settings by compute node, in the order of the old file.
-        node_comments: comments above the group of a node.
-        partitions: in the order of the old file.
-        own_partition: whether the old file has slurmfab's own partition already.
-        configless: whether nodes fetch Slurm's files.
-        slurm_conf: keys of slurm.conf in the order of the old file; `cgroup_conf` and `slurmdbd_conf` likewise.
-        slurm_files: by name of a file in Slurm's directory, its path beside the cluster file.
-        comments: by file and key in lower case, such as `("slurm.conf", "killwait")`, the comments above it.
-        ours: by file and key in lower case, the value that slurmfab would write.
-        adopts_least: whether what the cluster did not have is switched off: logins of slurm, names of hosts.
-        accounts: the sections `qos`, `accounts` and `users` as text.
-    """
+    """A cluster file."""
 
     name: str
-    controllers: tuple[str, ...]
-    ssh: Mapping[str, Any] = field(default_factory=dict)
-    endpoints: Mapping[str, str] = field(default_factory=dict)
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    slurm: Mapping[str, str] = field(default_factory=dict)
-    ids: Mapping[str, int] = field(default_factory=dict)
-    state_directory: str = ""
-    slurm_conf_directory: str = ""
-    database: Mapping[str, str] = field(default_factory=dict)
+    controllers: tuple[str, ...]  # the primary first
+    ssh: Mapping[str, Any] = field(default_factory=dict)  # the section `ssh`, without endpoints
+    endpoints: Mapping[str, str] = field(default_factory=dict)  # by host, where SSH goes if not to its address
+    addresses: Mapping[str, str] = field(default_factory=dict)  # by host
+    slurm: Mapping[str, str] = field(default_factory=dict)  # the section `slurm`; empty for the distribution's packages
+    ids: Mapping[str, int] = field(default_factory=dict)  # UID of slurm and munge, where the default is another one
+    state_directory: str = ""  # StateSaveLocation; empty for the default one
+    slurm_conf_directory: str = ""  # directory of Slurm's files that all hosts share; empty for none
+    database: Mapping[str, str] = field(default_factory=dict)  # the section `database`; empty for none
+    # settings by compute node, in the order of the old file
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     node_comments: Mapping[str, Comments] = field(default_factory=dict)
-    partitions: tuple[PartitionDraft, ...] = ()
-    own_partition: bool = False
+    partitions: tuple[PartitionDraft, ...] = ()  # in the order of the old file
+    own_partition: bool = False  # whether the old file has slurmfab's own partition already
     configless: bool = False
+    # keys of slurm.conf in the order of the old file; `cgroup_conf` and `slurmdbd_conf` likewise
     slurm_conf: Overrides = field(default_factory=dict)
     cgroup_conf: Overrides = field(default_factory=dict)
     slurmdbd_conf: Overrides = field(default_factory=dict)
+    # by name of a file in Slurm's directory, its path beside the cluster file
     slurm_files: Mapping[str, str] = field(default_factory=dict)
+    # by file and key in lower case, such as `("slurm.conf", "killwait")`, the comments above it
     comments: Mapping[tuple[str, str], Comments] = field(default_factory=dict)
+    # by file and key in lower case, the value that slurmfab would write
     ours: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    adopts_least: bool = False
-    accounts: str = ""
+    adopts_least: bool = False  # whether what the cluster did not have is switched off: logins of slurm, names of hosts
+    accounts: str = ""  # the sections `qos`, `accounts` and `users` as text
 
     @property
     def groups(self) -> tuple[tuple[tuple[str, ...], Mapping[str, str]], ...]:

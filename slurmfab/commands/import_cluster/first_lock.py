@@ -35,10 +35,6 @@ def first_lock(cluster: Cluster, old: OldCluster) -> Lock:
 
     Nodes that did not answer stay in slurm.conf with what it says of them, and the lock says that they were never seen.
     IDs that differ between hosts are no error here: the plan tells of them.
-
-    Args:
-        cluster: the new cluster file.
-        old: the cluster as it was found.
     """
     cgroup = weakest(tuple(facts.cgroup for name, facts in old.found.facts.items() if name in old.conf.nodes))
     lost = {

@@ -87,7 +87,6 @@ def import_cluster(
         cluster: path of the cluster file that is written; empty for the default one.
         hosts: the controller, as the user typed it.
         connection: how to reach the hosts.
-        output: where to print.
         adopt: of `ADOPT`.
 
     Returns:
@@ -116,12 +115,7 @@ def import_cluster(
 
 
 def lock_of(known: Inventory, asked: Asked) -> Lock:
-    """The lock of the new cluster: what its hosts showed, with the SSH host keys by which they were reached.
-
-    Args:
-        known: the new cluster.
-        asked: what was found out.
-    """
+    """The lock of the new cluster: what its hosts showed, with the SSH host keys by which they were reached."""
     lock = first_lock(known.cluster, OldCluster(asked.cluster))
     for name, one in asked.discovered.items():
         if name in lock.hosts and not lock.hosts[name].host_keys:
@@ -135,10 +129,6 @@ def text(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ..
     """What was imported, as text.
 
     Args:
-        known: the new cluster.
-        asked: what was found out.
-        takeover: what was written.
-        told: the remarks.
         output: says whether every key is shown, and where.
     """
     lines = [headline(known, asked)]

@@ -18,34 +18,21 @@ NOT_ASKED = ("CLOUD", "FUTURE")
 
 @dataclass(frozen=True)
 class Member:
-    """A host that a slurm.conf names.
+    """A host that a slurm.conf names."""
 
-    Args:
-        name: its NodeName, or else the short name under which it has another role.
-        hostname: the name that it gives itself, as far as slurm.conf knows it.
-        address: the address or the name by which other hosts reach it.
-        is_asked: whether it should exist by now.
-    """
-
-    name: str
-    hostname: str
-    address: str
-    is_asked: bool = True
+    name: str  # its NodeName, or else the short name under which it has another role
+    hostname: str  # the name that it gives itself, as far as slurm.conf knows it
+    address: str  # the address or the name by which other hosts reach it
+    is_asked: bool = True  # whether it should exist by now
 
 
 @dataclass(frozen=True)
 class Members:
-    """The hosts that a slurm.conf names, each once.
+    """The hosts that a slurm.conf names, each once."""
 
-    Args:
-        controllers: names of the hosts of slurmctld, the primary first.
-        database: name of the host of slurmdbd; empty for none.
-        hosts: the hosts by name: controllers, slurmdbd's host, compute nodes.
-    """
-
-    controllers: tuple[str, ...]
-    database: str
-    hosts: Mapping[str, Member]
+    controllers: tuple[str, ...]  # names of the hosts of slurmctld, the primary first
+    database: str  # name of the host of slurmdbd; empty for none
+    hosts: Mapping[str, Member]  # the hosts by name: controllers, slurmdbd's host, compute nodes
 
     @property
     def controller(self) -> str:
@@ -114,7 +101,6 @@ def database_host(conf: ConfText, controllers: list[str], by_alias: Mapping[str,
     """The name of slurmdbd's host; empty for a cluster without slurmdbd.
 
     Args:
-        conf: the slurm.conf.
         controllers: names of the controllers.
         by_alias: names of hosts, by all their names and addresses.
     """

@@ -37,8 +37,6 @@ def unknown(kind: str, key: str, version: SlurmVersion) -> str:
 
     Args:
         kind: `node` or `partition`.
-        key: in any case.
-        version: the installed Slurm.
     """
     names = {"node": ((key,), ()), "partition": ((), (key,))}[kind]
     return next((found.partition(": ")[2] for found in complaints(version, {}, {}, *names)), "")
@@ -84,9 +82,6 @@ def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: 
     """A node's settings with what is missing for a key to be as in slurm.conf.
 
     Args:
-        old: the cluster.
-        settings: the settings so far.
-        node: its name.
         key: the key that differs, as the manual spells it.
         actual: its value in slurm.conf; empty for none.
     """
@@ -103,8 +98,6 @@ def layout(line: Settings, settings: Settings, hardware: Hardware | None) -> Set
     """A node's cores: as its line has them, or, if the settings have those already, with what Slurm completes.
 
     Args:
-        line: the node's line in slurm.conf.
-        settings: the settings so far.
         hardware: what the node has, which need not be said again; `None` if it is not known.
     """
     given = {spelled(keys.NODE, key): line[key] for key in LAYOUT if key in line}
@@ -137,7 +130,6 @@ def line_comments(old: OldCluster, kind: str) -> Iterator[tuple[str, Comments]]:
     """Yield the name in each line of one kind with the comments above it, and above lines of defaults before it.
 
     Args:
-        old: the cluster.
         kind: `nodename` or `partitionname`.
     """
     before: Comments = ()

@@ -17,13 +17,9 @@ SLURMDBD = "accounting_storage/slurmdbd"
 
 @dataclass(frozen=True)
 class OldCluster:
-    """A found cluster.
+    """A found cluster."""
 
-    Args:
-        found: what the hosts have shown.
-    """
-
-    found: FoundCluster
+    found: FoundCluster  # what the hosts have shown
 
     @cached_property
     def text(self) -> str:

@@ -22,15 +22,10 @@ _OFF = re.compile(r"[A-Za-z0-9_]+\s*=")
 
 @dataclass(frozen=True)
 class OldLine:
-    """One line that sets something.
+    """One line that sets something."""
 
-    Args:
-        pairs: its keys and values, spelled as in the file.
-        comments: the comments directly above it and behind it, without `#`.
-    """
-
-    pairs: tuple[tuple[str, str], ...]
-    comments: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...]  # its keys and values, spelled as in the file
+    comments: tuple[str, ...] = ()  # the comments directly above it and behind it, without `#`
 
     @property
     def kind(self) -> str:

@@ -14,17 +14,11 @@ from slurmfab.core.plan.plan_input import is_numeric
 
 @dataclass(frozen=True)
 class Places:
-    """Where the hosts are.
+    """Where the hosts are."""
 
-    Args:
-        controllers: the primary first.
-        addresses: by host, for hosts with an address.
-        endpoints: by host, where SSH goes if not to the address.
-    """
-
-    controllers: tuple[str, ...]
-    addresses: Mapping[str, str]
-    endpoints: Mapping[str, str]
+    controllers: tuple[str, ...]  # the primary first
+    addresses: Mapping[str, str]  # by host, for hosts with an address
+    endpoints: Mapping[str, str]  # by host, where SSH goes if not to the address
 
 
 def places(old: OldCluster) -> Places:

@@ -31,7 +31,6 @@ def refuse(old: OldCluster, reasons: Sequence[str]) -> None:
     """Refuse a cluster.
 
     Args:
-        old: the cluster.
         reasons: why; nothing to accept it.
 
     Raises:

@@ -38,17 +38,11 @@ OVERRIDDEN = {"slurm.conf": "slurm_conf", "cgroup.conf": "cgroup_conf"}
 
 @dataclass(frozen=True)
 class Settled:
-    """A cluster file whose files are as near to the old ones as can be.
-
-    Args:
-        draft: its values.
-        plan_input: what a plan would be made from, with the lock of the import.
-        left: the differences that no key mends.
-    """
+    """A cluster file whose files are as near to the old ones as can be."""
 
     draft: Draft
-    plan_input: PlanInput
-    left: tuple[Difference, ...]
+    plan_input: PlanInput  # what a plan would be made from, with the lock of the import
+    left: tuple[Difference, ...]  # the differences that no key mends
 
 
 def settle(draft: Draft, old: OldCluster) -> Settled:
@@ -56,7 +50,6 @@ def settle(draft: Draft, old: OldCluster) -> Settled:
 
     Args:
         draft: the cluster file without `slurm_conf` and `cgroup_conf`, or with those of an earlier round.
-        old: the cluster as it was found.
 
     Raises:
         ClusterFileError: the cluster file would be refused.
@@ -126,8 +119,6 @@ def reason_against(draft: Draft, old: OldCluster, file: str, key: str, value: st
     """Why a key cannot be in its section of the cluster file; empty if it can.
 
     Args:
-        draft: the cluster file.
-        old: the cluster.
         file: `slurm.conf` or `cgroup.conf`.
         key: spelled as in the manual.
         value: its value in the old file; empty for none.

@@ -38,9 +38,7 @@ def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) 
     """Write the cluster file, lock, schema and the files beside them, after all were read back and found right.
 
     Args:
-        path: path of the cluster file.
         takeover: what is written.
-        lock_of: makes the lock of the new cluster.
 
     Returns:
         The new cluster, as the files have it.
@@ -65,11 +63,7 @@ def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) 
 
 
 class staging:
-    """A new directory beside the files that are to be written, in a `with` block; it is removed at its end.
-
-    Args:
-        parent: the directory of the files.
-    """
+    """A new directory beside the files that are to be written, in a `with` block; it is removed at its end."""
 
     def __init__(self, parent: Path) -> None:
         self.parent = parent
@@ -137,7 +131,6 @@ def move_all(source: Path, target: Path, names: list[str]) -> None:
     Args:
         source: the directory where they are, on the same file system.
         target: the directory where they go.
-        names: their paths below both.
 
     Raises:
         InputError: one exists already, or cannot be moved.

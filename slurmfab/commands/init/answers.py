@@ -8,29 +8,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answers:
-    """What a first cluster file says.
-
-    Args:
-        name: the ClusterName.
-        controller: the host of slurmctld.
-        nodes: hostlist of the compute nodes.
-        login: hostlist of the login hosts; empty for none.
-        user: login name for SSH; empty for that of ~/.ssh/config.
-        accounting: whether the controller has slurmdbd and MariaDB.
-        gpu_nodes: hostlist of the compute nodes that get a partition `gpu`; empty for none.
-        homes: where homes are on a file server, as SERVER:PATH; empty for none.
-        users: names of users, with commas; empty for none.
-    """
+    """What a first cluster file says."""
 
     name: str = "cluster"
     controller: str = ""
-    nodes: str = ""
-    login: str = ""
-    user: str = ""
-    accounting: bool = False
-    gpu_nodes: str = ""
-    homes: str = ""
-    users: str = ""
+    nodes: str = ""  # hostlist of the compute nodes
+    login: str = ""  # hostlist of the login hosts; empty for none
+    user: str = ""  # login name for SSH; empty for that of ~/.ssh/config
+    accounting: bool = False  # whether the controller has slurmdbd and MariaDB
+    gpu_nodes: str = ""  # hostlist of the compute nodes that get a partition `gpu`; empty for none
+    homes: str = ""  # where homes are on a file server, as SERVER:PATH; empty for none
+    users: str = ""  # names of users, with commas; empty for none
 
     def with_answer(self, field: str, value: str | bool) -> Answers:
         """The same with another answer."""
@@ -40,18 +28,11 @@ class Answers:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, asked on a terminal unless its flag was given.
+    """A question, asked on a terminal unless its flag was given."""
 
-    Args:
-        field: of `Answers`.
-        text: the question.
-        default: what an empty answer means, shown in brackets.
-        is_required: whether a file needs an answer.
-    """
-
-    field: str
+    field: str  # of `Answers`
     text: str
-    default: str = ""
+    default: str = ""  # what an empty answer means, shown in brackets
     is_required: bool = False
 
     @property

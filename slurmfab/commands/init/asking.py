@@ -25,9 +25,7 @@ def init(cluster: str, given: Mapping[str, str | bool], *, yes: bool) -> int:
     """Ask for what a first cluster file needs, and write it.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         given: the answers that flags gave, by field of `Answers`.
-        yes: ask nothing.
 
     Returns:
         The exit code.
@@ -99,7 +97,6 @@ def ask(question: Question, answers: Answers) -> Answers:
     """Ask a question until its answer is right.
 
     Args:
-        question: the question.
         answers: those to the questions before it.
 
     Returns:

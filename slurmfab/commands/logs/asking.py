@@ -33,27 +33,16 @@ CLOCK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Job:
-    """A job.
+    """A job."""
 
-    Args:
-        ids: as it was asked for, and as Slurm numbers it.
-        state: Slurm's word; empty if only slurmctld's log knows it.
-        code: exit code and signal; empty likewise.
-        nodes: where it ran.
-        submitted: when, in seconds since 1970.
-        start: when it began; 0 if it did not.
-        end: when it ended; 0 if it has not.
-        origin: who told it.
-    """
-
-    ids: tuple[str, ...]
-    state: str
-    code: str
-    nodes: tuple[str, ...]
-    submitted: int
-    start: int
-    end: int
-    origin: str
+    ids: tuple[str, ...]  # as it was asked for, and as Slurm numbers it
+    state: str  # Slurm's word; empty if only slurmctld's log knows it
+    code: str  # exit code and signal; empty likewise
+    nodes: tuple[str, ...]  # where it ran
+    submitted: int  # when, in seconds since 1970
+    start: int  # when it began; 0 if it did not
+    end: int  # when it ended; 0 if it has not
+    origin: str  # who told it
 
     @property
     def begin(self) -> float:
@@ -63,25 +52,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the logs say.
+    """What the logs say."""
 
-    Args:
-        target: what was asked about: hosts, or the id of a job.
-        period: when.
-        asked: the hosts that were asked.
-        job: the job, if it was one.
-        lines: the lines that matter.
-        notes: what was not read, as pairs of a host and a sentence.
-        lost: hosts that did not answer, with the reason.
-    """
-
-    target: str
-    period: Period
-    asked: tuple[str, ...]
-    job: Job | None = None
-    lines: tuple[Told, ...] = ()
-    notes: tuple[tuple[str, str], ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
+    target: str  # what was asked about: hosts, or the id of a job
+    period: Period  # when
+    asked: tuple[str, ...]  # the hosts that were asked
+    job: Job | None = None  # the job, if it was one
+    lines: tuple[Told, ...] = ()  # the lines that matter
+    notes: tuple[tuple[str, str], ...] = ()  # what was not read, as pairs of a host and a sentence
+    lost: Mapping[str, str] = field(default_factory=dict)  # hosts that did not answer, with the reason
 
     @property
     def exit_code(self) -> int:
@@ -93,11 +72,8 @@ def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, ev
     """Ask the hosts, and the controllers, for lines that matter for a node or a job.
 
     Args:
-        known: the cluster.
-        transport: connects to the hosts.
         target: a hostlist, or the id of a job.
         asked: the period; by default the last hour, or that of the job.
-        every_line: whether all lines are wanted.
 
     Raises:
         InputError: the target is neither a host of the cluster nor the id of a job, or a time is none.
@@ -159,7 +135,6 @@ def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Ite
     """A job from the rows of its tasks (`slurmfab.on_hosts.agent.logs.job_record.Row`).
 
     Args:
-        asked: its id on the command line.
         rows: at least one.
         origin: who told them.
         hosts: those of the cluster; a job may have run on others, which have left.
@@ -181,10 +156,7 @@ def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_lin
     """The answers of the hosts of a question, of the controllers, and of slurmdbd's host.
 
     Args:
-        known: the cluster.
-        transport: connects to the hosts.
         wanted: the question: its hosts are in `asked`.
-        every_line: whether all lines are wanted.
     """
     cluster, targets = known.cluster, wanted.asked
     hosts = tuple(dict.fromkeys((*targets, *cluster.controllers, *cluster.database_hosts)))
@@ -216,7 +188,6 @@ def period_on(is_controller: bool, wanted: Answers, *, is_now: bool) -> Period:
 
     Args:
         is_controller: whether it is a controller, whose log says what a job waited for before its start.
-        wanted: the question.
         is_now: whether the period ends now; a host whose clock is ahead then has its last lines in the future.
     """
     since, until = wanted.period

@@ -24,20 +24,12 @@ _NAME = re.compile(
 
 
 class HostLine(NamedTuple):
-    """A line of one host.
+    """A line of one host."""
 
-    Args:
-        source: the log, such as `slurmd`.
-        text: without its time.
-        first: when it came first, in seconds since 1970.
-        last: when it came last.
-        number: how many times.
-    """
-
-    source: str
-    text: str
-    first: float
-    last: float
+    source: str  # the log, such as `slurmd`
+    text: str  # without its time
+    first: float  # when it came first, in seconds since 1970
+    last: float  # when it came last
     number: int
 
 
@@ -45,11 +37,10 @@ class Told(NamedTuple):
     """A line of one or many hosts.
 
     Args:
-        hosts: which have it.
         source, text, first, last, number: as of `HostLine`, of all hosts together.
     """
 
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...]  # which have it
     source: str
     text: str
     first: float
@@ -93,8 +84,6 @@ def is_about(text: str, nodes: Collection[str], all_hosts: Collection[str], jobs
     """Whether a line of a controller's log is about some nodes, or about no node in particular.
 
     Args:
-        text: the line.
-        nodes: the nodes.
         all_hosts: all hosts of the cluster.
         jobs: ids of a job; a line that names it is about its nodes. Without, a line about jobs has to name a node.
     """

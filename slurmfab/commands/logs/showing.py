@@ -116,11 +116,7 @@ def show(cluster: str, target: str, asked: Asked, output: session.Output, *, eve
     """Print the lines that matter.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         target: a hostlist, or the id of a job.
-        asked: the period.
-        output: options that all tasks share.
-        every_line: whether all lines are wanted.
 
     Returns:
         The exit code, see `Answers.exit_code`.

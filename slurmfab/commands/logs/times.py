@@ -29,13 +29,7 @@ class Period(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The options about time, as they were given; empty for none.
-
-    Args:
-        since: the beginning.
-        until: the end.
-        around: a time, in place of both.
-    """
+    """The options about time, as they were given; empty for none."""
 
     since: str = ""
     until: str = ""
@@ -46,7 +40,6 @@ def period(asked: Asked, known: Period | None = None, now: float | None = None) 
     """The period that was asked for.
 
     Args:
-        asked: the options.
         known: that of a job, for what the options leave open; by default the last hour.
         now: the present time, by default the clock's.
 
@@ -77,8 +70,6 @@ def moment(text: str, flag: str, now: float) -> float:
 
     Args:
         text: as on the command line.
-        flag: the option, for the error.
-        now: the present time.
 
     Raises:
         InputError: it is not a time.

@@ -19,23 +19,14 @@ REAL = f'{NODE},fstype!~"ramfs|squashfs|iso9660"'
 
 
 class Panel(NamedTuple):
-    """A panel.
-
-    Args:
-        title: its title.
-        kind: of Grafana.
-        unit: of its values, in Grafana's words.
-        queries: in PromQL, each with the legend of its series.
-        width: in columns.
-        is_stacked: whether areas are on top of each other.
-    """
+    """A panel."""
 
     title: str
     kind: str
     unit: str
-    queries: tuple[tuple[str, str], ...]
+    queries: tuple[tuple[str, str], ...]  # in PromQL, each with the legend of its series
     width: int = 8
-    is_stacked: bool = False
+    is_stacked: bool = False  # whether areas are on top of each other
 
 
 def of(metric: str, labels: str = CLUSTER) -> str:

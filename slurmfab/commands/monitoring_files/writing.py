@@ -28,10 +28,6 @@ DASHBOARD = "slurmfab-dashboard.json"
 def write_files(cluster: str, output: str) -> int:
     """Write the files, and say how Prometheus and Grafana read them; no host is asked.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        output: the directory for the files.
-
     Returns:
         The exit code, 0.
 
@@ -58,9 +54,6 @@ def write_files(cluster: str, output: str) -> int:
 
 def files(known: Inventory) -> dict[str, str]:
     """The text of each file by its name.
-
-    Args:
-        known: the cluster.
 
     Raises:
         InputError: the cluster file has no `monitoring`, or no host has answered yet.

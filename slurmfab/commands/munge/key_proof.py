@@ -32,19 +32,13 @@ DECODED = "Success"
 
 @dataclass(frozen=True)
 class Before:
-    """The state of the cluster before the switch.
+    """The state of the cluster before the switch."""
 
-    Args:
-        credential: a credential of the controller, made with the old key; empty if munged made none.
-        snapshot: Slurm; empty if no slurmctld answered.
-        hearing: the hosts to which slurmctld answered.
-        job_safety: has the jobs, to count them again later.
-    """
-
+    # a credential of the controller, made with the old key; empty if munged made none
     credential: str = field(repr=False)
-    snapshot: Snapshot
-    hearing: frozenset[str]
-    job_safety: JobSafety
+    snapshot: Snapshot  # Slurm; empty if no slurmctld answered
+    hearing: frozenset[str]  # the hosts to which slurmctld answered
+    job_safety: JobSafety  # has the jobs, to count them again later
 
     @property
     def answering(self) -> frozenset[str]:
@@ -54,27 +48,15 @@ class Before:
 
 @dataclass(frozen=True)
 class MungeAnswer:
-    """The answer of a host's munged.
+    """The answer of a host's munged."""
 
-    Args:
-        made: a new credential; empty if munged made none.
-        decoded: the status of each credential that it was asked to decode, in the same order.
-        trouble: why it made no credential.
-    """
-
-    made: str = field(repr=False)
-    decoded: tuple[str, ...] = ()
-    trouble: str = ""
+    made: str = field(repr=False)  # a new credential; empty if munged made none
+    decoded: tuple[str, ...] = ()  # the status of each credential that it was asked to decode, in the same order
+    trouble: str = ""  # why it made no credential
 
 
 def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[str] = ()) -> MungeAnswer:
     """Let a host make a credential and decode others; none of them is stored.
-
-    Args:
-        transport: connects to the host.
-        host: the host.
-        make: whether to make a credential.
-        decode: the credentials to decode.
 
     Raises:
         HostError: the host does not answer.
@@ -86,10 +68,6 @@ def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[s
 
 def before(run: Run, plan_input: PlanInput) -> Before:
     """Record the state of the cluster; hosts that do not answer are excluded from the run.
-
-    Args:
-        run: the run.
-        plan_input: the cluster and the facts of its hosts.
 
     Raises:
         HostError: the controller does not answer.
@@ -153,9 +131,7 @@ def credential_outcomes(controller: str, answer: MungeAnswer, back: str) -> tupl
     """The outcomes of the proofs by credentials on a host.
 
     Args:
-        controller: the primary controller.
         answer: the host's answer; it decoded a credential of the controller, and one made with the old key.
-        back: the status of the host's credential, decoded on the controller.
     """
     there, *old = answer.decoded
     back = back if answer.made else answer.trouble
@@ -170,8 +146,6 @@ def outcome(name: str, is_proved: bool, complaint: str) -> Outcome:
     """The outcome of one proof.
 
     Args:
-        name: its id.
-        is_proved: whether the proof succeeded.
         complaint: what is wrong if it failed.
     """
     advice = f"See systemctl status munge there; {FAB} deploy gives it the controller's key"
@@ -184,7 +158,6 @@ def slurm_as_before(run: Run, before: Before, pause: Callable[[float], None] = t
     Args:
         run: the run; the count of jobs is added to it.
         before: the state before the switch.
-        pause: waits for that many seconds.
 
     Returns:
         The failed outcomes, by host.

@@ -50,10 +50,6 @@ Result = TypeVar("Result")
 def rotate_munge_key(cluster: str, output: session.Output) -> int:
     """Give all hosts of a cluster a new munge key.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        output: where to print.
-
     Returns:
         The exit code; 3 if hosts could not be reached, which keep the old key.
 
@@ -97,10 +93,6 @@ def rotate(run: Run) -> None:
 def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
     """Refuse hosts without munge, and a controller without a munge key.
 
-    Args:
-        run: the run.
-        facts: facts of the hosts.
-
     Raises:
         SlurmfabError: there is such a host; nothing was changed.
     """
@@ -115,7 +107,6 @@ def stage(run: Run, content: str) -> None:
     """Write the new key beside the old one on all hosts; if one fails, remove it from all hosts again.
 
     Args:
-        run: the run.
         content: the key in base64.
 
     Raises:
@@ -139,8 +130,6 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
     """Switch to the staged key while slurmctld is stopped, and print how long this took.
 
     Args:
-        run: the run.
-        key_digest: of the new key.
         controllers: the hosts on which slurmctld runs.
 
     Raises:
@@ -208,8 +197,6 @@ def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Re
     Args:
         run: the run; hosts that cannot be reached are excluded from it, and the others continue.
         doing: what is done, for the progress.
-        hosts: the hosts.
-        ask: does it on one host.
 
     Returns:
         The results, by host.
@@ -238,11 +225,6 @@ def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Re
 
 def applied(run: Run, host: str, resource: Resource) -> None:
     """Converge a resource on a host.
-
-    Args:
-        run: the run.
-        host: the host.
-        resource: the resource.
 
     Raises:
         HostError: it failed, or the host cannot be reached.

@@ -29,17 +29,11 @@ from slurmfab.hosts.fan_out import on_each
 
 @dataclass(frozen=True)
 class AddNodeOptions:
-    """The options of `fab add-node`.
+    """The options of `fab add-node`."""
 
-    Args:
-        like: a compute node whose settings and partitions the new nodes get; empty for none.
-        partitions: names of partitions that the new nodes join.
-        approvals: the disruptive changes that the user allows.
-    """
-
-    like: str = ""
-    partitions: tuple[str, ...] = ()
-    approvals: Approvals = NOTHING
+    like: str = ""  # a compute node whose settings and partitions the new nodes get; empty for none
+    partitions: tuple[str, ...] = ()  # names of partitions that the new nodes join
+    approvals: Approvals = NOTHING  # the disruptive changes that the user allows
 
 
 def add_node(cluster: str, hosts: str, options: AddNodeOptions, accept_new: bool, output: Output) -> int:
@@ -49,11 +43,7 @@ def add_node(cluster: str, hosts: str, options: AddNodeOptions, accept_new: bool
     users. An add-node that was interrupted later than that is continued.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         hosts: a Slurm hostlist of names, addresses or `user@address:port`.
-        options: the options of the command.
-        accept_new: whether to trust SSH host keys that are not in known_hosts.
-        output: where to print.
 
     Returns:
         The exit code.
@@ -108,8 +98,6 @@ def carry_out(run: Run, names: tuple[str, ...], text: str) -> None:
 
     Args:
         run: a run over the cluster with the new hosts; the files are not written yet.
-        names: the new hosts.
-        text: the new cluster file.
 
     Raises:
         SlurmfabError: see `prepare_and_write`.
@@ -124,8 +112,6 @@ def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:
 
     Args:
         run: a run over the cluster with the new hosts; the files are not written yet.
-        names: the new hosts.
-        text: the new cluster file.
 
     Raises:
         SlurmfabError: a new host could not be prepared; the files and the other hosts are unchanged.
@@ -139,7 +125,6 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
 
     Args:
         run: a run over the cluster with the new hosts.
-        names: the new hosts.
 
     Raises:
         SlurmfabError: a new host failed.
@@ -161,9 +146,7 @@ def connecting(run: Run, hosts: Iterable[str], names: Collection[str]) -> Iterat
     later, and reported then. If a new host fails, the other hosts are not waited for.
 
     Args:
-        run: the run.
         hosts: the other hosts.
-        names: the new hosts.
     """
     asked = on_each(hosts, partial(requests.ask_facts_of, run))
     try:

@@ -32,19 +32,12 @@ from slurmfab.core.plan.preflight import other_clusters
 
 @dataclass(frozen=True)
 class Introduction:
-    """What first contact has found out, before anything is written or changed.
+    """What first contact has found out, before anything is written or changed."""
 
-    Args:
-        known: the new cluster, which has no files yet.
-        text: the text of its cluster file.
-        founding: which cluster it is, and whether it exists already.
-        discovered: the hosts that answered, and the errors of the others.
-    """
-
-    known: Inventory
+    known: Inventory  # the new cluster, which has no files yet
     text: str
-    founding: Founding
-    discovered: discovery.Discovery
+    founding: Founding  # which cluster it is, and whether it exists already
+    discovered: discovery.Discovery  # the hosts that answered, and the errors of the others
 
 
 def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
@@ -53,8 +46,6 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
     Args:
         cluster: path of the cluster file that is written; empty for the default one.
         options: the hosts, and the changes that the user allows.
-        connection_options: how to reach the hosts.
-        output: where to print.
 
     Returns:
         The exit code: 3 if some hosts did not answer.
@@ -79,10 +70,7 @@ def found_and_deploy(
     """Write the files of a new cluster, and deploy it.
 
     Args:
-        met: what was found out about the hosts.
         options: the changes that the user allows.
-        connection_options: how to reach the hosts.
-        output: where to print.
 
     Returns:
         The exit code.
@@ -111,10 +99,7 @@ def preview(
 
     Args:
         cluster: path of the cluster file that a first contact would write; empty for the default one.
-        options: the hosts.
         save: value of `--save`, which needs a cluster file; empty for none.
-        connection_options: how to reach the hosts.
-        output: where to print.
 
     Returns:
         The exit code of a plan: 4 if there is something to do.
@@ -149,10 +134,7 @@ def introduce(
     """Discover hosts, and decide which cluster they form; nothing is written.
 
     Args:
-        path: path of the cluster file.
         options: the hosts and what the user allows; the first host becomes the controller of a new cluster.
-        connection_options: how to reach the hosts.
-        output: where to print.
         may_install: gets the hosts that lack python3; says whether it is installed there.
 
     Raises:
@@ -184,10 +166,6 @@ def introduce(
 def write_files(met: Introduction, output: Output) -> Inventory:
     """Write the cluster file, the lock and a fabfile, and say so.
 
-    Args:
-        met: what was found out about the hosts.
-        output: where to print.
-
     Returns:
         The new cluster, as the files have it.
     """
@@ -202,8 +180,6 @@ def summary_text(met: Introduction, options: DeployOptions, out: TextIO) -> str:
     """The hosts and what is there, for the user's decision.
 
     Args:
-        met: what was found out about the hosts.
-        options: what the user allows.
         out: where it will be shown.
     """
     return "\n".join(
@@ -251,8 +227,6 @@ def found(
 
     Args:
         hosts: the hosts, in the order in which the user named them.
-        name: the ClusterName that the user wants; empty for the default.
-        allowed: names of disruptive changes that the user allows.
 
     Raises:
         InputError: a host belongs to another cluster, or this one has more than a new cluster file has.
@@ -271,8 +245,6 @@ def judge(
     Args:
         facts: the facts of the hosts that answered, in the order in which the user named them.
         addresses: their addresses, as far as known.
-        name: the ClusterName that the user wants; empty for the default.
-        allowed: names of disruptive changes that the user allows.
 
     Raises:
         InputError: a host belongs to another cluster; nothing was changed.

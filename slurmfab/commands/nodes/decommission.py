@@ -51,7 +51,6 @@ def cleaned(
     Packages are removed last: then a maintainer script finds no configuration by which it could reach the cluster.
 
     Args:
-        purge: whether to remove packages of Slurm.
         site_files: names of the site's own files in Slurm's directory.
         taken_back: the removal of what the host has for optional keys, from `taken_back`.
     """
@@ -87,7 +86,6 @@ def taken_back(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
 
     Args:
         known: the cluster with the host.
-        facts: of the host.
     """
     resources = tuple(planned(without_options(known, facts), facts.name, guards_logins=False))
     done = {one.name() for one in resources if isinstance(one, OwnedFiles)} | NO_FILES
@@ -105,7 +103,6 @@ def planned(plan_input: PlanInput, host: str, *, guards_logins: bool) -> Iterato
 
     Args:
         plan_input: from `without_options`.
-        host: the host.
         guards_logins: whether the phases that another login proves are meant, or all others.
     """
     for phase in PHASES:

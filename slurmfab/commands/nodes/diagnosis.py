@@ -23,34 +23,21 @@ KILL_FAILED = "Kill task failed"
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What jobs left running on a node, and what its health check finds.
+    """What jobs left running on a node, and what its health check finds."""
 
-    Args:
-        steps: job steps that have a slurmstepd there, as `JOB.STEP`.
-        hung: names of job processes in uninterruptible sleep, which cannot be killed.
-        unhealthy: problems that its health check finds.
-    """
-
-    steps: tuple[str, ...] = ()
-    hung: tuple[str, ...] = ()
-    unhealthy: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()  # job steps that have a slurmstepd there, as `JOB.STEP`
+    hung: tuple[str, ...] = ()  # names of job processes in uninterruptible sleep, which cannot be killed
+    unhealthy: tuple[str, ...] = ()  # problems that its health check finds
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is wrong with a node.
-
-    Args:
-        node: its name.
-        repairable: problems that a deployment to the host repairs.
-        blocking: problems that it does not repair, with what to try.
-        past: why the node went out of service, if nothing is wrong any more.
-    """
+    """What is wrong with a node."""
 
     node: str
-    repairable: tuple[str, ...] = ()
-    blocking: tuple[str, ...] = ()
-    past: str = ""
+    repairable: tuple[str, ...] = ()  # problems that a deployment to the host repairs
+    blocking: tuple[str, ...] = ()  # problems that it does not repair, with what to try
+    past: str = ""  # why the node went out of service, if nothing is wrong any more
 
     @property
     def text(self) -> str:
@@ -60,25 +47,15 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about a node whose host answers.
-
-    Args:
-        node: the node's record in Slurm.
-        pinned: the host's entry in the lock.
-        facts: the host's facts.
-        steps: the comparison of the host with its plan.
-        jobs: the jobs that have the node, according to Slurm.
-        leftovers: what jobs left running there.
-        roles: the host's roles, as `Cluster.roles` has them.
-    """
+    """What is known about a node whose host answers."""
 
     node: Node
     pinned: HostLock
     facts: HostFacts
-    steps: tuple[Step, ...] = ()
-    jobs: tuple[Job, ...] = ()
+    steps: tuple[Step, ...] = ()  # the comparison of the host with its plan
+    jobs: tuple[Job, ...] = ()  # the jobs that have the node, according to Slurm
     leftovers: Leftovers = Leftovers()
-    roles: tuple[str, ...] = ("compute",)
+    roles: tuple[str, ...] = ("compute",)  # the host's roles, as `Cluster.roles` has them
 
 
 def diagnose(known: Evidence) -> Diagnosis:
@@ -100,7 +77,6 @@ def is_consequence(outcome: Outcome, ids: Iterable[str]) -> bool:
     """Whether a daemon is out of date only because of a file that differs, which is reported itself.
 
     Args:
-        outcome: the outcome of the daemon's resource.
         ids: ids of all resources that differ on the host.
     """
     files = ("slurm-files:/etc/slurm", "shared-files:/etc/slurm")
@@ -151,9 +127,7 @@ def unended_jobs(node: Node, jobs: tuple[Job, ...], leftovers: Leftovers) -> tup
     """Processes on a node that belong to ended jobs.
 
     Args:
-        node: the node's record in Slurm.
         jobs: the jobs that have the node, according to Slurm.
-        leftovers: what jobs left running there.
     """
     running = {job.number for job in jobs if job.state != "COMPLETING"}
     left = sorted({step.partition(".")[0] for step in leftovers.steps} - running, key=int)

@@ -32,36 +32,22 @@ DEFAULT_HOSTNAMES = ("localhost", "debian", "ubuntu", "")
 
 @dataclass(frozen=True)
 class DiscoveredHost:
-    """A host that is not in the cluster file yet, and answered over SSH.
-
-    Args:
-        name: its name in the cluster.
-        address: its address in the cluster.
-        endpoint: where SSH connects to, as `user@address:port`, if that differs from `address`; else empty.
-        facts: the facts that it reported.
-        host_key: the SSH host key that it showed.
-    """
+    """A host that is not in the cluster file yet, and answered over SSH."""
 
     name: str
     address: str
-    endpoint: str
-    facts: HostFacts
-    host_key: HostKey
+    endpoint: str  # where SSH connects to, as `user@address:port`, if that differs from `address`; else empty
+    facts: HostFacts  # the facts that it reported
+    host_key: HostKey  # the SSH host key that it showed
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """The result of a discovery: the hosts that answered, and the errors of the others.
+    """The result of a discovery: the hosts that answered, and the errors of the others."""
 
-    Args:
-        discovered_hosts: the hosts that answered, in the order in which the user named them.
-        failed_hosts: the errors of hosts that did not answer, by host as the user typed it.
-        password: the sudo password that the user typed, for the connections that follow; never shown.
-    """
-
-    discovered_hosts: tuple[DiscoveredHost, ...]
-    failed_hosts: Mapping[str, HostError]
-    password: str = ""
+    discovered_hosts: tuple[DiscoveredHost, ...]  # the hosts that answered, in the order in which the user named them
+    failed_hosts: Mapping[str, HostError]  # the errors of hosts that did not answer, by host as the user typed it
+    password: str = ""  # the sudo password that the user typed, for the connections that follow; never shown
 
     @property
     def without_python(self) -> tuple[str, ...]:
@@ -94,9 +80,7 @@ def discover(
     Args:
         hostlist: names, addresses or `user@address:port`.
         ssh: user, key, gateway and other options of the connections.
-        accept_new: whether to trust SSH host keys that are not in known_hosts.
         ask_password: asks for the sudo password; `None` if nobody can be asked.
-        progress: prints a line.
         refuse: gets the errors of hosts that did not answer; raises an error if the others are not enough.
         names: users, groups, units and packages that the facts include.
         judge: gets the facts of hosts with python3 before others get it; may raise an error.
@@ -138,7 +122,6 @@ def introduce_all(
     host key is unknown, or if `refuse` or `judge` stops.
 
     Args:
-        transport: connects to the hosts.
         refuse: as for `discover`.
         names: as for `discover`.
         judge, may_install: as for `discover`.
@@ -196,8 +179,6 @@ def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str,
     """Gather a host's facts; install python3 first if the host lacks it.
 
     Args:
-        transport: connects to the host.
-        text: the host's name in the transport.
         names: as for `discover`.
 
     Raises:
@@ -231,8 +212,6 @@ def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
 
     Args:
         text: the endpoint as the user typed it.
-        endpoint: the same, parsed.
-        ssh: options of the connections.
     """
     options = ssh.model_copy(update={"endpoints": {endpoint.address: text}} if endpoint.user or endpoint.port else {})
     return to_host(endpoint.address, options)
@@ -316,13 +295,8 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
     this machine, or to an address that is valid on one link only, it is the first address that the host reports.
 
     Args:
-        name: the host's name in the cluster.
-        endpoint: where SSH connects to.
         route: the same, with the settings of ssh_config.
         facts: the facts that the host reported.
-        transport: holds the open connection.
-        policy: remembers the host key.
-        ssh: options of the connections.
 
     Raises:
         InputError: the host has no address that other hosts could reach.
@@ -339,13 +313,7 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
 
 
 def peer_address(route: Route, transport: SshTransport, endpoint: Endpoint) -> str:
-    """The IP address that a connection goes to; empty if other hosts could not reach the host by it.
-
-    Args:
-        route: the route of the connection.
-        transport: holds the open connection.
-        endpoint: where SSH connects to.
-    """
+    """The IP address that a connection goes to; empty if other hosts could not reach the host by it."""
     if route.gateway or route.proxy_command:
         peer = endpoint.address if is_address(endpoint.address) else ""
     else:

@@ -27,11 +27,8 @@ def drain(cluster: str, hosts: str, reason: str, minutes: int | None, output: se
     """Drain compute nodes, and wait until their jobs have ended if the user wants that.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
-        hosts: hostlist of compute nodes.
         reason: why the nodes are drained.
         minutes: how long to wait for jobs; 0 for no limit, `None` for no waiting.
-        output: where to print.
 
     Returns:
         The exit code; 1 if jobs still run after that time.
@@ -86,8 +83,6 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
 
     Args:
         run: the run; a step of the controller is added to it.
-        names: compute nodes.
-        text: the reason, without user and time.
 
     Returns:
         Slurm before the change.
@@ -116,9 +111,7 @@ def refuse_unknown(controller: str, current: Snapshot, names: Iterable[str]) -> 
     """Stop if slurmctld does not know one of the nodes.
 
     Args:
-        controller: the controller, for the error.
         current: Slurm now.
-        names: compute nodes.
 
     Raises:
         HostError: slurmctld does not know one of them.
@@ -146,9 +139,7 @@ def print_jobs(run: Run, current: Snapshot, names: Iterable[str]) -> None:
     """Print which jobs still run on drained nodes.
 
     Args:
-        run: the run.
         current: Slurm now.
-        names: the drained nodes.
     """
     jobs = jobs_on(current, names)
     if jobs:

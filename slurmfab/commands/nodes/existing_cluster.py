@@ -29,19 +29,12 @@ NEW_PARTITIONS = ("main", PARTITION)
 
 @dataclass(frozen=True)
 class Founding:
-    """The cluster that first contact makes, or goes on with.
-
-    Args:
-        name: its ClusterName.
-        controller: the host that is its controller, by the key of its facts.
-        identity: what tells it from other clusters.
-        exists: whether the hosts form it already.
-    """
+    """The cluster that first contact makes, or goes on with."""
 
     name: str
-    controller: str
-    identity: Identity
-    exists: bool = False
+    controller: str  # the host that is its controller, by the key of its facts
+    identity: Identity  # what tells it from other clusters
+    exists: bool = False  # whether the hosts form it already
 
     @property
     def notice(self) -> str:
@@ -55,7 +48,6 @@ def choose(facts: Mapping[str, HostFacts], addresses: Mapping[str, str], name: s
     Args:
         facts: the facts of the hosts, in the order in which the user named them.
         addresses: by host, the address by which SSH reaches it, as far as known.
-        name: the ClusterName that the user wants; empty for the default.
 
     Raises:
         InputError: the hosts form a cluster of another name.
@@ -129,7 +121,6 @@ def lost_parts(slurm_conf: str, facts: Mapping[str, HostFacts]) -> list[str]:
     """What a slurm.conf has and a new cluster file of these hosts would not, as texts.
 
     Args:
-        slurm_conf: the text of the slurm.conf.
         facts: the facts of the hosts, by name.
     """
     conf = parse(slurm_conf)

@@ -35,7 +35,6 @@ def summary(
         cluster: the cluster that they would form.
         hosts: the hosts that answered, by name.
         without_python: hosts that lack python3, as the user typed them.
-        width: the most characters of a line; 0 for no limit.
         exists: whether the hosts form this cluster already.
         moving: whether the user allows other UIDs and GIDs for slurm and munge.
 

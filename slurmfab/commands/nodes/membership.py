@@ -65,7 +65,6 @@ def new_cluster(
 
     Args:
         path: path of the cluster file, which does not exist yet.
-        name: the ClusterName.
         ssh: how to reach the hosts.
         discovered_hosts: the hosts, in the order in which the user named them; one alone is both.
         controller_computes: whether the controller is a compute node, too.
@@ -89,10 +88,6 @@ def new_cluster(
 
 def write_new_cluster(known: Inventory, text: str) -> Inventory:
     """Write the cluster file of a new cluster, with its lock and its schema.
-
-    Args:
-        known: the cluster.
-        text: the text of its file.
 
     Returns:
         The cluster, as the files have it.
@@ -120,8 +115,6 @@ def joined(
 
     Args:
         known: the cluster now.
-        discovered_hosts: the new nodes.
-        like: a node whose node group and partitions they join.
         partitions: names of partitions that they join.
 
     Returns:

@@ -29,44 +29,25 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class RebootOptions:
-    """The options of `fab reboot`.
+    """The options of `fab reboot`."""
 
-    Args:
-        text: the reason, without user and time.
-        at_once: how many nodes are rebooted at a time; at least 1.
-        minutes: how long a reboot may take, from the end of the node's jobs; at least 1.
-    """
-
-    text: str = "reboot"
-    at_once: int = 1
-    minutes: float = 20
+    text: str = "reboot"  # the reason, without user and time
+    at_once: int = 1  # how many nodes are rebooted at a time; at least 1
+    minutes: float = 20  # how long a reboot may take, from the end of the node's jobs; at least 1
 
 
 @dataclass
 class Restart:
-    """A node that is being rebooted; times are those of `time.monotonic`.
+    """A node that is being rebooted; times are those of `time.monotonic`."""
 
-    Args:
-        boot: boot id before the reboot.
-        begun: when Slurm was asked to reboot the node.
-        away: when the reboot began; `None` while the node's jobs end.
-        last_line: the last progress that was printed.
-    """
-
-    boot: str
-    begun: float = field(default_factory=time.monotonic)
-    away: float | None = None
-    last_line: str = ""
+    boot: str  # boot id before the reboot
+    begun: float = field(default_factory=time.monotonic)  # when Slurm was asked to reboot the node
+    away: float | None = None  # when the reboot began; `None` while the node's jobs end
+    last_line: str = ""  # the last progress that was printed
 
 
 def reboot(cluster: str, hosts: str, options: RebootOptions, output: session.Output) -> int:
     """Reboot compute nodes after their jobs have ended, and wait until each is back in service.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        hosts: hostlist of compute nodes.
-        options: the options of the command.
-        output: where to print.
 
     Returns:
         The exit code; 1 if a node did not come back. No other node is rebooted after that.
@@ -84,11 +65,6 @@ def reboot(cluster: str, hosts: str, options: RebootOptions, output: session.Out
 
 def refuse_unfit(known: Inventory, names: Sequence[str], options: RebootOptions) -> None:
     """Refuse wrong options, the controller, and a cluster without RebootProgram, before any host is contacted.
-
-    Args:
-        known: the cluster.
-        names: compute nodes.
-        options: the options of the command.
 
     Raises:
         InputError: one of these is the case.
@@ -110,9 +86,6 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
 
     Args:
         run: the run; a step is added to it for each node that is back, and a node that is not is excluded from it.
-        names: compute nodes.
-        options: the options of the command.
-        pause: waits for that many seconds.
 
     Raises:
         HostError: a host does not answer at the start, or the controller for `job_waiting.SILENCE_SECONDS`.
@@ -205,13 +178,7 @@ def boot_id(run: Run, host: str) -> str:
 
 
 def request_reboot(run: Run, host: str, text: str) -> None:
-    """Ask Slurm to reboot a node; if Slurm refuses, the node is excluded from the run.
-
-    Args:
-        run: the run.
-        host: the node.
-        text: the reason, without user and time.
-    """
+    """Ask Slurm to reboot a node; if Slurm refuses, the node is excluded from the run."""
     wanted = NodeReboot(host, text, stamp())
     (outcome,) = requests.request_apply(run, run.controller, [wanted], dry_run=False)
     if outcome.status == FAILED:
@@ -222,9 +189,6 @@ def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: floa
     """Whether a reboot is over: the node is back in service, or it took too long and was excluded from the run.
 
     Args:
-        run: the run.
-        seen: Slurm now.
-        host: the node.
         one: its reboot, which remembers when it began.
         minutes: how long it may take.
     """
@@ -261,8 +225,6 @@ def unfinished_reason(run: Run, host: str, boot: str) -> str:
     """Why a node that is in service in Slurm is not back; empty if it answers and has another boot id.
 
     Args:
-        run: the run.
-        host: the node.
         boot: boot id before the reboot.
     """
     try:
@@ -277,10 +239,7 @@ def print_progress(run: Run, host: str, one: Restart, text: str) -> None:
     """Print the progress of a reboot, unless it is the same as before.
 
     Args:
-        run: the run.
-        host: the node.
         one: its reboot, which remembers the last line.
-        text: the progress.
     """
     if text != one.last_line:
         one.last_line = text

@@ -43,31 +43,17 @@ LEAST_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class RemoveNodeOptions:
-    """The options of `fab remove-node`.
+    """The options of `fab remove-node`."""
 
-    Args:
-        minutes: how long to wait for running jobs; `None` for no limit.
-        now: whether to cancel jobs instead.
-        purge: whether to remove Slurm's packages too.
-        empty_partition: whether a partition may have no nodes afterwards.
-        yes: whether to begin without a question.
-    """
-
-    minutes: int | None = None
+    minutes: int | None = None  # how long to wait for running jobs; `None` for no limit
     now: bool = False
     purge: bool = False
-    empty_partition: bool = False
-    yes: bool = False
+    empty_partition: bool = False  # whether a partition may have no nodes afterwards
+    yes: bool = False  # whether to begin without a question
 
 
 def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Output) -> int:
     """Drain nodes, wait for their jobs, remove the nodes from all files, and clean their hosts.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        hosts: hostlist of compute nodes.
-        options: the options of the command.
-        output: where to print.
 
     Returns:
         The exit code: 3 if a node was removed, but its host could not be reached to clean it.
@@ -99,7 +85,6 @@ def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool)
     """Refuse hosts that cannot be removed, before any host is contacted.
 
     Args:
-        known: the cluster.
         leaving: hosts that are to be removed.
         empty_partition: whether a partition may have no nodes afterwards.
 
@@ -132,12 +117,6 @@ def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool)
 
 def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNodeOptions) -> None:
     """Drain the nodes, wait for jobs, stop slurmd, deploy to the other hosts, clean the hosts, and write the files.
-
-    Args:
-        run: the run.
-        leaving: the nodes that are removed.
-        text: the new cluster file.
-        options: the options of the command.
 
     Raises:
         SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
@@ -173,10 +152,7 @@ def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
     """Take back what a host has of the cluster.
 
     Args:
-        run: the run.
         known: the cluster with the host.
-        host: the host.
-        purge: whether to remove packages of Slurm.
 
     Raises:
         SlurmfabError: the host failed, or something is in use there.
@@ -212,11 +188,6 @@ def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
 def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> None:
     """Drain nodes; wait for their jobs, or cancel these and the pending jobs that ask for the nodes.
 
-    Args:
-        run: the run.
-        leaving: the nodes that are removed.
-        options: the options of the command.
-
     Raises:
         SlurmfabError: jobs are left.
     """
@@ -248,8 +219,6 @@ def consequences(
     """What a removal does, for the user's decision.
 
     Args:
-        leaving: the nodes that are removed.
-        options: the options of the command.
         jobs: the jobs that run there.
         pending: the ids of pending jobs that ask for the nodes.
     """
@@ -267,8 +236,6 @@ def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tupl
     """The ids of pending jobs that ask for these nodes by name.
 
     Args:
-        run: the run.
-        leaving: the nodes that are removed.
         may_cancel: whether such jobs are cancelled.
 
     Raises:
@@ -319,7 +286,6 @@ def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
     """Print which hosts were removed from the cluster but could not be cleaned, and what is left there.
 
     Args:
-        run: the run.
         known: the cluster with these hosts.
         leaving: the nodes that were removed.
     """

@@ -41,36 +41,22 @@ DRAIN_REASON = "it is being replaced"
 
 @dataclass(frozen=True)
 class ReplaceNodeOptions:
-    """The options of `fab replace-node`.
+    """The options of `fab replace-node`."""
 
-    Args:
-        address: IP address of the new machine; empty if it keeps the old one.
-        accept_key: whether to trust its new SSH host key.
-        accept_hardware: whether its hardware may differ from the lock.
-        approvals: the disruptive changes that the user allows.
-        yes: whether to begin without a question.
-    """
-
-    address: str = ""
+    address: str = ""  # IP address of the new machine; empty if it keeps the old one
     accept_key: bool = False
-    accept_hardware: bool = False
-    approvals: Approvals = NOTHING
-    yes: bool = False
+    accept_hardware: bool = False  # whether its hardware may differ from the lock
+    approvals: Approvals = NOTHING  # the disruptive changes that the user allows
+    yes: bool = False  # whether to begin without a question
 
 
 @dataclass(frozen=True)
 class NewMachine:
-    """The machine that replaces a node.
+    """The machine that replaces a node."""
 
-    Args:
-        facts: the facts that it reported.
-        host_key: the SSH host key that it showed.
-        password: the sudo password that the user typed; never shown.
-    """
-
-    facts: HostFacts
-    host_key: HostKey
-    password: str = ""
+    facts: HostFacts  # the facts that it reported
+    host_key: HostKey  # the SSH host key that it showed
+    password: str = ""  # the sudo password that the user typed; never shown
 
     def __repr__(self) -> str:
         return f"NewMachine({self.facts.name})"
@@ -80,10 +66,7 @@ def replace_node(cluster: str, host: str, options: ReplaceNodeOptions, output: O
     """Check the new machine against the lock, prepare it, and put the node into service once a test job ran there.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         host: name of the compute node.
-        options: the options of the command.
-        output: where to print.
 
     Returns:
         The exit code.
@@ -141,7 +124,6 @@ def inspect(known: Inventory, host: str, *, accept_key: bool, asker: Callable[[]
 
     Args:
         known: the cluster, with the machine's address.
-        host: name of the node.
         accept_key: whether to trust a host key that is not a pinned one.
         asker: asks the user for the sudo password; `None` if the user cannot be asked.
 
@@ -169,8 +151,6 @@ def gather_facts(known: Inventory, host: str, policy: PinnedKey, asker: Callable
 
     Args:
         known: the cluster, with the machine's address.
-        host: name of the node.
-        policy: judges the machine's SSH host key.
         asker: asks the user for the sudo password; `None` if the user cannot be asked.
 
     Raises:
@@ -190,9 +170,6 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
     """Refuse a machine that cannot be this node.
 
     Args:
-        known: the cluster file and the lock.
-        host: name of the node.
-        machine: the new machine.
         allowed: names of the disruptive changes that the user allows.
 
     Raises:
@@ -216,12 +193,6 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
 def host_lock(known: Inventory, host: str, machine: NewMachine, options: ReplaceNodeOptions) -> HostLock:
     """The new entry of the node in the lock.
 
-    Args:
-        known: the cluster file and the lock.
-        host: name of the node.
-        machine: the new machine.
-        options: the options of the command.
-
     Raises:
         InputError: the hardware differs from the lock, and the user did not accept that.
     """
@@ -242,8 +213,6 @@ def carry_out(run: Run, host: str, text: str) -> None:
 
     Args:
         run: a run over the cluster with the new machine; the files are not written yet.
-        host: name of the node.
-        text: the new cluster file.
 
     Raises:
         SlurmfabError: jobs run there, or the machine could not be prepared; the files are unchanged.

@@ -31,27 +31,18 @@ WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known about the nodes of a run.
-
-    Args:
-        plan_input: facts and wanted state.
-        steps: the comparison of their hosts with the plan.
-        seen: Slurm before the change.
-    """
+    """What is known about the nodes of a run."""
 
     plan_input: PlanInput
-    steps: tuple[Step, ...]
-    seen: Snapshot
+    steps: tuple[Step, ...]  # the comparison of their hosts with the plan
+    seen: Snapshot  # Slurm before the change
 
 
 def resume(cluster: str, hosts: str, any_reason: bool, output: session.Output) -> int:
     """Put compute nodes back into service.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
-        hosts: hostlist of compute nodes.
         any_reason: whether to resume nodes that were drained by others than slurmfab, too.
-        output: where to print.
 
     Returns:
         The exit code: 0 if every named node is in service.
@@ -70,8 +61,6 @@ def resume_nodes(run: Run, names: tuple[str, ...], any_reason: bool) -> None:
     """Diagnose, repair and resume nodes; nodes that stay out of service are excluded from the run.
 
     Args:
-        run: the run.
-        names: compute nodes.
         any_reason: whether to resume nodes that were drained by others than slurmfab, too.
 
     Raises:
@@ -90,23 +79,12 @@ def resume_nodes(run: Run, names: tuple[str, ...], any_reason: bool) -> None:
 
 
 def stays(state: NodeState, any_reason: bool) -> bool:
-    """Whether a node is not resumed: a user took it out of service, or Slurm will put it into service itself.
-
-    Args:
-        state: the node's state.
-        any_reason: whether to resume nodes that users took out of service.
-    """
+    """Whether a node is not resumed: a user took it out of service, or Slurm will put it into service itself."""
     return state.is_under_way or (state.is_set_by_person and not any_reason)
 
 
 def exclude_unchanged(run: Run, name: str, seen: Snapshot) -> None:
-    """Exclude a node that is not resumed from the run, with the reason.
-
-    Args:
-        run: the run.
-        name: the node.
-        seen: Slurm now.
-    """
+    """Exclude a node that is not resumed from the run, with the reason."""
     state = seen.by_name[name].state
     if state.is_under_way:
         run.exclude(
@@ -118,13 +96,7 @@ def exclude_unchanged(run: Run, name: str, seen: Snapshot) -> None:
 
 
 def repair(run: Run, seen: Snapshot, any_reason: bool) -> None:
-    """Diagnose, repair and resume the nodes of a run.
-
-    Args:
-        run: the run.
-        seen: Slurm now.
-        any_reason: whether to resume nodes that users took out of service.
-    """
+    """Diagnose, repair and resume the nodes of a run."""
     plan_input, steps = deployment.survey(run, may_prepare=True)
     survey = Survey(plan_input, tuple(steps), seen)
     diagnoses = diagnose(run, survey)
@@ -182,13 +154,7 @@ def leftovers(run: Run) -> dict[str, Leftovers]:
 
 
 def resume_repaired(run: Run, names: Iterable[str], any_reason: bool) -> None:
-    """Resume nodes and wait until they are in service; nodes that are not are excluded from the run.
-
-    Args:
-        run: the run.
-        names: compute nodes.
-        any_reason: whether to resume nodes that users took out of service.
-    """
+    """Resume nodes and wait until they are in service; nodes that are not are excluded from the run."""
     wanted = tuple(names)
     run.progress.begin("resuming", wanted)
     begun = time.monotonic()
@@ -209,12 +175,7 @@ def resume_repaired(run: Run, names: Iterable[str], any_reason: bool) -> None:
 
 
 def still_out(name: str, seen: Snapshot) -> str:
-    """Why a resumed node is not in service, and what to try.
-
-    Args:
-        name: the node.
-        seen: Slurm now.
-    """
+    """Why a resumed node is not in service, and what to try."""
     state = seen.by_name[name].state
     problem = f"still {state.description}{format_reason(state) if state.reason else ''} after {WAIT_SECONDS:.0f} s"
     if not state.answers:

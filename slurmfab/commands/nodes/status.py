@@ -22,7 +22,6 @@ def ask_controllers(cluster: Cluster, transport: Transport, user: str = "") -> S
     """The state of Slurm, from the first controller that can be reached: one connection, one command.
 
     Args:
-        cluster: the cluster.
         transport: connects to its controllers; the primary is asked first.
         user: whose limits to include, if the cluster has an accounting database; empty for none.
     """
@@ -41,7 +40,6 @@ def show(cluster: str, user: str, output: session.Output) -> int:
     """Print the state of a cluster.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         user: whose jobs to list; empty for no jobs.
         output: where to print, and whether as JSON.
 

@@ -29,23 +29,14 @@ MAX_KEY_FILE_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True)
 class AddUserOptions:
-    """The options of `fab add-user`.
+    """The options of `fab add-user`."""
 
-    Args:
-        key_files: files of public SSH keys, `-` for standard input.
-        accounts: names of accounts, the default account first.
-        groups: names of supplementary groups.
-        uid: the UID; `None` if slurmfab chooses it.
-        comment: the full name.
-        sudo: whether the user may become root on controllers and login hosts.
-    """
-
-    key_files: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    uid: int | None = None
+    key_files: tuple[str, ...] = ()  # files of public SSH keys, `-` for standard input
+    accounts: tuple[str, ...] = ()  # names of accounts, the default account first
+    groups: tuple[str, ...] = ()  # names of supplementary groups
+    uid: int | None = None  # the UID; `None` if slurmfab chooses it
     comment: str = ""
-    sudo: bool = False
+    sudo: bool = False  # whether the user may become root on controllers and login hosts
 
 
 def add_user(cluster: str, name: str, options: AddUserOptions, output: Output) -> int:
@@ -53,12 +44,6 @@ def add_user(cluster: str, name: str, options: AddUserOptions, output: Output) -
 
     If the user is in the file already, the options that are new are added. Nothing is written before all hosts have
     reported whether the user name and the UID are free.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        name: the user name.
-        options: the options of the command.
-        output: where to print.
 
     Returns:
         The exit code: 3 if a host could not be reached; the next deployment adds the user there.
@@ -84,8 +69,6 @@ def carry_out(run: Run, name: str, text: str) -> None:
 
     Args:
         run: a run over the cluster with the user; the file is not written yet.
-        name: the user name.
-        text: the new cluster file.
 
     Raises:
         SlurmfabError: there is a conflict, or the controller does not answer; the files are unchanged.
@@ -102,12 +85,6 @@ def carry_out(run: Run, name: str, text: str) -> None:
 
 def grown_text(known: Inventory, name: str, options: AddUserOptions, keys: Sequence[str]) -> str:
     """The text of the cluster file with the user and the options.
-
-    Args:
-        known: the cluster file and the lock.
-        name: the user name.
-        options: the options of the command.
-        keys: public SSH keys.
 
     Raises:
         InputError: an account does not exist, or the user has another UID, comment or sudo already.
@@ -152,11 +129,6 @@ def new_keys(keys: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
 def refuse_other_properties(known: Inventory, old: User, options: AddUserOptions) -> None:
     """Refuse options that would change the user in the cluster file, and not only add to it.
 
-    Args:
-        known: the cluster file and the lock.
-        old: the user in the cluster file.
-        options: the options of the command.
-
     Raises:
         InputError: an option differs; the message has all of them.
     """
@@ -195,7 +167,6 @@ def read_keys(files: Sequence[str], stdin: TextIO) -> tuple[str, ...]:
 
     Args:
         files: paths of the files; `-` for standard input.
-        stdin: standard input.
 
     Raises:
         InputError: a file cannot be read, has no key, or has something other than public keys. The message does not

@@ -30,11 +30,6 @@ SHOWN_JOBS = 5
 def remove_user(cluster: str, name: str, output: Output) -> int:
     """Remove a user from the cluster file, the hosts and accounts, unless jobs or processes of the user run.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        name: the user name.
-        output: where to print.
-
     Returns:
         The exit code: 3 if a host could not be reached; the next deployment removes the user there.
 
@@ -64,8 +59,6 @@ def carry_out(run: Run, name: str, text: str) -> None:
 
     Args:
         run: a run over the cluster without the user; the file is not written yet.
-        name: the user name.
-        text: the new cluster file.
 
     Raises:
         SlurmfabError: a job or process runs, or the controller does not answer; the files are unchanged.
@@ -107,11 +100,6 @@ def refuse_jobs(run: Run, name: str) -> None:
 
 def refuse_processes(run: Run, plan_input: PlanInput, name: str) -> None:
     """Stop if processes of the user run on any host.
-
-    Args:
-        run: the run.
-        plan_input: facts and wanted state.
-        name: the user name.
 
     Raises:
         SlurmfabError: processes of the user run; the message has the hosts.

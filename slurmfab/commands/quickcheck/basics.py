@@ -47,7 +47,6 @@ def environment_problems(bench: Bench, node: str, found: dict[str, str]) -> tupl
     """Problems with the environment of a job; an empty text for each item that is right.
 
     Args:
-        bench: the cluster under test.
         node: the node on which the job ran.
         found: the job's output, by the names in `ENVIRONMENT`.
     """
@@ -79,7 +78,6 @@ def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
     """Run one job with a task on each of two nodes.
 
     Args:
-        bench: the cluster under test.
         nodes: names of the nodes with room for a job.
 
     Returns:
@@ -102,7 +100,6 @@ def pair_of(bench: Bench, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Two nodes of one partition.
 
     Args:
-        bench: the cluster under test.
         nodes: names of the nodes with room for a job.
 
     Raises:

@@ -75,11 +75,6 @@ def allocation(bench: Bench, node: str) -> str:
 def submitted(bench: Bench, node: str, output: str) -> str:
     """Submit the job as the user.
 
-    Args:
-        bench: the cluster under test.
-        node: the node on which the job must run.
-        output: path of the job's output file.
-
     Returns:
         The job ID.
 
@@ -123,9 +118,6 @@ def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[
     """Wait until the job is in a wanted state.
 
     Args:
-        bench: the cluster under test.
-        number: the job ID.
-        node: the node on which the job must run.
         begun: `time.monotonic()` when the job was submitted.
         is_there: whether the job is in the wanted state.
 
@@ -151,12 +143,6 @@ def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[
 
 def raise_late(bench: Bench, number: str, node: str, one: Job) -> NoReturn:
     """Cancel a job that exceeded the time limit, and raise an error with the reason.
-
-    Args:
-        bench: the cluster under test.
-        number: the job ID.
-        node: the node on which the job must run.
-        one: the job's present state.
 
     Raises:
         AssertionError: no other job is the cause.
@@ -191,11 +177,6 @@ def trouble_on(bench: Bench, node: str) -> str:
 
 def read_back(bench: Bench, node: str, output: str) -> tuple[str, str]:
     """Read a job's output file on the submitting host, where it is if homes are shared, else on the job's node.
-
-    Args:
-        bench: the cluster under test.
-        node: the job's node.
-        output: path of the output file.
 
     Returns:
         The output, and the reason why it cannot be read; the reason is empty if the file was read.

@@ -32,15 +32,10 @@ Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 
 @dataclass(frozen=True)
 class Person:
-    """The user who submits the jobs.
-
-    Args:
-        name: login name.
-        home: home directory; jobs start there, and write their output there.
-    """
+    """The user who submits the jobs."""
 
     name: str
-    home: str
+    home: str  # home directory; jobs start there, and write their output there
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -65,7 +60,6 @@ class Bench:
     """A cluster under test.
 
     Args:
-        known: the cluster file and its lock.
         sender: the host from which jobs are submitted.
         who: the user who submits the jobs.
         nodes: names of the nodes that may be used.
@@ -128,7 +122,6 @@ class Bench:
         """The reasons why none of these nodes takes jobs, and the repair for the first.
 
         Args:
-            nodes: names of the nodes.
             records: Slurm's records of the nodes, by name.
         """
         complaints = [self.complaint(name, records[name]) for name in nodes]
@@ -156,10 +149,7 @@ class Bench:
         """Run a command once on each of these nodes, in the user's home, and return its output.
 
         Args:
-            nodes: names of the nodes.
-            command: for `sh -c`.
             memory: MiB per node.
-            options: more options of srun.
 
         Raises:
             AssertionError: the job failed, or Slurm did not run it.
@@ -193,8 +183,6 @@ def memory_for(record: Mapping[str, str], each: int, count: int) -> int:
     """MiB of memory to request for a job: at most what the node has free, and at least `SMALL_MEMORY`.
 
     Args:
-        record: Slurm's record of the node.
         each: MiB for each part of the job, such as a GPU.
-        count: number of parts.
     """
     return max(SMALL_MEMORY, min(each * count, number(record, "RealMemory") - number(record, "AllocMem")))

@@ -110,8 +110,6 @@ def by_root(bench: Bench, node: str, way: str) -> str:
     """Run it in a root directory that a job makes of the node's own programs, and another one removes.
 
     Args:
-        bench: runs jobs.
-        node: the node.
         way: a way of `checks.container_ways`.
 
     Returns:

@@ -18,15 +18,10 @@ HARDWARE = f"see `dmesg` there; the GPU has fallen off its bus, or the driver is
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of a node in Slurm's record.
+    """The GPUs of a node in Slurm's record."""
 
-    Args:
-        counts: number of GPUs by type; the type of an untyped GPU is empty.
-        taken: number of GPUs that jobs use, by type.
-    """
-
-    counts: Mapping[str, int]
-    taken: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int]  # number of GPUs by type; the type of an untyped GPU is empty
+    taken: Mapping[str, int] = field(default_factory=dict)  # number of GPUs that jobs use, by type
 
     @property
     def total(self) -> int:
@@ -82,7 +77,6 @@ def chosen(bench: Bench, nodes: Sequence[str]) -> str:
     """The node with the most free GPUs.
 
     Args:
-        bench: the cluster under test.
         nodes: names of nodes with the same GPUs.
 
     Raises:
@@ -152,7 +146,6 @@ def probe_job(bench: Bench, node: str, count: int, option: str) -> int:
     """Run a job with some GPUs.
 
     Args:
-        bench: the cluster under test.
         node: name of the node on which it runs.
         count: number of GPUs that it requests.
         option: the option of srun that requests them, such as `--gres=gpu:1`.

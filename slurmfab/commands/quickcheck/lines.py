@@ -63,22 +63,13 @@ class QuickcheckJson(TypedDict):
 
 @dataclass(frozen=True)
 class Line:
-    """The result of one check.
+    """The result of one check."""
 
-    Args:
-        check: its name, such as `allocation`.
-        host: the node or nodes, as a hostlist; empty if there was none for it.
-        outcome: `passed`, `failed` or `not run`.
-        words: what was measured, what failed and why, or why it was not run.
-        repair: what to do if it failed; empty otherwise.
-        seconds: how long it took.
-    """
-
-    check: str
-    host: str
-    outcome: Outcome
-    words: str
-    repair: str = ""
+    check: str  # its name, such as `allocation`
+    host: str  # the node or nodes, as a hostlist; empty if there was none for it
+    outcome: Outcome  # `passed`, `failed` or `not run`
+    words: str  # what was measured, what failed and why, or why it was not run
+    repair: str = ""  # what to do if it failed; empty otherwise
     seconds: float = 0.0
 
     def text(self) -> Iterator[str]:
@@ -92,20 +83,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """The results of a quickcheck.
-
-    Args:
-        cluster: the cluster's name.
-        user: the user who submitted the jobs.
-        sender: the host from which they were submitted.
-        lines: the results, in the order of the checks.
-        seconds: how long the quickcheck took, connections included.
-    """
+    """The results of a quickcheck."""
 
     cluster: str
-    user: str
-    sender: str
-    lines: tuple[Line, ...]
+    user: str  # the user who submitted the jobs
+    sender: str  # the host from which they were submitted
+    lines: tuple[Line, ...]  # the results, in the order of the checks
     seconds: float
 
     def count(self, outcome: Outcome) -> int:

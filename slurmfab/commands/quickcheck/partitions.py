@@ -45,21 +45,13 @@ OF_GROUPS = "group not permitted"
 
 @dataclass(frozen=True)
 class Trial:
-    """A job in a partition.
-
-    Args:
-        partition: of the job.
-        nodes: the partition's nodes on which it may run.
-        user: login name of the job's user.
-        number: the job ID.
-        begun: `time.monotonic()` when it was submitted.
-    """
+    """A job in a partition."""
 
     partition: Partition
-    nodes: tuple[str, ...]
-    user: str
+    nodes: tuple[str, ...]  # the partition's nodes on which it may run
+    user: str  # login name of the job's user
     number: str
-    begun: float
+    begun: float  # `time.monotonic()` when it was submitted
 
     @property
     def title(self) -> str:
@@ -69,17 +61,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class JobState:
-    """What squeue shows of a job.
+    """What squeue shows of a job."""
 
-    Args:
-        state: Slurm's job state; `GONE` if slurmctld does not know the job.
-        reason: why it waits; empty if it does not.
-        nodes: its nodes, as a hostlist.
-    """
-
-    state: str
-    reason: str = ""
-    nodes: str = ""
+    state: str  # Slurm's job state; `GONE` if slurmctld does not know the job
+    reason: str = ""  # why it waits; empty if it does not
+    nodes: str = ""  # its nodes, as a hostlist
 
 
 def partitions(bench: Bench) -> Iterator[Line]:

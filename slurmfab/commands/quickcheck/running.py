@@ -72,21 +72,13 @@ Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 
 @dataclass(frozen=True)
 class QuickcheckOptions:
-    """The options of quickcheck.
+    """The options of quickcheck."""
 
-    Args:
-        hosts: hostlist of compute nodes, each of which is tested; empty for one node of each kind.
-        only: names of `CHECKS`, separated by commas; empty for all.
-        user: login name of the user who submits the jobs.
-        seconds: time limit of each job, waiting included.
-        image: container image, as the runtime spells it; empty for one that is already on the node.
-    """
-
-    hosts: str = ""
-    only: str = ""
-    user: str = "slurm"
-    seconds: int = SECONDS
-    image: str = ""
+    hosts: str = ""  # hostlist of compute nodes, each of which is tested; empty for one node of each kind
+    only: str = ""  # names of `CHECKS`, separated by commas; empty for all
+    user: str = "slurm"  # login name of the user who submits the jobs
+    seconds: int = SECONDS  # time limit of each job, waiting included
+    image: str = ""  # container image, as the runtime spells it; empty for one that is already on the node
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -109,8 +101,6 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
 
     Args:
         cluster: the cluster file's path, empty for the default one.
-        options: the options of quickcheck.
-        output: options of the output.
 
     Returns:
         The exit code; see `Summary.exit_code`.
@@ -142,9 +132,6 @@ def quickcheck(
     """Test a cluster with small jobs; remaining jobs are cancelled in any case.
 
     Args:
-        known: the cluster.
-        options: the options of quickcheck.
-        opener: opens the shells of hosts.
         heard: called with each line when its check ends.
 
     Raises:
@@ -175,7 +162,6 @@ def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
 
     Args:
         cluster: the cluster file; a check of `WITH_KEYS` needs its key there.
-        options: the options of quickcheck.
 
     Raises:
         InputError: an option is wrong.
@@ -193,13 +179,6 @@ def ready_bench(
     known: Inventory, options: QuickcheckOptions, sender: CheckedHost, nodes: tuple[str, ...], opener: Opener
 ) -> Bench:
     """Prepare the cluster under test.
-
-    Args:
-        known: the cluster file and its lock.
-        options: the options of quickcheck.
-        sender: the host from which jobs are submitted.
-        nodes: names of the nodes that may be used.
-        opener: opens shells on other hosts.
 
     Raises:
         InputError: the user does not exist on `sender`.
@@ -299,14 +278,7 @@ def on_a_free_node(
     work: Callable[[Bench, str], str],
     choose: Callable[[Bench, tuple[str, ...]], str] = free_node,
 ) -> Iterator[Line]:
-    """Run a check on one node with room, or on each node that the user named, and yield the lines.
-
-    Args:
-        bench: the cluster under test.
-        name: the check's name, one of `CHECKS`.
-        work: runs the check on a node and returns the text for its line.
-        choose: picks the node.
-    """
+    """Run a check on one node with room, or on each node that the user named, and yield the lines."""
     for nodes in tuple((node,) for node in bench.nodes) if bench.is_each else (bench.nodes,):
         yield outcome(bench, name, nodes, lambda some: choose(bench, some), work)
 
@@ -326,9 +298,6 @@ def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sic
     """Run a check on one node of each kind of GPUs; yield its lines, and one for each reason why it was not run.
 
     Args:
-        bench: the cluster under test.
-        name: the check's name, one of `CHECKS`.
-        work: runs the check on a node and returns the text for its line.
         sick: kinds that failed an earlier check, which are skipped; kinds that fail now are added to it.
     """
     kinds = {kind: nodes for kind, nodes in nodes_of_each_kind(bench).items() if kind not in sick}
@@ -359,11 +328,8 @@ def outcome(
     """Choose a node, run the check there, and return its line.
 
     Args:
-        bench: the cluster under test.
-        name: the check's name, one of `CHECKS`.
         nodes: names of the candidates.
         choose: picks one of them; an empty name if the check chooses its nodes itself.
-        work: runs the check on a node and returns the text for its line.
     """
     begun = time.monotonic()
     node = ""

@@ -41,25 +41,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """The chart.
-
-    Args:
-        width: of the SVG.
-        height: of the SVG.
-        left: where the columns begin.
-        columns: one for each amount.
-        amounts: the texts at the left, with the height of each line.
-        times: the texts below.
-        full: where the amount is that the cluster has, from above; `None` where it is not known or far above.
-        words: the chart in one sentence.
-    """
+    """The chart."""
 
     width: float
     height: float
-    left: float
-    columns: tuple[Column, ...]
-    amounts: tuple[Label, ...]
+    left: float  # where the columns begin
+    columns: tuple[Column, ...]  # one for each amount
+    amounts: tuple[Label, ...]  # the texts at the left, with the height of each line
     times: tuple[Label, ...]
+    # where the amount is that the cluster has, from above; `None` where it is not known or far above
     full: float | None
     words: str
 
@@ -123,7 +113,6 @@ def time_labels(times: Sequence[int], place: float, *, by_hours: bool) -> tuple[
     """Some of the times, evenly spread from the last one.
 
     Args:
-        times: of the columns.
         place: width of a column with its gap.
         by_hours: whether the columns are hours.
     """

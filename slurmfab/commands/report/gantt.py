@@ -30,42 +30,25 @@ COLOURED = 7
 
 @dataclass(frozen=True)
 class Bar:
-    """A phase as a bar.
-
-    Args:
-        x: its left end.
-        width: its width.
-        series: number of its colour, 1 to 7; 0 for phases without one.
-        text: inside the bar: the phase's name, its number in the legend, or nothing.
-        title: for people who point at it.
-        has_failed: whether the phase failed or was interrupted there.
-    """
+    """A phase as a bar."""
 
     x: float
     width: float
-    series: int
-    text: str
-    title: str
-    has_failed: bool = False
+    series: int  # number of its colour, 1 to 7; 0 for phases without one
+    text: str  # inside the bar: the phase's name, its number in the legend, or nothing
+    title: str  # for people who point at it
+    has_failed: bool = False  # whether the phase failed or was interrupted there
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the chart.
+    """A row of the chart."""
 
-    Args:
-        y: its upper end.
-        label: the hosts, as in `n[1-16]`, or `n17 and 345 others`.
-        title: all names, for people who point at the label.
-        bars: of the row.
-        sign: a sign before the label of hosts where something failed; empty for the others.
-    """
-
-    y: float
-    label: str
-    title: str
+    y: float  # its upper end
+    label: str  # the hosts, as in `n[1-16]`, or `n17 and 345 others`
+    title: str  # all names, for people who point at the label
     bars: tuple[Bar, ...]
-    sign: str = ""
+    sign: str = ""  # a sign before the label of hosts where something failed; empty for the others
 
 
 @dataclass(frozen=True)
@@ -99,25 +82,14 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Gantt:
-    """The chart.
-
-    Args:
-        width: of the SVG.
-        height: of the SVG.
-        bar: height of the bars.
-        ticks: of the time axis.
-        lines: the rows, of which the first one is about all hosts together.
-        legend: the phases with a colour.
-        table: the same in words.
-        summary: the chart in one sentence.
-    """
+    """The chart."""
 
     width: float
     height: float
     bar: float
-    ticks: tuple[Tick, ...]
-    lines: tuple[Line, ...]
-    legend: tuple[Key, ...]
+    ticks: tuple[Tick, ...]  # of the time axis
+    lines: tuple[Line, ...]  # the rows, of which the first one is about all hosts together
+    legend: tuple[Key, ...]  # the phases with a colour
     table: tuple[TableRow, ...]
     summary: str
 
@@ -168,7 +140,6 @@ def bar_of(span: Span, scale: float, series: Mapping[str, int], whose: str) -> B
     """The bar of a phase.
 
     Args:
-        span: the phase.
         scale: width of a second.
         series: the numbers of the phases with a colour.
         whose: for the title: the host whose times these are.

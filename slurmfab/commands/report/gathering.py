@@ -53,8 +53,6 @@ def gather(known: Inventory, output: Output, password: str = "", checks: CheckRu
     """Ask the hosts and Slurm for everything that a page shows; nothing is changed.
 
     Args:
-        known: the cluster.
-        output: options that all tasks share.
         password: the sudo password, if the user has been asked for it; empty if not.
         checks: a run of the checks to show; the last one that was kept if left out.
 
@@ -120,12 +118,7 @@ def ask_usage(run: Run) -> Usage | Missing:
 
 
 def compare(run: Run, facts: Mapping[str, HostFacts]) -> Report | Missing:
-    """What a deployment would do, as `fab plan` has it.
-
-    Args:
-        run: gains the steps.
-        facts: of the hosts that answered.
-    """
+    """What a deployment would do, as `fab plan` has it."""
     from slurmfab.core.engine import converge  # slow to import: all that plans
     from slurmfab.core.plan.plan import make_plan
 

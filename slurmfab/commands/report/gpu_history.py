@@ -18,38 +18,23 @@ MOST_CHECKS = 30
 
 @dataclass(frozen=True)
 class Point:
-    """One measurement.
+    """One measurement."""
 
-    Args:
-        check: number of the check it belongs to, from 0 for the oldest one that is shown.
-        time: when it was made, as in `2026-11-22 03:30`.
-        busbw: bus bandwidth in GB/s; `None` where none was measured.
-        wanted: the threshold in GB/s; `None` where there is none.
-        outcome: `passed`, `falls short` or `not measured`.
-        words: the reason, and what was done with the node.
-    """
-
-    check: int
-    time: str
-    busbw: float | None
-    wanted: float | None
-    outcome: str
-    words: str = ""
+    check: int  # number of the check it belongs to, from 0 for the oldest one that is shown
+    time: str  # when it was made, as in `2026-11-22 03:30`
+    busbw: float | None  # bus bandwidth in GB/s; `None` where none was measured
+    wanted: float | None  # the threshold in GB/s; `None` where there is none
+    outcome: str  # `passed`, `falls short` or `not measured`
+    words: str = ""  # the reason, and what was done with the node
 
 
 @dataclass(frozen=True)
 class History:
-    """The measurements of a node, or of two nodes together.
+    """The measurements of a node, or of two nodes together."""
 
-    Args:
-        name: of the node, or of both.
-        gpus: such as `a100 x4`; empty where unknown.
-        points: oldest first, one for each check at most.
-    """
-
-    name: str
-    gpus: str
-    points: tuple[Point, ...]
+    name: str  # of the node, or of both
+    gpus: str  # such as `a100 x4`; empty where unknown
+    points: tuple[Point, ...]  # oldest first, one for each check at most
 
     @property
     def figures(self) -> tuple[float, ...]:
@@ -126,12 +111,7 @@ def minute(entry: Mapping[str, Any]) -> str:
 
 
 def point_of(entry: Mapping[str, Any], check: int) -> Point:
-    """The measurement in an entry.
-
-    Args:
-        entry: of the history.
-        check: number of its check.
-    """
+    """The measurement in an entry."""
     words = "; ".join(str(entry[name]) for name in ("why", "action", "remark") if entry.get(name))
     busbw, wanted = entry.get("busbw"), entry.get("wanted")
     figure = float(busbw) if busbw else None  # 0 stands for a node without a bus between GPUs

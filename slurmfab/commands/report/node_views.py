@@ -49,41 +49,23 @@ LOOKS = (IDLE, PARTLY, FULL, DRAINING, DRAINED, DOWN, ASLEEP, AWAY, UNKNOWN)
 
 @dataclass(frozen=True)
 class NodeView:
-    """One host of the cluster.
-
-    Args:
-        name: its name in the cluster file.
-        roles: its roles, such as `compute`.
-        look: its state.
-        state: Slurm's words for it; empty if unknown.
-        reason: why it is out of service; empty for a node in service.
-        by: who set the reason.
-        since: when, such as `2026-11-21T09:00:00`.
-        silence: why it did not answer over SSH; empty if it answered, or was not asked.
-        node: as Slurm knows it; `None` for a host that is no node, and while Slurm is unknown.
-        hardware: CPUs and memory; `None` if unknown.
-        gpus: its GPUs.
-        facts: what it told this time; `None` if it did not answer, or was not asked.
-        lock: its entry in the lock.
-        address: its address in the cluster file, or the first of its own.
-        partitions: the names of its partitions.
-    """
+    """One host of the cluster."""
 
     name: str
-    roles: tuple[str, ...]
+    roles: tuple[str, ...]  # its roles, such as `compute`
     look: Look
-    state: str = ""
-    reason: str = ""
-    by: str = ""
-    since: str = ""
-    silence: str = ""
-    node: Node | None = None
-    hardware: Hardware | None = None
+    state: str = ""  # Slurm's words for it; empty if unknown
+    reason: str = ""  # why it is out of service; empty for a node in service
+    by: str = ""  # who set the reason
+    since: str = ""  # when, such as `2026-11-21T09:00:00`
+    silence: str = ""  # why it did not answer over SSH; empty if it answered, or was not asked
+    node: Node | None = None  # as Slurm knows it; `None` for a host that is no node, and while Slurm is unknown
+    hardware: Hardware | None = None  # CPUs and memory; `None` if unknown
     gpus: tuple[Gpu, ...] = ()
-    facts: HostFacts | None = None
+    facts: HostFacts | None = None  # what it told this time; `None` if it did not answer, or was not asked
     lock: HostLock | None = None
-    address: str = ""
-    partitions: tuple[str, ...] = ()
+    address: str = ""  # its address in the cluster file, or the first of its own
+    partitions: tuple[str, ...] = ()  # the names of its partitions
 
     @property
     def is_node(self) -> bool:
@@ -157,10 +139,7 @@ def view(
     """One host.
 
     Args:
-        host: its name in the cluster file.
-        sources: of the page.
         node: as Slurm knows it.
-        facts: what it told.
         partitions: names of partitions by node, from the cluster file.
     """
     cluster, lock = sources.inventory.cluster, sources.inventory.lock.hosts.get(host)

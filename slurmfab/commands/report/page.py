@@ -14,11 +14,7 @@ SCRIPTS = ("page.js",)
 
 
 def page(sources: Sources) -> str:
-    """The whole page as HTML.
-
-    Args:
-        sources: what it shows.
-    """
+    """The whole page as HTML."""
     style, script = joined(STYLES), joined(SCRIPTS)
     return fill(
         "page.html.j2",

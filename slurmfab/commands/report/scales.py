@@ -41,7 +41,6 @@ def amount_ticks(top: float, most: int = 5) -> tuple[float, ...]:
     (0.0, 100.0, 200.0, 300.0, 400.0, 500.0)
 
     Args:
-        top: the largest amount.
         most: how many distances there may be.
     """
     if top <= 0:
@@ -98,8 +97,6 @@ def fits(text: str, width: float, size: float) -> bool:
     """Whether a text fits into a width, with a little room on both sides.
 
     Args:
-        text: the text.
-        width: of the room.
         size: of the font, in the same unit.
     """
     return (len(text) + 1) * size * CHARACTER <= width
@@ -112,8 +109,6 @@ def cut(text: str, width: float, size: float) -> str:
     'n[001-480,…'
 
     Args:
-        text: the text.
-        width: of the room.
         size: of the font, in the same unit.
     """
     most = max(1, int(width / (size * CHARACTER)) - 1)

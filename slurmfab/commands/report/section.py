@@ -13,20 +13,11 @@ Tone = Literal["good", "watch", "bad", "plain"]
 
 @dataclass(frozen=True)
 class Section:
-    """One section of a page.
+    """One section of a page."""
 
-    Args:
-        id: of its element, for links, such as `nodes`; letters and hyphens.
-        title: its heading.
-        html: its content.
-        note: one line below the heading: what it shows, from when it is, or why it is empty.
-        badge: a few characters behind its name in the table of contents, such as `2 failed`; empty for none.
-        tone: how the badge is marked.
-    """
-
-    id: str
+    id: str  # of its element, for links, such as `nodes`; letters and hyphens
     title: str
     html: Markup
-    note: str = ""
-    badge: str = ""
-    tone: Tone = "plain"
+    note: str = ""  # one line below the heading: what it shows, from when it is, or why it is empty
+    badge: str = ""  # a few characters behind its name in the table of contents, such as `2 failed`; empty for none
+    tone: Tone = "plain"  # how the badge is marked

@@ -19,12 +19,9 @@ from slurmfab.core.status.limits_in_use import LimitedUse
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that a page does not have.
+    """Something that a page does not have."""
 
-    Args:
-        reason: why, as one or more sentences; empty where nobody asked for it, so that the page does not mention it.
-    """
-
+    # why, as one or more sentences; empty where nobody asked for it, so that the page does not mention it
     reason: str = ""
 
 
@@ -33,34 +30,21 @@ NOT_ASKED = Missing()
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything that a page shows. Texts of hosts and users are in it as they came: templates escape them.
-
-    Args:
-        inventory: the cluster file and its lock.
-        made: when the page was made, with its time zone.
-        by: who made it, such as `ann@laptop`.
-        silent: hosts that did not answer, or could not be asked, each with the reason.
-        asleep: nodes that Slurm has powered down, each with the reason.
-        status: the state of Slurm; nodes, partitions and jobs are in `status.seen`.
-        facts: of the hosts that answered.
-        plan: what a deployment would do, with the kinds of drift.
-        records: the recorded runs, oldest first.
-        checks: the last run of `check-cluster` over the whole cluster.
-        limits: accounts, users and QOS with their limits and use; none where there is no accounting.
-        usage: what jobs used lately; none where Slurm keeps no records.
-        gpu_checks: entries of the history of GPU checks, oldest first (`programs.gpu_check.history`).
-    """
+    """Everything that a page shows. Texts of hosts and users are in it as they came: templates escape them."""
 
     inventory: Inventory
-    made: datetime
-    by: str
+    made: datetime  # when the page was made, with its time zone
+    by: str  # who made it, such as `ann@laptop`
+    # hosts that did not answer, or could not be asked, each with the reason
     silent: Mapping[str, str] = field(default_factory=dict)
-    asleep: Mapping[str, str] = field(default_factory=dict)
-    status: Status | Missing = NOT_ASKED
-    facts: Mapping[str, HostFacts] | Missing = NOT_ASKED
-    plan: Report | Missing = NOT_ASKED
-    records: tuple[Record, ...] | Missing = NOT_ASKED
-    checks: CheckRun | Missing = NOT_ASKED
+    asleep: Mapping[str, str] = field(default_factory=dict)  # nodes that Slurm has powered down, each with the reason
+    status: Status | Missing = NOT_ASKED  # the state of Slurm; nodes, partitions and jobs are in `status.seen`
+    facts: Mapping[str, HostFacts] | Missing = NOT_ASKED  # of the hosts that answered
+    plan: Report | Missing = NOT_ASKED  # what a deployment would do, with the kinds of drift
+    records: tuple[Record, ...] | Missing = NOT_ASKED  # the recorded runs, oldest first
+    checks: CheckRun | Missing = NOT_ASKED  # the last run of `check-cluster` over the whole cluster
+    # accounts, users and QOS with their limits and use; none where there is no accounting
     limits: tuple[LimitedUse, ...] | Missing = NOT_ASKED
-    usage: Usage | Missing = NOT_ASKED
+    usage: Usage | Missing = NOT_ASKED  # what jobs used lately; none where Slurm keeps no records
+    # entries of the history of GPU checks, oldest first (`programs.gpu_check.history`)
     gpu_checks: tuple[Mapping[str, Any], ...] | Missing = NOT_ASKED

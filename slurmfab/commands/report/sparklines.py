@@ -25,13 +25,7 @@ MOST_TIMES = 6
 
 @dataclass(frozen=True)
 class Frame:
-    """Where figures are drawn.
-
-    Args:
-        width: of the plot.
-        height: of the plot.
-        left: room for texts at its left.
-    """
+    """Where figures are drawn."""
 
     width: float
     height: float
@@ -45,15 +39,10 @@ LARGE = Frame(1000.0, 128.0, 60.0)
 
 @dataclass(frozen=True)
 class Scale:
-    """What becomes of figures on the way up: all plots of a type share one.
+    """What becomes of figures on the way up: all plots of a type share one."""
 
-    Args:
-        low: the figure at the lower edge.
-        high: the figure at the upper edge.
-    """
-
-    low: float
-    high: float
+    low: float  # the figure at the lower edge
+    high: float  # the figure at the upper edge
 
     def y(self, figure: float, height: float) -> float:
         """Where a figure is, from above."""
@@ -73,22 +62,13 @@ class Dot:
 
 @dataclass(frozen=True)
 class Sparkline:
-    """The plot of a node.
-
-    Args:
-        width: of the SVG.
-        height: of the SVG.
-        path: the line, with gaps where nothing was measured.
-        wanted: where the threshold is, from above; `None` where there is none.
-        dots: the last measurement, and all that did not pass.
-        words: the plot in one sentence.
-    """
+    """The plot of a node."""
 
     width: float
     height: float
-    path: str
-    wanted: float | None
-    dots: tuple[Dot, ...]
+    path: str  # the line, with gaps where nothing was measured
+    wanted: float | None  # where the threshold is, from above; `None` where there is none
+    dots: tuple[Dot, ...]  # the last measurement, and all that did not pass
     words: str
 
 
@@ -103,28 +83,15 @@ class Label:
 
 @dataclass(frozen=True)
 class TypePlot:
-    """The plot of all nodes of a type.
-
-    Args:
-        title: the type.
-        width: of the SVG.
-        height: of the SVG.
-        area: from the lowest to the highest figure of each check.
-        path: the medians.
-        dots: the medians, with their words.
-        wanted: where the threshold is, from above; `None` where there is none.
-        figures: at the left.
-        times: below.
-        words: the plot in one sentence.
-    """
+    """The plot of all nodes of a type."""
 
     title: str
     width: float
     height: float
-    area: str
+    area: str  # from the lowest to the highest figure of each check
     path: str
-    dots: tuple[Dot, ...]
-    wanted: float | None
+    dots: tuple[Dot, ...]  # the medians, with their words
+    wanted: float | None  # where the threshold is, from above; `None` where there is none
     figures: tuple[Label, ...]
     times: tuple[Label, ...]
     words: str
@@ -146,9 +113,7 @@ def sparkline(history: History, checks: int, scale: Scale) -> Sparkline:
     """The plot of a node.
 
     Args:
-        history: of the node.
         checks: how many checks there are.
-        scale: of its type.
     """
     points = sorted(history.points, key=lambda point: point.check)
     shown = [point for point in points if point.outcome in CSS or point is points[-1]]
@@ -190,7 +155,6 @@ def line(figures: Sequence[tuple[int, float | None]], checks: int, scale: Scale,
     Args:
         figures: by check; `None` where nothing was measured.
         checks: how many checks there are.
-        scale: of the figures.
         frame: where the path is drawn.
     """
     parts, pen_is_down = [], False
@@ -206,8 +170,6 @@ def type_plot(title: str, of_type: Sequence[History], times: Sequence[str]) -> T
     """The plot of all nodes of a type.
 
     Args:
-        title: the type.
-        of_type: the nodes' histories.
         times: of all checks that are shown.
     """
     found, scale, checks = bands(of_type), scale_of(of_type), len(times)

@@ -24,38 +24,23 @@ _WORST_FIRST = (FAILED, UNKNOWN, CHANGED)
 
 @dataclass(frozen=True)
 class Span:
-    """A phase of a run on a host.
-
-    Args:
-        phase: the phase's name.
-        begin: in seconds from the beginning of the run.
-        end: in seconds from the beginning of the run.
-        status: `failed`, `unknown` where the host was lost meanwhile, or `changed`.
-    """
+    """A phase of a run on a host."""
 
     phase: str
-    begin: float
-    end: float
-    status: str
+    begin: float  # in seconds from the beginning of the run
+    end: float  # in seconds from the beginning of the run
+    status: str  # `failed`, `unknown` where the host was lost meanwhile, or `changed`
 
 
 @dataclass(frozen=True)
 class Row:
-    """Hosts with the same phases at like times.
+    """Hosts with the same phases at like times."""
 
-    Args:
-        hosts: in the order of the run.
-        slowest: the host that was the last to end; the times are its own.
-        spans: its phases, in order.
-        lost: why the hosts were excluded from the run; empty where they were not.
-        is_rest: whether these hosts have less in common: all that did not fit into rows of their own.
-    """
-
-    hosts: tuple[str, ...]
-    slowest: str
-    spans: tuple[Span, ...]
-    lost: str = ""
-    is_rest: bool = False
+    hosts: tuple[str, ...]  # in the order of the run
+    slowest: str  # the host that was the last to end; the times are its own
+    spans: tuple[Span, ...]  # its phases, in order
+    lost: str = ""  # why the hosts were excluded from the run; empty where they were not
+    is_rest: bool = False  # whether these hosts have less in common: all that did not fit into rows of their own
 
     @property
     def end(self) -> float:
@@ -70,20 +55,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A run in time.
-
-    Args:
-        seconds: how long it took.
-        rows: hosts with failures first, then the slowest.
-        marks: what was done on all hosts together, such as `comparing`, until the next thing began.
-        phases: all phases of the rows, in order.
-        unchanged: how many hosts of the run had nothing to change.
-    """
+    """A run in time."""
 
     seconds: float
-    rows: tuple[Row, ...]
-    marks: tuple[Span, ...]
-    phases: tuple[str, ...]
+    rows: tuple[Row, ...]  # hosts with failures first, then the slowest
+    marks: tuple[Span, ...]  # what was done on all hosts together, such as `comparing`, until the next thing began
+    phases: tuple[str, ...]  # all phases of the rows, in order
     unchanged: int
 
 
@@ -91,7 +68,6 @@ def timeline(record: Record, most_rows: int = MOST_ROWS) -> Timeline:
     """The timeline of a recorded run.
 
     Args:
-        record: the run.
         most_rows: how many rows it may have.
     """
     rows = host_rows(record)
@@ -156,7 +132,6 @@ def folded(rows: Sequence[Row], seconds: float, most_rows: int) -> tuple[Row, ..
 
     Args:
         rows: one for each host.
-        seconds: how long the run took.
         most_rows: how many may be left.
     """
     part = LIKE
@@ -205,7 +180,6 @@ def joined(rows: Sequence[Row], *, is_rest: bool = False) -> Row:
     """One row for several, with the times of the slowest.
 
     Args:
-        rows: the rows.
         is_rest: whether they have less in common than phases and times.
     """
     slowest = max(rows, key=lambda row: row.end)

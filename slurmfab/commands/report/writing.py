@@ -25,9 +25,7 @@ def report(cluster: str, file: str, output: session.Output, *, with_checks: bool
     """Write a page about a cluster.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         file: path of the page; empty for one with the cluster's name in the current directory.
-        output: options that all tasks share.
         with_checks: whether the checks run first; otherwise the page shows the last ones.
 
     Returns:
@@ -52,8 +50,6 @@ def run_checks(known: Inventory, output: session.Output, password: str) -> Check
     """Check the whole cluster, show the results, and keep them.
 
     Args:
-        known: the cluster.
-        output: options that all tasks share.
         password: the sudo password, if the user has been asked for it; empty if not.
 
     Raises:
@@ -67,9 +63,6 @@ def run_checks(known: Inventory, output: session.Output, password: str) -> Check
 
 def page_of_checks(file: str) -> Callable[[Inventory, CheckRun], None]:
     """A function that writes a page about one run of `check-cluster`, which has the cluster and the run as arguments.
-
-    Args:
-        file: path of the page.
 
     Raises:
         InputError: the file cannot be written.

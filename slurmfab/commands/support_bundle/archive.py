@@ -23,7 +23,6 @@ def place(cluster_file: Path, name: str, to: str) -> Path:
     Args:
         cluster_file: the cluster file, beside which the default directory is.
         name: name of the archive without its suffix.
-        to: a directory, or the path of the archive; empty for the directory beside the cluster file.
 
     Raises:
         InputError: it exists already, or its directory cannot be made.
@@ -48,7 +47,6 @@ def write(path: Path, folder: str, files: Mapping[str, str], made: int) -> int:
     Args:
         path: where to; nothing is there yet.
         folder: the directory in the archive that has all files.
-        files: texts by name.
         made: the time of all files, in seconds since 1970.
 
     Returns:

@@ -63,10 +63,7 @@ def files(known: Inventory, gathered: Gathered, unread: Mapping[str, str], *, is
     """The texts of a support bundle by name.
 
     Args:
-        known: the cluster.
-        gathered: the answers of the hosts.
         unread: why secrets of this machine could not be read, by key.
-        is_anonymous: whether names will be replaced.
     """
     found = dict(of_here(known))
     for host, answer in gathered.answers.items():

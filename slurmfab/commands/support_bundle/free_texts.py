@@ -111,10 +111,6 @@ KINDS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
 def cleaned(name: str, text: str) -> str:
     """A file of a bundle without texts of people.
 
-    Args:
-        name: its name in the bundle.
-        text: its text.
-
     Raises:
         ValueError: it cannot be judged; says why.
     """

@@ -35,40 +35,24 @@ HOST, STATE = "host", "cluster"
 
 @dataclass(frozen=True)
 class HostAnswer:
-    """What a host has answered.
+    """What a host has answered."""
 
-    Args:
-        files: texts by name.
-        left: reason by name, of what is not there or not whole.
-        secrets: values that no text may have.
-        public: its public keys.
-        domains: DNS domains that it has.
-        people: login and full name of its users.
-        neighbours: names of other machines in its files.
-        facts: its facts; `None` if it was not asked, or they were refused.
-    """
-
-    files: Mapping[str, str]
-    left: Mapping[str, str]
-    secrets: tuple[bytes, ...] = field(repr=False)
+    files: Mapping[str, str]  # texts by name
+    left: Mapping[str, str]  # reason by name, of what is not there or not whole
+    secrets: tuple[bytes, ...] = field(repr=False)  # values that no text may have
     public: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()
-    people: tuple[tuple[str, str], ...] = ()
-    neighbours: tuple[str, ...] = ()
-    facts: HostFacts | None = None
+    domains: tuple[str, ...] = ()  # DNS domains that it has
+    people: tuple[tuple[str, str], ...] = ()  # login and full name of its users
+    neighbours: tuple[str, ...] = ()  # names of other machines in its files
+    facts: HostFacts | None = None  # its facts; `None` if it was not asked, or they were refused
 
 
 @dataclass
 class Gathered:
-    """The answers of all hosts that were asked.
+    """The answers of all hosts that were asked."""
 
-    Args:
-        answers: by host.
-        missing: the reason, by host, of those that did not answer.
-    """
-
-    answers: dict[str, HostAnswer] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, HostAnswer] = field(default_factory=dict)  # by host
+    missing: dict[str, str] = field(default_factory=dict)  # the reason, by host, of those that did not answer
 
 
 def gather(run: Run, hosts: Iterable[str]) -> Gathered:
@@ -108,12 +92,7 @@ def gather(run: Run, hosts: Iterable[str]) -> Gathered:
 
 
 def ask_another_controller(run: Run, found: Gathered) -> None:
-    """Ask the backup controllers for the state of Slurm, as the primary controller is silent.
-
-    Args:
-        run: the run.
-        found: gains the state.
-    """
+    """Ask the backup controllers for the state of Slurm, as the primary controller is silent."""
     for host in run.inventory.cluster.controllers[1:]:
         if host not in found.answers:
             continue

@@ -29,9 +29,6 @@ _AFTER = " \t\\\"'\ufffd"
 class JoinedText:
     """A text without line breaks and what is around them.
 
-    Args:
-        text: the text.
-
     Attributes:
         joined: the text of its lines, one directly after the other.
         is_split: whether it has more than one line.

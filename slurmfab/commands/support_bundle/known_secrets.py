@@ -23,23 +23,14 @@ _BODY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----([^-]*)-----END")
 
 
 class Known(NamedTuple):
-    """Secrets of this machine.
-
-    Args:
-        values: the secrets.
-        unread: what could not be read, and so was not looked for, by its key in the cluster file.
-    """
+    """Secrets of this machine."""
 
     values: tuple[bytes, ...]
-    unread: dict[str, str]
+    unread: dict[str, str]  # what could not be read, and so was not looked for, by its key in the cluster file
 
 
 def read(known: Inventory) -> Known:
-    """Read the passwords, keys and private files that a cluster file names.
-
-    Args:
-        known: the cluster.
-    """
+    """Read the passwords, keys and private files that a cluster file names."""
     cluster, beside = known.cluster, known.path.parent
     sources: dict[str, Callable[[], Iterator[str]]] = {
         "mail.password_file": lambda: iter([mail_password.read(cluster.mail, beside)]),

@@ -46,10 +46,7 @@ def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonym
     """Make a support bundle, and print what it has.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         hosts: hostlist of the hosts whose files are wanted; empty for all.
-        to: a directory, or the path of the archive; empty for the directory beside the cluster file.
-        output: the output options.
         is_anonymous: whether users, hosts and addresses get other names.
 
     Returns:
@@ -100,7 +97,6 @@ def cleaned(
     """The files without secrets, and lines for what is left out.
 
     Args:
-        files: texts by name.
         gathered: the answers of the hosts, with their secrets.
         own: the secrets of this machine.
         names: other names, with which nothing may stay encoded either; `None` where names stay.
@@ -133,11 +129,7 @@ def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, ou
     """Print what the bundle has, and what not; also as JSON, if that was asked for.
 
     Args:
-        path: the archive.
         size: its bytes.
-        files: texts by name.
-        gathered: the answers of the hosts.
-        output: the output options.
     """
     parts: dict[str, list[int]] = defaultdict(list)
     for name, text in files.items():

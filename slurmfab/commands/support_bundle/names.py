@@ -59,8 +59,6 @@ def names_of(run: Run, gathered: Gathered, files: Mapping[str, str]) -> Names:
 
     Args:
         run: the run that made it.
-        gathered: the answers of the hosts.
-        files: texts by name.
     """
     known = run.inventory
     cluster = known.cluster

@@ -57,32 +57,21 @@ _BETWEEN = re.compile(r"[\s._,+-]{1,3}")
 
 @dataclass(frozen=True)
 class Names:
-    """What gets other names.
+    """What gets other names."""
 
-    Args:
-        hosts: the cluster's hosts, in its order.
-        cluster: its name.
-        people: full name by login; empty where it is not known.
-        machines: names of other machines.
-        domains: DNS domains.
-        accounts: names of accounts and groups.
-        texts: texts that people wrote.
-    """
-
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...]  # the cluster's hosts, in its order
     cluster: str = ""
-    people: Mapping[str, str] = field(default_factory=dict)
-    machines: tuple[str, ...] = ()
+    people: Mapping[str, str] = field(default_factory=dict)  # full name by login; empty where it is not known
+    machines: tuple[str, ...] = ()  # names of other machines
     domains: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()  # names of accounts and groups
+    texts: tuple[str, ...] = ()  # texts that people wrote
 
 
 class Pseudonyms:
     """Gives each name another one, by the order in which names come.
 
     Args:
-        names: the names.
         texts: all texts of the bundle, which tell the networks.
     """
 

@@ -65,21 +65,13 @@ _WRAPPED = re.compile(r"[ \t]{0,64}(?:\r?\n|\\n)[ \t]{0,64}([^\s\"'\\]+)")
 
 
 class Hidden(NamedTuple):
-    """A place in a text that is hidden.
+    """A place in a text that is hidden."""
 
-    Args:
-        first: where it begins.
-        end: where it ends.
-        shown: what is shown instead.
-        is_opaque: whether it is hidden because nobody can read it.
-        is_known: whether it is a value that was looked for.
-    """
-
-    first: int
-    end: int
-    shown: str = HIDDEN
-    is_opaque: bool = False
-    is_known: bool = False
+    first: int  # where it begins
+    end: int  # where it ends
+    shown: str = HIDDEN  # what is shown instead
+    is_opaque: bool = False  # whether it is hidden because nobody can read it
+    is_known: bool = False  # whether it is a value that was looked for
 
 
 class Filter:
@@ -150,7 +142,6 @@ class Filter:
         """Yield what a line break has split.
 
         Args:
-            joined: the text.
             alone: what is hidden in the lines, each for itself.
         """
         if not joined.is_split:
@@ -169,12 +160,7 @@ class Filter:
                 yield from (place._replace(first=first, end=end) for first, end in parts)
 
     def anywhere(self, text: str, depth: int = 0) -> Iterator[Hidden]:
-        """Yield what is a secret wherever it is, also encoded.
-
-        Args:
-            text: the text.
-            depth: how many times over it was decoded.
-        """
+        """Yield what is a secret wherever it is, also encoded."""
         for first, end in self.known(text):
             yield Hidden(first, end, is_known=True)
         for first, end in (*detectors.tokens(text), *detectors.shapes(text)):
@@ -285,12 +271,7 @@ def is_opaque_line(text: str, line: detectors.Place, places: list[Hidden]) -> bo
 
 
 def pieces_of(form: str, step: int = STEP) -> Iterator[str]:
-    """Yield pieces of a text, the last characters among them.
-
-    Args:
-        form: the text.
-        step: characters from one to the next.
-    """
+    """Yield pieces of a text, the last characters among them."""
     last = len(form) - PIECE
     yield from (form[first : first + PIECE] for first in range(0, last + 1, step))
     if last > 0:

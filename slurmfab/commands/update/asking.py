@@ -17,8 +17,6 @@ def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: b
     """What an update would do on each host; hosts that do not answer are excluded from the run.
 
     Args:
-        run: the run.
-        hosts: names of the hosts.
         only_security: whether only security fixes count.
         fetches: whether the hosts fetch their package lists first.
     """

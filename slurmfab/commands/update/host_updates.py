@@ -16,31 +16,19 @@ OLD_SECONDS = 86400.0
 
 
 class Kept(NamedTuple):
-    """A package that has a newer version and is not updated.
-
-    Args:
-        name: its name.
-        installed: its version.
-        candidate: the newer one.
-        why: `slurm`: it is Slurm's own; `held`: the site holds it; `apt`: it would need the removal of others.
-    """
+    """A package that has a newer version and is not updated."""
 
     name: str
     installed: str
     candidate: str
-    why: str
+    why: str  # `slurm`: it is Slurm's own; `held`: the site holds it; `apt`: it would need the removal of others
 
 
 class Daemon(NamedTuple):
-    """A daemon that uses replaced files.
+    """A daemon that uses replaced files."""
 
-    Args:
-        unit: the name of its unit; `init` for systemd itself.
-        files: names of these files, a few of them.
-    """
-
-    unit: str
-    files: tuple[str, ...]
+    unit: str  # the name of its unit; `init` for systemd itself
+    files: tuple[str, ...]  # names of these files, a few of them
 
     @property
     def is_restarted(self) -> bool:
@@ -50,27 +38,16 @@ class Daemon(NamedTuple):
 
 @dataclass(frozen=True)
 class HostUpdates:
-    """What an update would do on one host.
+    """What an update would do on one host."""
 
-    Args:
-        packages: those that are updated, and new ones that they need.
-        kept: those that are not updated although there is a newer version.
-        removed: packages that a full upgrade would remove, which an update never does.
-        reboot: why the host needs a reboot now; empty if it does not.
-        daemons: those that use replaced files.
-        age: seconds since the package lists were fetched; -1 if there are none.
-        unfinished: packages that dpkg has not completed.
-        trouble: why apt did not fetch all lists.
-    """
-
-    packages: tuple[Candidate, ...] = ()
-    kept: tuple[Kept, ...] = ()
-    removed: tuple[str, ...] = ()
-    reboot: tuple[str, ...] = ()
-    daemons: tuple[Daemon, ...] = ()
-    age: float = 0.0
-    unfinished: str = ""
-    trouble: str = ""
+    packages: tuple[Candidate, ...] = ()  # those that are updated, and new ones that they need
+    kept: tuple[Kept, ...] = ()  # those that are not updated although there is a newer version
+    removed: tuple[str, ...] = ()  # packages that a full upgrade would remove, which an update never does
+    reboot: tuple[str, ...] = ()  # why the host needs a reboot now; empty if it does not
+    daemons: tuple[Daemon, ...] = ()  # those that use replaced files
+    age: float = 0.0  # seconds since the package lists were fetched; -1 if there are none
+    unfinished: str = ""  # packages that dpkg has not completed
+    trouble: str = ""  # why apt did not fetch all lists
 
     @classmethod
     def from_answer(cls, answer: Mapping[str, Any]) -> HostUpdates:
@@ -132,25 +109,16 @@ def may_reboot(cluster: Cluster, host: str) -> bool:
 
 
 class Group(NamedTuple):
-    """Hosts that are updated after one another or together.
+    """Hosts that are updated after one another or together."""
 
-    Args:
-        name: `compute nodes`, `login hosts`, or `controllers and database`.
-        hosts: in the order in which they are updated.
-    """
-
-    name: str
-    hosts: tuple[str, ...]
+    name: str  # `compute nodes`, `login hosts`, or `controllers and database`
+    hosts: tuple[str, ...]  # in the order in which they are updated
 
 
 def groups(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[Group, ...]:
     """The hosts in the order of an update: compute nodes, login hosts, and those that the cluster cannot do without.
 
     Backup controllers come before the database and the primary controller, which is the last.
-
-    Args:
-        cluster: the cluster.
-        hosts: the hosts to update.
     """
     central = {*cluster.controllers, *(host for host in hosts if "database" in cluster.roles(host))}
     order = [host for host in cluster.controllers if host != cluster.controller]

@@ -124,25 +124,15 @@ class UpdatePlanJson(TypedDict):
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """What an update would do on all hosts.
-
-    Args:
-        cluster: the cluster's name.
-        hosts: what it would do, by host.
-        only_security: whether only security fixes count.
-        reboots: whether hosts are rebooted if they need that.
-        left_drained: nodes that an interrupted update has drained.
-        lost: the hosts that were left out, each with the reason.
-        are_harmless: whether they were only unreachable.
-    """
+    """What an update would do on all hosts."""
 
     cluster: str
-    hosts: Mapping[str, HostUpdates]
-    only_security: bool = False
-    reboots: bool = False
-    left_drained: tuple[str, ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
-    are_harmless: bool = True
+    hosts: Mapping[str, HostUpdates]  # what it would do, by host
+    only_security: bool = False  # whether only security fixes count
+    reboots: bool = False  # whether hosts are rebooted if they need that
+    left_drained: tuple[str, ...] = ()  # nodes that an interrupted update has drained
+    lost: Mapping[str, str] = field(default_factory=dict)  # the hosts that were left out, each with the reason
+    are_harmless: bool = True  # whether they were only unreachable
 
     @property
     def due(self) -> tuple[str, ...]:
@@ -211,12 +201,7 @@ def package_as_json(package: Candidate) -> PackageJson:
 
 
 def plan_text(plan: UpdatePlan, *, verbose: bool = False) -> str:
-    """The plan as text: hosts with equal plans together.
-
-    Args:
-        plan: the plan.
-        verbose: whether to list every package.
-    """
+    """The plan as text: hosts with equal plans together."""
     lines = [line for hosts, one in alike(plan.hosts) for line in group_lines(plan, hosts, one, verbose=verbose)]
     if plan.left_drained:
         lines.append(f"{fold(plan.left_drained)}: drained by an update that was interrupted; this goes on with it.")

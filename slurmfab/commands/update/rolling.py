@@ -45,28 +45,19 @@ PROOF = "proof"
 
 @dataclass(frozen=True)
 class Rolling:
-    """How hosts are updated.
-
-    Args:
-        at_once: how many hosts at a time.
-        wait_minutes: how long the nodes of a batch may keep their jobs; 0 for no limit.
-        reboot_minutes: how long a reboot may take.
-        only_security: whether only security fixes are installed.
-        reboots: whether compute nodes that need a reboot get one.
-    """
+    """How hosts are updated."""
 
     at_once: int = 1
-    wait_minutes: int = 0
-    reboot_minutes: int = 20
-    only_security: bool = False
-    reboots: bool = False
+    wait_minutes: int = 0  # how long the nodes of a batch may keep their jobs; 0 for no limit
+    reboot_minutes: int = 20  # how long a reboot may take
+    only_security: bool = False  # whether only security fixes are installed
+    reboots: bool = False  # whether compute nodes that need a reboot get one
 
 
 def left_drained(seen: Snapshot, on_trial: Iterable[str]) -> tuple[str, ...]:
     """The nodes that an update drained and did not give back: it was interrupted, or its job failed there.
 
     Args:
-        seen: Slurm now.
         on_trial: new nodes on which no job has run yet; those are no matter of an update.
     """
     new = set(on_trial)
@@ -85,7 +76,6 @@ def roll(run: Run, plan: UpdatePlan, rolling: Rolling, pause: Callable[[float], 
         run: the run; gains steps, and a host that fails is excluded from it.
         plan: what there is to do.
         rolling: how it is done.
-        pause: waits for that many seconds.
 
     Raises:
         SlurmfabError: a host failed, another run changes the cluster, or the controller does not answer.
@@ -127,11 +117,9 @@ def update_batch(
     """Update some hosts; those that fail are excluded from the run, and stay drained.
 
     Args:
-        run: the run.
         batch: names of the hosts.
         plan: what there is to do.
         rolling: how it is done.
-        pause: waits for that many seconds.
 
     Returns:
         The hosts that need a reboot afterwards, with the reasons.
@@ -157,9 +145,7 @@ def drain_and_wait(
 
     Args:
         run: the run; nodes that still have jobs at the end are excluded from it.
-        nodes: compute nodes.
         rolling: how long to wait.
-        pause: waits for that many seconds.
 
     Returns:
         The nodes that are out of service for this update alone, and are to be given back.
@@ -217,10 +203,7 @@ def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable
     Their nodes are drained, and stay so until a job has proved them: a reboot through Slurm would give them back.
 
     Args:
-        run: the run.
-        hosts: names of the hosts.
         minutes: how long a reboot may take.
-        pause: waits for that many seconds.
     """
     if not hosts:
         return
@@ -251,7 +234,6 @@ def prove(run: Run, nodes: tuple[str, ...]) -> None:
 
     Args:
         run: the run; gains a step for each node, and nodes that fail are excluded from it.
-        nodes: the nodes.
 
     Raises:
         HostError: the controller does not answer.

@@ -20,36 +20,20 @@ from slurmfab.core.status import snapshot
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """The options of `fab update`.
+    """The options of `fab update`."""
 
-    Args:
-        hosts: hostlist; empty for all hosts.
-        only_security: whether only security fixes are installed.
-        reboots: whether compute nodes that need a reboot get one.
-        plan: whether only the plan is shown.
-        at_once: how many hosts at a time, as a number or as a percentage of the compute nodes.
-        wait_minutes: how long the nodes of a batch may keep their jobs; 0 for no limit.
-        reboot_minutes: how long a reboot may take.
-        yes: whether to begin without a question.
-    """
-
-    hosts: str = ""
-    only_security: bool = False
-    reboots: bool = False
-    plan: bool = False
-    at_once: str = "10%"
-    wait_minutes: int = 0
-    reboot_minutes: int = 20
-    yes: bool = False
+    hosts: str = ""  # hostlist; empty for all hosts
+    only_security: bool = False  # whether only security fixes are installed
+    reboots: bool = False  # whether compute nodes that need a reboot get one
+    plan: bool = False  # whether only the plan is shown
+    at_once: str = "10%"  # how many hosts at a time, as a number or as a percentage of the compute nodes
+    wait_minutes: int = 0  # how long the nodes of a batch may keep their jobs; 0 for no limit
+    reboot_minutes: int = 20  # how long a reboot may take
+    yes: bool = False  # whether to begin without a question
 
 
 def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
     """Show what there is to update, and do it if the user agrees.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        options: the options of the command.
-        output: where to print.
 
     Returns:
         The exit code.
@@ -74,10 +58,7 @@ def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: se
     """Have the hosts fetch their package lists, show the plan, ask, and carry it out.
 
     Args:
-        run: the run.
-        options: the options of the command.
         rolling: how hosts are updated.
-        output: where to print.
 
     Raises:
         SlurmfabError: the user said no, or the update stopped.
@@ -97,11 +78,6 @@ def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: se
 def show_plan(run: Run, options: UpdateOptions, output: session.Output) -> int:
     """Show what there is to update, and change nothing.
 
-    Args:
-        run: the run.
-        options: the options of the command.
-        output: where to print.
-
     Returns:
         The exit code: 4 if there is something to do.
     """
@@ -120,7 +96,6 @@ def make_plan(run: Run, options: UpdateOptions, *, fetches: bool) -> UpdatePlan:
 
     Args:
         run: the run; hosts that do not answer are excluded from it.
-        options: the options of the command.
         fetches: whether the hosts fetch their package lists first.
     """
     hosts = ask_hosts(run, run.hosts, only_security=options.only_security, fetches=fetches)

@@ -12,109 +12,64 @@ from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 
 @dataclass(frozen=True)
 class SpankPlugin:
-    """A plugin that plugstack.conf loads.
-
-    Args:
-        path: of the plugin.
-        is_required: whether no job step starts without it.
-        is_slurms: whether a package of Slurm's has it, so that the upgrade renews it.
-    """
+    """A plugin that plugstack.conf loads."""
 
     path: str
-    is_required: bool
-    is_slurms: bool
+    is_required: bool  # whether no job step starts without it
+    is_slurms: bool  # whether a package of Slurm's has it, so that the upgrade renews it
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What apt would install on hosts of one release and architecture.
+    """What apt would install on hosts of one release and architecture."""
 
-    Args:
-        versions: the new version of each of Slurm's packages that would change, by name.
-        others: likewise, of the packages that would come along.
-        removed: packages that would go.
-        offered: all versions that the source has, newest first.
-        plugins: names of the plugins in the new packages.
-        trouble: why apt would install nothing; empty if it would.
-        asked_on: the host on which apt was asked.
-    """
-
+    # the new version of each of Slurm's packages that would change, by name
     versions: Mapping[str, str] = field(default_factory=dict)
-    others: Mapping[str, str] = field(default_factory=dict)
-    removed: tuple[str, ...] = ()
-    offered: tuple[str, ...] = ()
-    plugins: tuple[str, ...] = ()
-    trouble: str = ""
-    asked_on: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)  # likewise, of the packages that would come along
+    removed: tuple[str, ...] = ()  # packages that would go
+    offered: tuple[str, ...] = ()  # all versions that the source has, newest first
+    plugins: tuple[str, ...] = ()  # names of the plugins in the new packages
+    trouble: str = ""  # why apt would install nothing; empty if it would
+    asked_on: str = ""  # the host on which apt was asked
 
 
 @dataclass(frozen=True)
 class HostState:
-    """What one host has of Slurm.
+    """What one host has of Slurm."""
 
-    Args:
-        release: its release and architecture, such as `trixie amd64`.
-        packages: versions of Slurm's packages by name.
-        held: those that apt may not change.
-        programs: versions of the daemons' programs, by daemon.
-        running: versions of the daemons that run, by daemon.
-        plugins: names of its plugins.
-        foreign: those that no package of Slurm's has.
-        spank: what plugstack.conf loads.
-        state: the series that wrote slurmctld's state; empty if it has none or that is not known.
-        free: free bytes by directory; -1 where that is not known.
-        rows: rows of the database's big tables, by table.
-        bytes: of the database.
-        place: the database server's directory; empty if it is elsewhere.
-        trouble: why the database could not be asked; empty if it could.
-        jobs: id, user, state, `1` for a batch job, and nodes of each job; `None` if slurmctld was not asked.
-        no_jobs: why slurmctld could not be asked; empty if it could.
-    """
-
-    release: str
-    packages: Mapping[str, str] = field(default_factory=dict)
-    held: tuple[str, ...] = ()
-    programs: Mapping[str, str] = field(default_factory=dict)
-    running: Mapping[str, str] = field(default_factory=dict)
-    plugins: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()
+    release: str  # its release and architecture, such as `trixie amd64`
+    packages: Mapping[str, str] = field(default_factory=dict)  # versions of Slurm's packages by name
+    held: tuple[str, ...] = ()  # those that apt may not change
+    programs: Mapping[str, str] = field(default_factory=dict)  # versions of the daemons' programs, by daemon
+    running: Mapping[str, str] = field(default_factory=dict)  # versions of the daemons that run, by daemon
+    plugins: tuple[str, ...] = ()  # names of its plugins
+    foreign: tuple[str, ...] = ()  # those that no package of Slurm's has
     spank: tuple[SpankPlugin, ...] = ()
-    state: str = ""
-    free: Mapping[str, int] = field(default_factory=dict)
-    rows: Mapping[str, int] = field(default_factory=dict)
+    state: str = ""  # the series that wrote slurmctld's state; empty if it has none or that is not known
+    free: Mapping[str, int] = field(default_factory=dict)  # free bytes by directory; -1 where that is not known
+    rows: Mapping[str, int] = field(default_factory=dict)  # rows of the database's big tables, by table
     bytes: int = 0
-    place: str = ""
-    trouble: str = ""
+    place: str = ""  # the database server's directory; empty if it is elsewhere
+    trouble: str = ""  # why the database could not be asked; empty if it could
+    # id, user, state, `1` for a batch job, and nodes of each job; `None` if slurmctld was not asked
     jobs: tuple[tuple[str, str, str, str, str], ...] | None = None
-    no_jobs: str = ""
+    no_jobs: str = ""  # why slurmctld could not be asked; empty if it could
 
 
 @dataclass(frozen=True)
 class Asked:
-    """All that an upgrade is planned from.
-
-    Args:
-        cluster: the cluster file.
-        target: the key `slurm` as the upgrade would leave it.
-        version: the version that hosts were asked for; empty for any of the suite.
-        suite: the suite that was named; empty for none.
-        hosts: what each host that answered has, by name, in the cluster file's order.
-        offers: by release and architecture, as in `HostState.release`.
-        slurm_conf: the controller's slurm.conf with all that it includes; `cgroup_conf` likewise.
-        is_hand_made: whether somebody else than slurmfab wrote that slurm.conf.
-        silent: why a host did not answer, by host.
-    """
+    """All that an upgrade is planned from."""
 
     cluster: Cluster
-    target: SlurmPackages
-    version: str
-    suite: str
-    hosts: Mapping[str, HostState]
-    offers: Mapping[str, Offer]
-    slurm_conf: str = ""
+    target: SlurmPackages  # the key `slurm` as the upgrade would leave it
+    version: str  # the version that hosts were asked for; empty for any of the suite
+    suite: str  # the suite that was named; empty for none
+    hosts: Mapping[str, HostState]  # what each host that answered has, by name, in the cluster file's order
+    offers: Mapping[str, Offer]  # by release and architecture, as in `HostState.release`
+    slurm_conf: str = ""  # the controller's slurm.conf with all that it includes; `cgroup_conf` likewise
     cgroup_conf: str = ""
-    is_hand_made: bool = False
-    silent: Mapping[str, str] = field(default_factory=dict)
+    is_hand_made: bool = False  # whether somebody else than slurmfab wrote that slurm.conf
+    silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
 
     def offer(self, host: str) -> Offer:
         """What apt would install on a host."""
@@ -125,7 +80,6 @@ def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
     """What a host has, from its answer, which has passed its model.
 
     Args:
-        release: its release and architecture.
         answer: of `slurmfab.on_hosts.agent.upgrade.reading`.
     """
     jobs = answer.get("jobs")
@@ -153,7 +107,6 @@ def offer(host: str, answer: Mapping[str, Any]) -> Offer:
     """What apt would install, from a host's answer.
 
     Args:
-        host: the host.
         answer: of `slurmfab.on_hosts.agent.upgrade.offer`.
     """
     lists = {name: tuple(answer[name]) for name in ("removed", "offered", "plugins")}

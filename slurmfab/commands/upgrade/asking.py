@@ -31,8 +31,6 @@ def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
     """Ask the hosts of a run; nothing is changed.
 
     Args:
-        run: the run; excludes hosts that do not answer.
-        target: the key `slurm` as the upgrade would leave it.
         version: the version that hosts are asked for; empty for any of the suite.
         suite: the suite that was named; empty for none.
 
@@ -62,11 +60,6 @@ def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
 
 def ask_hosts(run: Run, facts: Mapping[str, HostFacts], state: str) -> dict[str, HostState]:
     """Ask all hosts what they have.
-
-    Args:
-        run: the run; excludes hosts that do not answer.
-        facts: of the hosts that answered.
-        state: StateSaveLocation.
 
     Returns:
         What each has, by name, in the cluster file's order.
@@ -103,11 +96,6 @@ def place_of(cluster: Cluster) -> dict[str, Any]:
 def ask_host(run: Run, facts: HostFacts, state: str) -> HostState:
     """Ask one host what it has.
 
-    Args:
-        run: the run.
-        facts: of the host.
-        state: StateSaveLocation.
-
     Raises:
         HostError: it does not answer, or its answer was refused.
     """
@@ -131,9 +119,7 @@ def offers(run: Run, hosts: Mapping[str, HostState], target: SlurmPackages, vers
     """What apt would install on hosts of each release and architecture; a host that has most of the daemons is asked.
 
     Args:
-        run: the run.
         hosts: what each has.
-        target: the key `slurm` as the upgrade would leave it.
         version: the version that hosts are asked for.
 
     Raises:
@@ -211,8 +197,6 @@ def in_directory(wanted: Inventory, release: str, some: Iterable[str], hosts: Ma
 
     Args:
         wanted: the cluster with the wanted key `slurm`.
-        release: release and architecture of these hosts.
-        some: the hosts.
         hosts: what each has.
 
     Raises:

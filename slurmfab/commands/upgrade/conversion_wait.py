@@ -24,11 +24,6 @@ TELL_SECONDS = 30.0
 def wait(run: Run, host: str, pause: Callable[[float], None] = time.sleep) -> None:
     """Wait until slurmdbd answers.
 
-    Args:
-        run: the run.
-        host: slurmdbd's host.
-        pause: waits for that many seconds.
-
     Raises:
         DeployFailed: slurmdbd has ended; with its last words, and how to go on.
         HostError: the host has not answered for some minutes; slurmdbd goes on there.
@@ -74,11 +69,7 @@ def ask(run: Run, host: str) -> Mapping[str, Any]:
 
 
 def words(found: Mapping[str, Any]) -> str:
-    """The progress in words, such as `lab_job_table, for 12 s, 40% done`; empty if it is unknown.
-
-    Args:
-        found: the answer of the host.
-    """
+    """The progress in words, such as `lab_job_table, for 12 s, 40% done`; empty if it is unknown."""
     if not found["table"]:
         return ""
     percent = f", {found['percent']}% done" if found["percent"] > 0 else ""
@@ -86,12 +77,7 @@ def words(found: Mapping[str, Any]) -> str:
 
 
 def ended(host: str, found: Mapping[str, Any]) -> DeployFailed:
-    """The error for a slurmdbd that has ended.
-
-    Args:
-        host: its host.
-        found: the answer of the host.
-    """
+    """The error for a slurmdbd that has ended."""
     said = " | ".join(found["words"]) or "it left no message"
     return DeployFailed(
         f"{host}: slurmdbd ended while it converted its database: {said}. slurmctld keeps the records of jobs until it "

@@ -31,12 +31,7 @@ MOST_NAMED = 8
 
 
 def key_refusals(asked: Asked, to: SlurmVersion) -> Iterator[str]:
-    """Yield the settings with which the new daemons would not start, and those that they would ignore.
-
-    Args:
-        asked: what the hosts say.
-        to: the series that they would get.
-    """
+    """Yield the settings with which the new daemons would not start, and those that they would ignore."""
     cluster = asked.cluster
     found = complaints(
         to,
@@ -53,12 +48,7 @@ def key_refusals(asked: Asked, to: SlurmVersion) -> Iterator[str]:
 
 
 def hand_made_keys(asked: Asked, to: SlurmVersion) -> Iterator[str]:
-    """Yield the same of the files that somebody made by hand.
-
-    Args:
-        asked: what the hosts say.
-        to: the series that they would get.
-    """
+    """Yield the same of the files that somebody made by hand."""
     conf, cgroups = parse(asked.slurm_conf), parse(asked.cgroup_conf)
     own = {"nodename", "partitionname", "include", "nodeset", "downnodes", "slurmctldhost"}
     settings = {conf.spelled.get(key, key): value for key, value in conf.settings.items() if key not in own}

@@ -11,11 +11,7 @@ from slurmfab.commands.upgrade.plan import Conversion, HostVersions, Target, Upg
 
 
 def make(asked: Asked) -> UpgradePlan:
-    """The plan of an upgrade.
-
-    Args:
-        asked: what the hosts say.
-    """
+    """The plan of an upgrade."""
     hosts = versions_of(asked)
     to = target_series(asked, hosts)
     have = refusals.oldest(asked, hosts) or to
@@ -53,12 +49,7 @@ def versions_of(asked: Asked) -> dict[str, HostVersions]:
 
 
 def target_series(asked: Asked, hosts: dict[str, HostVersions]) -> SlurmVersion:
-    """The series that the hosts would get; the wanted one where no source has it.
-
-    Args:
-        asked: what the hosts say.
-        hosts: versions by host.
-    """
+    """The series that the hosts would get; the wanted one where no source has it."""
     offered = [version for versions in hosts.values() for version in versions.offered.values()]
     for version in (*offered, asked.version, *(versions.slurm for versions in hosts.values())):
         if found := refusals.series(version):
@@ -67,12 +58,7 @@ def target_series(asked: Asked, hosts: dict[str, HostVersions]) -> SlurmVersion:
 
 
 def conversion(asked: Asked, to: SlurmVersion) -> Conversion | None:
-    """What slurmdbd would convert; `None` without a database that could be asked.
-
-    Args:
-        asked: what the hosts say.
-        to: the series that they would get.
-    """
+    """What slurmdbd would convert; `None` without a database that could be asked."""
     for host in asked.cluster.database_hosts:
         state = asked.hosts.get(host)
         if state is None or not state.bytes:
@@ -93,12 +79,7 @@ def job_counts(asked: Asked) -> dict[str, int]:
 
 
 def way_back(todo: tuple[UpgradeStep, ...], changed: Conversion | None) -> tuple[str, ...]:
-    """How each stage can be undone, in order.
-
-    Args:
-        todo: the steps.
-        changed: what slurmdbd would convert.
-    """
+    """How each stage can be undone, in order."""
     starts = {daemon for step in todo for daemons in step.daemons.values() for daemon in daemons}
     told = []
     if changed and "slurmdbd" in starts:

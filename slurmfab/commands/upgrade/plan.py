@@ -17,36 +17,25 @@ STEPS: tuple[What, ...] = ("backup", "slurmdbd", "controllers", "nodes", "logins
 
 @dataclass(frozen=True)
 class Target:
-    """What an upgrade leads to.
+    """What an upgrade leads to."""
 
-    Args:
-        version: as in the cluster file, such as `26.05.*`; empty for whatever the suite has.
-        suite: the suite of the hosts' own mirrors that was named with --suite; empty for none.
-        series: the series that the hosts would get; the wanted one where nothing is offered.
-    """
-
-    version: str
-    suite: str
-    series: SlurmVersion
+    version: str  # as in the cluster file, such as `26.05.*`; empty for whatever the suite has
+    suite: str  # the suite of the hosts' own mirrors that was named with --suite; empty for none
+    series: SlurmVersion  # the series that the hosts would get; the wanted one where nothing is offered
 
 
 @dataclass(frozen=True)
 class HostVersions:
-    """What one host has of Slurm, and would get.
+    """What one host has of Slurm, and would get."""
 
-    Args:
-        installed: versions of Slurm's installed packages by name.
-        programs: versions that the programs on the disk tell, by name, such as `slurmctld`: `24.11.5`.
-        running: versions of running daemons, by name; other ones than of the programs where a daemon was not
-            restarted.
-        offered: the version that each installed package of Slurm would get; without those that have it already.
-        others: likewise, of other packages that would come along, such as libraries.
-    """
-
-    installed: Mapping[str, str] = field(default_factory=dict)
+    installed: Mapping[str, str] = field(default_factory=dict)  # versions of Slurm's installed packages by name
+    # versions that the programs on the disk tell, by name, such as `slurmctld`: `24.11.5`
     programs: Mapping[str, str] = field(default_factory=dict)
+    # versions of running daemons, by name; other ones than of the programs where a daemon was not restarted
     running: Mapping[str, str] = field(default_factory=dict)
+    # the version that each installed package of Slurm would get; without those that have it already
     offered: Mapping[str, str] = field(default_factory=dict)
+    # likewise, of other packages that would come along, such as libraries
     others: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -71,63 +60,38 @@ class UpgradeStep:
 
     All packages of a host become new together, since Slurm's daemons share plugins: so a host gets its packages in the
     first of its steps, and later ones only start its other daemons.
-
-    Args:
-        what: whom it is about.
-        hosts: the hosts on which it does something, in the cluster file's order.
-        packages: for each host that gets packages in this step: the new version by name.
-        daemons: the daemons that start with the new version, by host.
-        why: what it does and what that means for jobs, for people.
     """
 
-    what: What
-    hosts: tuple[str, ...]
-    packages: Mapping[str, Mapping[str, str]]
-    daemons: Mapping[str, tuple[str, ...]]
-    why: str
+    what: What  # whom it is about
+    hosts: tuple[str, ...]  # the hosts on which it does something, in the cluster file's order
+    packages: Mapping[str, Mapping[str, str]]  # for each host that gets packages in this step: the new version by name
+    daemons: Mapping[str, tuple[str, ...]]  # the daemons that start with the new version, by host
+    why: str  # what it does and what that means for jobs, for people
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """The conversion of the accounting database at slurmdbd's first start.
+    """The conversion of the accounting database at slurmdbd's first start."""
 
-    Args:
-        rows: rows in the big tables, by table, as the database server estimates them.
-        bytes: size of the database on disk.
-        seconds: the range in which the time is expected.
-    """
-
-    rows: Mapping[str, int]
+    rows: Mapping[str, int]  # rows in the big tables, by table, as the database server estimates them
     bytes: int
-    seconds: tuple[float, float]
+    seconds: tuple[float, float]  # the range in which the time is expected
 
 
 @dataclass(frozen=True)
 class UpgradePlan:
-    """What an upgrade would do.
-
-    Args:
-        target: what was asked for.
-        have: the oldest series that a host has now.
-        hosts: versions by host, of the hosts that answered.
-        steps: what is to be done, in order; empty where all is as wanted.
-        refusals: why it may not be done, each with what to do instead; empty if it may.
-        warnings: what it would change or hurt, each with what to do about it.
-        conversion: what slurmdbd would convert; `None` without a slurmdbd or within one series.
-        way_back: how each stage can be undone, in order.
-        silent: why a host did not answer, by host.
-        jobs: number of jobs by state, such as `RUNNING`; empty where slurmctld could not be asked.
-    """
+    """What an upgrade would do."""
 
     target: Target
-    have: SlurmVersion
-    hosts: Mapping[str, HostVersions]
-    steps: tuple[UpgradeStep, ...]
-    refusals: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    conversion: Conversion | None = None
-    way_back: tuple[str, ...] = ()
-    silent: Mapping[str, str] = field(default_factory=dict)
+    have: SlurmVersion  # the oldest series that a host has now
+    hosts: Mapping[str, HostVersions]  # versions by host, of the hosts that answered
+    steps: tuple[UpgradeStep, ...]  # what is to be done, in order; empty where all is as wanted
+    refusals: tuple[str, ...] = ()  # why it may not be done, each with what to do instead; empty if it may
+    warnings: tuple[str, ...] = ()  # what it would change or hurt, each with what to do about it
+    conversion: Conversion | None = None  # what slurmdbd would convert; `None` without a slurmdbd or within one series
+    way_back: tuple[str, ...] = ()  # how each stage can be undone, in order
+    silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
+    # number of jobs by state, such as `RUNNING`; empty where slurmctld could not be asked
     jobs: Mapping[str, int] = field(default_factory=dict)
 
     @property

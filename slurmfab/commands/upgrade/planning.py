@@ -21,10 +21,8 @@ def plan(cluster: str, to: str, suite: str, output: Output) -> int:
     """Show what an upgrade would do; nothing is changed.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         to: the wanted version; empty for the cluster file's, or whatever the suite has.
         suite: another suite of the hosts' own mirrors; empty for the cluster file's source.
-        output: options that all tasks share.
 
     Returns:
         The exit code: 4 where there is something to do, 1 where it may not be done, 3 without some hosts.
@@ -54,10 +52,7 @@ def made(run: Run, wanted: SlurmPackages, to: str, suite: str) -> UpgradePlan:
     """The plan of an upgrade, from what the hosts of a run say.
 
     Args:
-        run: the run.
         wanted: the key `slurm` as the upgrade would leave it.
-        to: the version of `--to`.
-        suite: of `--suite`.
 
     Raises:
         SlurmfabError: the controller or the database's host does not answer.
@@ -72,12 +67,6 @@ def show(found: UpgradePlan, output: Output) -> None:
 
 
 def command(known: Inventory, to: str, suite: str) -> str:
-    """The command that carries the upgrade out.
-
-    Args:
-        known: the cluster.
-        to: the version of `--to`.
-        suite: of `--suite`.
-    """
+    """The command that carries the upgrade out."""
     words = ["upgrade", *(["--to", shlex.quote(to)] if to else []), *(["--suite", shlex.quote(suite)] if suite else [])]
     return command_for(" ".join(words), known.path)

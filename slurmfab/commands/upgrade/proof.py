@@ -51,7 +51,6 @@ def with_plain_dump(backup: Backup, dump: BinaryIO) -> Backup:
     """A backup whose dump can be read: nobody here may be able to decrypt the one that is in it.
 
     Args:
-        backup: the backup.
         dump: the file without a name that got the dump on its way into the archive.
     """
     if not backup.encrypted_to or DATABASE not in backup.parts:
@@ -82,8 +81,6 @@ def proof(run: Run, backup: Backup, before: dict[str, int]) -> str:
     """Load the dump beside the database, and count it; in words what that proved.
 
     Args:
-        run: the run.
-        backup: the backup.
         before: rows of each table before the dump.
 
     Raises:

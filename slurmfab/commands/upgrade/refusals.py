@@ -47,13 +47,7 @@ def oldest(asked: Asked, hosts: Mapping[str, HostVersions]) -> SlurmVersion | No
 
 
 def refusals(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion) -> Iterator[str]:
-    """Yield the reasons.
-
-    Args:
-        asked: what the hosts say.
-        hosts: versions by host.
-        to: the series that they would get.
-    """
+    """Yield the reasons."""
     yield from of_source(asked, hosts)
     yield from of_window(asked, hosts, to)
     yield from of_room(asked)
@@ -107,13 +101,7 @@ def of_uneven_offers(hosts: Mapping[str, HostVersions]) -> Iterator[str]:
 
 
 def of_window(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion) -> Iterator[str]:
-    """Yield what Slurm's own rules forbid: downgrades, steps that are too large, and members that do not work together.
-
-    Args:
-        asked: what the hosts say.
-        hosts: versions by host.
-        to: the series that they would get.
-    """
+    """Yield what Slurm's own rules forbid: downgrades, too large steps, and members that do not work together."""
     newer = {host: there for host, versions in hosts.items() if (there := series(versions.slurm)) and there > to}
     if newer:
         yield (
@@ -135,7 +123,6 @@ def too_far(have: SlurmVersion, to: SlurmVersion, has_database: bool) -> str:
 
     Args:
         have: the oldest series.
-        to: the wanted one.
         has_database: whether there is an accounting database.
     """
     way = window.way(have, to)

@@ -27,32 +27,18 @@ from slurmfab.core.engine.session import Output
 
 @dataclass(frozen=True)
 class UpgradeOptions:
-    """The options of `fab upgrade`.
+    """The options of `fab upgrade`."""
 
-    Args:
-        to: the wanted version; empty for the cluster file's, or whatever the suite has.
-        suite: another suite of the hosts' own mirrors; empty for the cluster file's source.
-        hosts: hostlist of the hosts that are upgraded now; empty for all.
-        at_once: how many nodes at a time: a number, or a percentage.
-        drain: whether nodes are empty of jobs before.
-        yes: whether to begin without a question.
-    """
-
-    to: str = ""
-    suite: str = ""
-    hosts: str = ""
-    at_once: str = "10%"
-    drain: bool = False
-    yes: bool = False
+    to: str = ""  # the wanted version; empty for the cluster file's, or whatever the suite has
+    suite: str = ""  # another suite of the hosts' own mirrors; empty for the cluster file's source
+    hosts: str = ""  # hostlist of the hosts that are upgraded now; empty for all
+    at_once: str = "10%"  # how many nodes at a time: a number, or a percentage
+    drain: bool = False  # whether nodes are empty of jobs before
+    yes: bool = False  # whether to begin without a question
 
 
 def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
     """Upgrade Slurm on all hosts, or go on with an upgrade that was cut off.
-
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        options: the options of the command.
-        output: where to print.
 
     Returns:
         The exit code.
@@ -85,11 +71,8 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     """Plan, and do what is left.
 
     Args:
-        run: the run.
         wanted: the key `slurm` as the upgrade leaves it.
-        options: the options of the command.
         chosen: the hosts that are upgraded now.
-        output: where to print.
 
     Returns:
         Whether the upgrade is done on all hosts now, and was not before.
@@ -121,7 +104,6 @@ def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...
     """The steps on the chosen hosts.
 
     Args:
-        plan: the plan.
         chosen: hosts that are upgraded now.
 
     Raises:
@@ -169,11 +151,8 @@ def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobS
     """Carry the steps out, in their order.
 
     Args:
-        run: the run.
-        plan: the plan.
         steps: those of its steps that are done now.
         safety: counts the jobs before and after.
-        options: the options of the command.
 
     Raises:
         SlurmfabError: a step failed.
@@ -234,7 +213,6 @@ def finish(run: Run, final: SlurmPackages) -> bool:
     """Tell what is left; if nothing is, give the hosts the files of the new version, and end the upgrade.
 
     Args:
-        run: the run.
         final: the key `slurm` of the cluster file now.
 
     Returns:

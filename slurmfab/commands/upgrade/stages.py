@@ -52,23 +52,14 @@ JOB_PHASE, WAY_ON = "job", "Repair it, then run the same command again, which go
 
 @dataclass(frozen=True)
 class Stages:
-    """The steps of one upgrade.
+    """The steps of one upgrade."""
 
-    Args:
-        run: the run; a host that fails is excluded.
-        plan: what is to be done.
-        plan_input: facts and wanted state, with the cluster file as the upgrade leaves it.
-        safety: knows the jobs of before.
-        at_once: how many nodes are upgraded at a time: a number, or a percentage.
-        drain: whether nodes are empty of jobs before.
-    """
-
-    run: Run
-    plan: UpgradePlan
-    plan_input: PlanInput
-    safety: JobSafety
-    at_once: str
-    drain: bool
+    run: Run  # the run; a host that fails is excluded
+    plan: UpgradePlan  # what is to be done
+    plan_input: PlanInput  # facts and wanted state, with the cluster file as the upgrade leaves it
+    safety: JobSafety  # knows the jobs of before
+    at_once: str  # how many nodes are upgraded at a time: a number, or a percentage
+    drain: bool  # whether nodes are empty of jobs before
 
     @property
     def series(self) -> str:
@@ -79,8 +70,6 @@ class Stages:
         """The new packages of a host, and where they come from; nothing if it has them.
 
         Args:
-            step: the step.
-            host: the host.
             stops: units that must not run meanwhile.
         """
         versions = tuple(f"{name}={version}" for name, version in sorted(step.packages.get(host, {}).items()))

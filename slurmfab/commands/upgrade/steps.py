@@ -34,7 +34,6 @@ def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, 
     """The hosts of each step, in the cluster file's order; a host may be in several.
 
     Args:
-        cluster: the cluster file.
         there: versions by host; hosts without any package of Slurm's are in no step.
     """
     slurms = [host for host, versions in there.items() if versions.installed]
@@ -55,7 +54,6 @@ def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeS
     """The steps that are left to do; none where every host has the new version and runs it.
 
     Args:
-        cluster: the cluster file.
         there: versions by host.
     """
     found: list[UpgradeStep] = []
@@ -79,9 +77,7 @@ def starting(what: What, versions: HostVersions, roles: Collection[str]) -> tupl
     slurmd is started on compute nodes alone: a controller may have its package as well, as from an image or slurm-wlm.
 
     Args:
-        what: the step.
         versions: what the host has, and would get.
-        roles: the host's roles.
     """
     new = {upstream(version) for version in versions.offered.values()}
     return tuple(

@@ -77,13 +77,7 @@ def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
 
 
 def asked_version(target: SlurmPackages, to: str, suite: str) -> str:
-    """The version that hosts are asked for: none in particular where only a suite was named.
-
-    Args:
-        target: the wanted key.
-        to: the version of `--to`.
-        suite: of `--suite`.
-    """
+    """The version that hosts are asked for: none in particular where only a suite was named."""
     return "" if suite and not to else target.version or ""
 
 
@@ -91,7 +85,6 @@ def with_series(target: SlurmPackages, version: str) -> SlurmPackages:
     """The wanted key with the series of the version that the hosts would get.
 
     Args:
-        target: the wanted key.
         version: the version that hosts would get, such as `26.05.5-1`.
     """
     return target.model_copy(update={"version": f"{version.rpartition(':')[2][:5]}.*"})

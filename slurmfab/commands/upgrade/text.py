@@ -163,7 +163,6 @@ def text(plan: UpgradePlan, width: int) -> str:
     """The plan as text: who has what, the steps, refusals, what to know beforehand, and the way back.
 
     Args:
-        plan: the plan.
         width: the most characters of a line of the table; 0 for no limit.
     """
     parts = [

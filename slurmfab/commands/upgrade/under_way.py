@@ -19,7 +19,6 @@ def begin(run: Run, plan: UpgradePlan, version: str) -> None:
 
     Args:
         run: the run; its lock is saved.
-        plan: the plan.
         version: the wanted version, as in the cluster file.
     """
     known = run.inventory.lock.upgrade

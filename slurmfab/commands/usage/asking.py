@@ -30,8 +30,6 @@ def ask(
     """What jobs used between two times, from the first controller that answers: one request.
 
     Args:
-        cluster: the cluster.
-        transport: connects to its controllers.
         since: as the user gives it, see `moment`.
         until: likewise; empty for now.
         idle_minutes: from which age on a job can hold its GPUs idle.
@@ -67,7 +65,6 @@ def moment(text: str, flag: str) -> str:
 
     Args:
         text: `YYYY-MM-DD`, `YYYY-MM-DDTHH:MM` with or without `:SS`, or an age such as `12h`, `7d` or `4w`.
-        flag: for the error.
 
     Raises:
         InputError: it is none of these.

@@ -31,25 +31,15 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 @dataclass(frozen=True)
 class Held:
-    """What a directory holds.
+    """What a directory holds."""
 
-    Args:
-        host: where it is.
-        place: the directory that it is in, such as `/home`.
-        name: its name there.
-        owner: whose it is.
-        bytes: on the disk; 0 if it was not measured.
-        newest: when something in it was last changed, in seconds since 1970; 0 if it was not measured.
-        state: empty, `partly` (some could not be read) or `late` (not measured in time).
-    """
-
-    host: str
-    place: str
-    name: str
-    owner: str
-    bytes: int
-    newest: int
-    state: str
+    host: str  # where it is
+    place: str  # the directory that it is in, such as `/home`
+    name: str  # its name there
+    owner: str  # whose it is
+    bytes: int  # on the disk; 0 if it was not measured
+    newest: int  # when something in it was last changed, in seconds since 1970; 0 if it was not measured
+    state: str  # empty, `partly` (some could not be read) or `late` (not measured in time)
 
 
 class DirectoriesJson(TypedDict):
@@ -70,19 +60,12 @@ class DirectoriesJson(TypedDict):
 
 @dataclass(frozen=True)
 class Directories:
-    """What was measured.
+    """What was measured."""
 
-    Args:
-        measured: when, in seconds since 1970.
-        held: the directories; those first that hold most.
-        lost: by host, why it did not answer.
-        more: how many directories were left out because a host has too many.
-    """
-
-    measured: int
-    held: tuple[Held, ...]
-    lost: Mapping[str, str]
-    more: int = 0
+    measured: int  # when, in seconds since 1970
+    held: tuple[Held, ...]  # the directories; those first that hold most
+    lost: Mapping[str, str]  # by host, why it did not answer
+    more: int = 0  # how many directories were left out because a host has too many
 
     def as_json(self) -> DirectoriesJson:
         """All of it as JSON values."""
@@ -115,8 +98,6 @@ def ask(cluster: Cluster, transport: Transport, seconds: int = SECONDS) -> Direc
     """Measure the directories on all hosts that have some, one request each.
 
     Args:
-        cluster: the cluster.
-        transport: connects to its hosts.
         seconds: time limit of the work on each host.
     """
     asked = places(cluster)

@@ -41,34 +41,19 @@ class SumsJson(TypedDict):
 
 @dataclass(frozen=True)
 class Sums:
-    """What some jobs used within the window.
+    """What some jobs used within the window."""
 
-    Args:
-        jobs: how many ran; parts of a job that was requeued or resized count each.
-        cpu_seconds: CPUs times seconds.
-        gpu_seconds: GPUs times seconds.
-        cpu_asked: CPU seconds of jobs that have ended, of which Slurm knows the CPU time.
-        cpu_used: seconds of CPU time of these.
-        memory_asked: MiB times seconds of jobs that have ended, of which Slurm knows the memory.
-        memory_used: the most that a step of these used, times seconds.
-        gpu_seen: GPU seconds of jobs that have ended, whose GPUs Slurm watched.
-        gpu_idle: those of jobs whose GPUs it never saw busy.
-        waits: how many jobs began.
-        waited: seconds that these waited, from when they could have begun.
-        longest_wait: the longest of these.
-    """
-
-    jobs: int = 0
-    cpu_seconds: int = 0
-    gpu_seconds: int = 0
-    cpu_asked: int = 0
-    cpu_used: int = 0
-    memory_asked: int = 0
-    memory_used: int = 0
-    gpu_seen: int = 0
+    jobs: int = 0  # how many ran; parts of a job that was requeued or resized count each
+    cpu_seconds: int = 0  # CPUs times seconds
+    gpu_seconds: int = 0  # GPUs times seconds
+    cpu_asked: int = 0  # CPU seconds of jobs that have ended, of which Slurm knows the CPU time
+    cpu_used: int = 0  # seconds of CPU time of these
+    memory_asked: int = 0  # MiB times seconds of jobs that have ended, of which Slurm knows the memory
+    memory_used: int = 0  # the most that a step of these used, times seconds
+    gpu_seen: int = 0  # GPU seconds of jobs that have ended, whose GPUs Slurm watched
     gpu_idle: int = 0
     waits: int = 0
-    waited: int = 0
+    waited: int = 0  # seconds that these waited, from when they could have begun
     longest_wait: int = 0
 
     @property
@@ -140,65 +125,38 @@ class Row:
 
 @dataclass(frozen=True)
 class Point:
-    """What was in use in one hour or day.
+    """What was in use in one hour or day."""
 
-    Args:
-        time: its begin, in seconds since 1970.
-        cpu_seconds: CPUs times seconds.
-        gpu_seconds: GPUs times seconds.
-    """
-
-    time: int
-    cpu_seconds: int
-    gpu_seconds: int
+    time: int  # its begin, in seconds since 1970
+    cpu_seconds: int  # CPUs times seconds
+    gpu_seconds: int  # GPUs times seconds
 
 
 @dataclass(frozen=True)
 class Wait:
-    """One of the jobs that waited longest.
+    """One of the jobs that waited longest."""
 
-    Args:
-        job: its ID.
-        user: whose it is.
-        account: its account.
-        partition: where it ran or may run.
-        gpus: how many GPUs it asked for.
-        seconds: how long it waited, from when it could have begun.
-        started: whether it has begun.
-    """
-
-    job: str
-    user: str
-    account: str
-    partition: str
-    gpus: int
-    seconds: int
-    started: bool
+    job: str  # its ID
+    user: str  # whose it is
+    account: str  # its account
+    partition: str  # where it ran or may run
+    gpus: int  # how many GPUs it asked for
+    seconds: int  # how long it waited, from when it could have begun
+    started: bool  # whether it has begun
 
 
 @dataclass(frozen=True)
 class IdleGpus:
-    """A job that held GPUs and did not use them.
+    """A job that held GPUs and did not use them."""
 
-    Args:
-        job: its ID.
-        user: whose it is.
-        account: its account.
-        partition: where it ran.
-        gpus: how many.
-        gpu_seconds: for how long within the window, times GPUs.
-        evidence: `gpuutil`: Slurm looked and never saw them busy; `cputime`: the job had hardly any CPU time.
-        running: whether it still runs.
-    """
-
-    job: str
-    user: str
-    account: str
-    partition: str
-    gpus: int
-    gpu_seconds: int
-    evidence: str
-    running: bool
+    job: str  # its ID
+    user: str  # whose it is
+    account: str  # its account
+    partition: str  # where it ran
+    gpus: int  # how many
+    gpu_seconds: int  # for how long within the window, times GPUs
+    evidence: str  # `gpuutil`: Slurm looked and never saw them busy; `cputime`: the job had hardly any CPU time
+    running: bool  # whether it still runs
 
     @property
     def is_certain(self) -> bool:
@@ -208,35 +166,21 @@ class IdleGpus:
 
 @dataclass(frozen=True)
 class Usage:
-    """What jobs used of a cluster between two times.
-
-    Args:
-        cluster: its name.
-        since: begin, in seconds since 1970.
-        until: end, likewise.
-        since_text: begin in the controller's zone, as `2026-11-01T00:00:00+0100`.
-        until_text: end, likewise.
-        capacity: what there was, by Slurm's name (`cpu`, `gres/gpu`), times seconds; nodes out of service included.
-        tracks_gpus: whether Slurm counts GPUs in its records.
-        tracks_gpu_use: whether it has a place in its records for how busy they are.
-        groups: the sums.
-        points: what was in use over time.
-        waits: the jobs that waited longest, those first that waited most.
-        idle: the jobs that held GPUs idle, those first that held most.
-    """
+    """What jobs used of a cluster between two times."""
 
     cluster: str
-    since: int
+    since: int  # begin, in seconds since 1970
     until: int
-    since_text: str
+    since_text: str  # begin in the controller's zone, as `2026-11-01T00:00:00+0100`
     until_text: str
+    # what there was, by Slurm's name (`cpu`, `gres/gpu`), times seconds; nodes out of service included
     capacity: Mapping[str, int]
     tracks_gpus: bool = False
-    tracks_gpu_use: bool = False
+    tracks_gpu_use: bool = False  # whether it has a place in its records for how busy they are
     groups: tuple[Group, ...] = ()
     points: tuple[Point, ...] = ()
-    waits: tuple[Wait, ...] = ()
-    idle: tuple[IdleGpus, ...] = ()
+    waits: tuple[Wait, ...] = ()  # the jobs that waited longest, those first that waited most
+    idle: tuple[IdleGpus, ...] = ()  # the jobs that held GPUs idle, those first that held most
 
     @property
     def total(self) -> Sums:
@@ -270,7 +214,6 @@ def from_answer(cluster: str, answer: Mapping[str, Any]) -> Usage | None:
     """The usage in an agent's answer; `None` if Slurm keeps no records.
 
     Args:
-        cluster: the cluster's name.
         answer: of `slurmfab.on_hosts.agent.accounting.job_records.read`, checked by its model.
     """
     if not answer["accounting"]:

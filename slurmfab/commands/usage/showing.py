@@ -129,22 +129,13 @@ class UsageJson(FiguresJson):
 
 @dataclass(frozen=True)
 class UsageOptions:
-    """What the user asks for.
+    """What the user asks for."""
 
-    Args:
-        since: where the window begins, as in `asking.moment`.
-        until: where it ends; empty for now.
-        by: some of `KEYS`.
-        csv: path for the table as CSV, `-` for standard output, empty for none.
-        idle_minutes: from which age on a job can hold its GPUs idle.
-        homes: whether to measure what homes and scratch directories hold.
-    """
-
-    since: str = asking.SINCE
-    until: str = ""
-    by: tuple[str, ...] = ("user",)
-    csv: str = ""
-    idle_minutes: int = asking.IDLE_MINUTES
+    since: str = asking.SINCE  # where the window begins, as in `asking.moment`
+    until: str = ""  # where it ends; empty for now
+    by: tuple[str, ...] = ("user",)  # some of `KEYS`
+    csv: str = ""  # path for the table as CSV, `-` for standard output, empty for none
+    idle_minutes: int = asking.IDLE_MINUTES  # from which age on a job can hold its GPUs idle
     homes: bool = False
 
     def check(self, json_path: str) -> None:
@@ -168,8 +159,6 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
     """Print what jobs used.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
-        options: what the user asks for.
         output: where to print, and whether as JSON.
 
     Returns:

@@ -65,7 +65,6 @@ def outcome_of(node: str, verdict: Outcome) -> Outcome:
     """The outcome of a node's trial.
 
     Args:
-        node: the node's name.
         verdict: outcome of comparing the node with the wanted state after its test job.
     """
     name = f"{TRIAL}:{node}"

@@ -30,7 +30,6 @@ def refuse_difference(run: Run, before: FilesRead, now: FilesRead) -> None:
     """Stop if files differ from what a run read.
 
     Args:
-        run: the run.
         before: the files as it read them.
         now: the files as they are.
 

@@ -27,23 +27,14 @@ UNSTEADY = frozenset({"slurm-nodes", "node-gate"})
 
 
 class Reason(NamedTuple):
-    """A change on a host since the plan was saved.
-
-    Args:
-        host: the host's name.
-        text: what changed.
-    """
+    """A change on a host since the plan was saved."""
 
     host: str
-    text: str
+    text: str  # what changed
 
 
 def reasons_in_files(plan: SavedPlan, path: Path) -> list[str]:
     """Changes of the cluster file and the lock, as lines.
-
-    Args:
-        plan: the saved plan.
-        path: the cluster file.
 
     Raises:
         InputError: a file cannot be read.
@@ -64,7 +55,6 @@ def reasons_on_hosts(plan: SavedPlan, steps: Sequence[Step], lost: Mapping[str, 
     """Changes on the hosts, as lines; equal changes are one line for all of their hosts.
 
     Args:
-        plan: the saved plan.
         steps: all outcomes of comparing the hosts again.
         lost: the hosts that are excluded now, each with the reason.
     """
@@ -97,7 +87,6 @@ def reasons_after_preparing(plan: SavedPlan, steps: Sequence[Step]) -> list[str]
     public keys are excepted, since the plan could not show them before they were created.
 
     Args:
-        plan: the saved plan.
         steps: all outcomes of comparing the hosts again.
     """
     return fold_reasons(
@@ -124,7 +113,6 @@ def resource_changes(name: str, before: Outcome | None, now: Outcome | None) -> 
     """How a resource has changed since the plan was saved, a line for each value; no line if it has not.
 
     Args:
-        name: the resource's id.
         before: its outcome in the plan; `None` if it was correct then.
         now: its outcome now; `None` if it is correct.
     """
@@ -215,7 +203,6 @@ def unplanned_values(shown: Outcome, now: Outcome) -> Iterator[str]:
     """The values of a resource that would become other than the plan shows, a line for each.
 
     Args:
-        shown: the outcome in the plan.
         now: the outcome after the preparing phases.
     """
     before = changes_by_name(shown)
@@ -238,8 +225,6 @@ def format_refusal(plan: SavedPlan, lines: Sequence[str], *, is_prepared: bool) 
     """The message about a saved plan that is outdated.
 
     Args:
-        plan: the saved plan.
-        lines: the reasons.
         is_prepared: whether the preparing phases are done already.
     """
     versions = "" if plan.slurmfab == __version__ else f" (made by slurmfab {plan.slurmfab}, this is {__version__})"

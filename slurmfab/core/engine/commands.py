@@ -42,10 +42,7 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
     """Deploy the cluster file.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
-        options: the hosts, a saved plan, and what the user allowed.
         connection_options: only for the first contact; refused here, since the cluster file has an ssh section.
-        output: options that all tasks share.
 
     Returns:
         The exit code.
@@ -114,11 +111,8 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
     """Show what a deployment would do.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
-        options: the hosts, and what the user allowed.
         save: file in which the plan is saved for `deploy --plan`; empty for none.
         connection_options: only for the preview of a first contact; refused here.
-        output: options that all tasks share.
 
     Returns:
         The exit code: 4 when there is something to do, otherwise that of the report.
@@ -150,7 +144,6 @@ def show_plan(run: Run, output: Output) -> Report:
 
     Args:
         run: a run of the command `plan`.
-        output: options that all tasks share.
 
     Raises:
         SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.

@@ -103,9 +103,7 @@ def survey_until_safe(
     Then the lock, completed by the facts, is saved.
 
     Args:
-        run: the run.
         job_safety: refuses changes that harm jobs, or drains nodes first.
-        ask: surveys the hosts.
 
     Returns:
         The plan's input, and all outcomes of the comparison.
@@ -140,7 +138,6 @@ def survey(run: Run, *, may_prepare: bool) -> tuple[PlanInput, list[Step]]:
     """Ask the hosts for facts, plan, and compare: two requests per host.
 
     Args:
-        run: the run.
         may_prepare: whether a missing python3 may be installed.
 
     Returns:
@@ -210,8 +207,6 @@ def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tu
 
     Args:
         run: gains a step for each phase and host where anything differed.
-        plan_input: the plan's input.
-        phases: the phases, in order.
         hosts: the hosts to change; all hosts of the run when left out.
 
     Raises:

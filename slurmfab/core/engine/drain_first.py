@@ -39,17 +39,11 @@ SUBJECTS = {
 
 @dataclass(frozen=True)
 class DrainTarget:
-    """Nodes and partitions that must have no jobs before a change.
-
-    Args:
-        nodes: compute nodes.
-        partitions: partitions that the change removes.
-        subject: what changes, such as `SelectType`, for the reason of drained nodes.
-    """
+    """Nodes and partitions that must have no jobs before a change."""
 
     nodes: tuple[str, ...]
-    partitions: tuple[str, ...]
-    subject: str
+    partitions: tuple[str, ...]  # partitions that the change removes
+    subject: str  # what changes, such as `SelectType`, for the reason of drained nodes
 
     @property
     def reason(self) -> str:
@@ -90,7 +84,6 @@ def target_of(found: Iterable[Disruption], allowed: frozenset[str], slurm: Snaps
     Args:
         found: the disruptions, none of which is refused.
         allowed: names of the disruptions that the user allowed.
-        slurm: Slurm now.
     """
     helped = [disruption for disruption in found if disruption.helped_by_draining or disruption.name in allowed]
     left = [disruption for disruption in helped if any(job.nodes for job in disruption.jobs)]
@@ -109,9 +102,6 @@ def drain_and_wait(run: Run, target: DrainTarget, slurm: Snapshot, pause: Callab
 
     Args:
         run: the run; gains a step of the controller's.
-        target: the nodes and partitions.
-        slurm: Slurm now.
-        pause: waits for that many seconds.
 
     Raises:
         DeployFailed: Slurm does not drain them.

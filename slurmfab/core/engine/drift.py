@@ -67,7 +67,6 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
     changed there and not the host.
 
     Args:
-        plan_input: the plan's input.
         steps: all outcomes of the survey.
 
     Returns:
@@ -93,7 +92,6 @@ def new_hosts(plan_input: PlanInput, steps: Sequence[Step]) -> frozenset[str]:
     """The hosts that no deployment has finished yet: they lack packages, or the first key pair of the slurm user.
 
     Args:
-        plan_input: the plan's input.
         steps: all outcomes of the survey.
     """
     without_key = hosts_where(steps, "ssh-key:")
@@ -107,10 +105,6 @@ def cluster_file_changes(
 
     These are the differences that the controller and other hosts have in the same way. If most hosts have one, it comes
     from the cluster file on the controller too; otherwise the file could have been edited on the controller.
-
-    Args:
-        steps: all outcomes of a survey.
-        controller: the primary controller.
 
     Returns:
         The hosts of each such difference, by the resource's id and its changes.
@@ -143,7 +137,6 @@ def with_kinds(step: Step, kind_on: Callable[[str, Outcome], str]) -> Step:
     """Add the kind of drift to the outcomes of a step.
 
     Args:
-        step: the step.
         kind_on: returns the kind of an outcome on a host; empty for none.
     """
     kinds = (kind_on(step.host, outcome) for outcome in step.outcomes)

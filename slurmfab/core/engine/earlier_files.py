@@ -92,7 +92,6 @@ def after_failure(run: Run, plan_input: PlanInput, phase: str, error: DeployFail
     """Put Slurm's earlier files back on all hosts, and start slurmctld with them, if it ran before and failed now.
 
     Args:
-        run: the run.
         plan_input: the facts of all hosts as they were before the phases.
         phase: name of the phase in which the controller failed.
         error: the error that ends the run.

@@ -33,7 +33,6 @@ def write(run: Run, text: str, lock: Lock | None = None) -> None:
 
     Args:
         run: the run; it takes the claim if a file has to be written.
-        text: the text of the cluster file.
         lock: the lock; the run's own when left out.
 
     Raises:

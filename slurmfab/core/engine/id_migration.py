@@ -14,10 +14,6 @@ from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
 def print_planned(run: Run, steps: Iterable[Step]) -> None:
     """Print which users will get other numbers on which hosts, and how many files they own.
 
-    Args:
-        run: the run.
-        steps: all outcomes of a survey.
-
     Raises:
         IdConflict: the change would not be safe on some host, so no host is changed.
     """

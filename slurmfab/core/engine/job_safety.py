@@ -88,7 +88,6 @@ class JobSafety:
         """Find out what the changes would do to jobs, and which nodes an interrupted run left drained.
 
         Args:
-            plan_input: the plan's input.
             steps: the comparison of the plan with the hosts.
         """
         compared = tuple(steps)
@@ -107,7 +106,6 @@ class JobSafety:
         """Stop the run before its changes, if these would harm jobs and the user did not allow that.
 
         Args:
-            plan_input: the plan's input.
             steps: the comparison of the plan with the hosts.
 
         Raises:
@@ -187,12 +185,7 @@ class JobSafety:
         return False
 
     def count_jobs(self, plan_input: PlanInput, slurm: Snapshot) -> None:
-        """Note the jobs that must still be there after the changes; a second call adds jobs that are new since then.
-
-        Args:
-            plan_input: the plan's input.
-            slurm: Slurm now.
-        """
+        """Note the jobs that must still be there after the changes; a second call adds jobs that are new since then."""
         if self.counted_at is None:
             self.counted_at = time.monotonic()
             self.min_job_age = min_job_age(plan_input)

@@ -51,10 +51,7 @@ def wait_until_empty(
     """Wait until no job is left on these nodes; nodes that still have jobs at the end are excluded from the run.
 
     Args:
-        run: the run.
-        nodes: compute nodes.
         limit: seconds; 0 for no limit.
-        pause: waits for that many seconds.
 
     Raises:
         HostError: the controller did not answer for `SILENCE_SECONDS`.
@@ -80,10 +77,8 @@ def wait_while(
     """Poll Slurm until nothing is busy, or until the time limit.
 
     Args:
-        run: the run.
         busy: returns the names of the nodes, or partitions, that are still busy.
         limit: seconds; 0 for no limit.
-        pause: waits for that many seconds.
         on_snapshot: called with each snapshot.
 
     Returns:

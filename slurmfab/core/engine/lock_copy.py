@@ -28,7 +28,6 @@ class ComparedKey(PinnedKey):
     """The check of a host key whose fingerprint an admin has compared, on a machine that does not know the key.
 
     Args:
-        host: the host's name.
         pinned: its known public keys, which count more than the fingerprint.
         compared: the fingerprint, as OpenSSH prints it; empty if nobody compared any.
     """

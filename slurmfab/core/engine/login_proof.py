@@ -22,9 +22,6 @@ def apply_proved_step(run: Run, phase: str, host: str, resources: Iterable[Any])
 
     Args:
         run: the run; gains a step if the host is lost after it began.
-        phase: name of the step in reports.
-        host: the host's name.
-        resources: what the host shall have.
 
     Returns:
         The step with all outcomes, which is not in the run yet; failed where the host let nobody in.
@@ -65,7 +62,6 @@ def judged(outcome: Outcome, refusal: str) -> Outcome:
     """A changed outcome after another login.
 
     Args:
-        outcome: of a resource.
         refusal: why the login failed; empty where it did not.
     """
     if not is_guarded(outcome):

@@ -18,7 +18,6 @@ def read(mail: Mail | None, beside: Path) -> str:
 
     Args:
         mail: the cluster file's `mail` section; `None` where there is none.
-        beside: the directory of the cluster file, for relative paths.
 
     Returns:
         The password; empty without `password_file`.

@@ -20,15 +20,10 @@ GIT_SECONDS = 5.0
 
 
 class Copy(NamedTuple):
-    """A copy of a lock.
-
-    Args:
-        lock: the lock.
-        of: what has it, such as `the record of 20261121T112423.829348Z-deploy by ann@laptop`.
-    """
+    """A copy of a lock."""
 
     lock: locks.Lock
-    of: str
+    of: str  # what has it, such as `the record of 20261121T112423.829348Z-deploy by ann@laptop`
 
 
 def refuse(known: Inventory) -> None:
@@ -86,10 +81,6 @@ def no_copy(cluster_file: Path, controller: str) -> str:
 
 def put_back(cluster_file: Path, copy: Copy) -> int:
     """Write a copy of a missing lock, and print where it is from.
-
-    Args:
-        cluster_file: path of the cluster file.
-        copy: the copy.
 
     Returns:
         The exit code.

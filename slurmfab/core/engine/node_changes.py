@@ -17,9 +17,6 @@ def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool =
 
     Args:
         run: gains a step if anything differed.
-        phase: name of the step in reports.
-        host: the host's name.
-        resources: what the host shall have.
         proved: whether another login proves the change, or else the host takes it back.
 
     Raises:
@@ -42,7 +39,6 @@ def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource
     Args:
         run: gains a step for each host where anything differed.
         phase: name of the steps in reports.
-        hosts: names of the hosts.
         resources: what each host shall have.
     """
     work_on_each(run, hosts, lambda host: change(run, phase, host, *resources))
@@ -52,8 +48,6 @@ def work_on_each(run: Run, hosts: Iterable[str], work: Callable[[str], None]) ->
     """Do work on hosts at once; a host that fails or does not answer is excluded.
 
     Args:
-        run: excludes hosts.
-        hosts: names of the hosts.
         work: called with a host's name; raises `SlurmfabError`.
     """
     for host, answer in on_each(hosts, work):

@@ -41,13 +41,7 @@ KEPT_SPOOL = (
 
 
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
-    """Print all notices that a survey gives rise to.
-
-    Args:
-        run: the run, whose progress prints them.
-        plan_input: what the survey was planned from.
-        steps: the outcomes of the survey.
-    """
+    """Print all notices that a survey gives rise to."""
     tell_of_resources(run, steps)
     if others := of_others(plan_input):
         ours = plan_input.controller_facts.slurm_version
@@ -64,12 +58,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
 
 
 def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:
-    """The controllers on which slurm users of other hosts can log in now, and cannot any more, each with a sentence.
-
-    Args:
-        plan_input: what the survey was planned from.
-        steps: the outcomes of the survey.
-    """
+    """The controllers on which slurm users of other hosts can log in now, and cannot any more, each with a sentence."""
     if plan_input.cluster.slurm_ssh.logins != "from_controllers":
         return []
     members = {plan_input.host(name).hostname: name for name in plan_input.members}
@@ -111,7 +100,6 @@ def tell_after_change(run: Run, steps: Iterable[Step]) -> None:
     """Print the remarks that came of a change: what was left as it was, and what stays of users who were removed.
 
     Args:
-        run: the run, whose progress prints them.
         steps: the outcomes of a phase that was carried out.
     """
     tell_folded(
@@ -144,8 +132,6 @@ def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step])
     """Print which nodes have other hardware than the lock, which no deployment changes.
 
     Args:
-        run: the run.
-        plan_input: the plan's input.
         steps: a step for each of these nodes; see `drift.other_hardware`.
     """
     lines = []

@@ -65,7 +65,6 @@ def unknown_nodes(known: Inventory, nodes: Iterable[str]) -> tuple[str, ...]:
 
     Args:
         known: the cluster, with its files as they were read.
-        nodes: nodes of Slurm.
     """
     ours = {*known.cluster.hosts, *known.lock.hosts}
     others = [name for name in nodes if name not in ours]

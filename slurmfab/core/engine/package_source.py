@@ -25,9 +25,7 @@ class PackageSource(Protocol):
         """The hosts that lack packages which this source does not have, each with the reason.
 
         Args:
-            inventory: the cluster.
             plan_input: what the plan is made from.
-            hosts: the hosts in question.
 
         Raises:
             InputError: a file that is needed is missing, damaged or another one than before.
@@ -38,7 +36,6 @@ class PackageSource(Protocol):
 
         Args:
             run: a host to which packages cannot be sent is excluded from it.
-            plan_input: what the plan was made from.
             resources: the resources of the next phase, by host.
 
         Returns:

@@ -15,8 +15,6 @@ def read(path: Path, key: str, whose: str, *, most: int = LONGEST, is_one: bool 
     """The text of a file with a password, without the end of its line.
 
     Args:
-        path: the file.
-        key: of the cluster file, for complaints.
         whose: whose password it is, for complaints.
         most: the most bytes that are read.
         is_one: whether it is one password; otherwise `whose` says what the file has to hold.

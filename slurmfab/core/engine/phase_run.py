@@ -35,9 +35,7 @@ class PhaseRun:
 
     Args:
         run: gains a step for each phase and host where anything differed, lost ones included; excludes hosts that fail.
-        plan_input: the plan's input.
         phases: the phases, in order.
-        hosts: the hosts to change.
     """
 
     def __init__(self, run: Run, plan_input: PlanInput, phases: Sequence[Phase], hosts: Iterable[str]) -> None:
@@ -165,13 +163,7 @@ class PhaseRun:
         self.advance()
 
     def take_step(self, number: int, host: str, step: Step) -> None:
-        """Note a host's outcomes of a phase.
-
-        Args:
-            number: of the phase.
-            host: the host.
-            step: its outcomes.
-        """
+        """Note a host's outcomes of a phase."""
         own, others = apart(step)
         for one in (own, *others):
             self.done[number].append(one)

@@ -37,7 +37,6 @@ def plan_text(report: Report, steps: Sequence[Step]) -> str:
     """What a deployment would do.
 
     Args:
-        report: of the comparison.
         steps: all outcomes of the comparison.
 
     Returns:

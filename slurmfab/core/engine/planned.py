@@ -25,11 +25,7 @@ PREPARING = frozenset(phase.name for phase in PHASES if phase.prepares)
 
 
 class PlanVerifier:
-    """Verifies that each survey of a deployment shows what the saved plan shows.
-
-    Args:
-        plan: the saved plan.
-    """
+    """Verifies that each survey of a deployment shows what the saved plan shows."""
 
     def __init__(self, plan: SavedPlan) -> None:
         self.plan = plan
@@ -38,10 +34,6 @@ class PlanVerifier:
         """Refuse to continue if the hosts differ from the plan.
 
         After the preparing phases less may be left to do than the plan shows, but nothing else.
-
-        Args:
-            run: the deployment.
-            steps: all outcomes of a survey.
 
         Raises:
             PlanOutdated: the hosts differ from the plan.
@@ -64,9 +56,7 @@ def start_run(
 
     Args:
         cluster: path of the cluster file; empty for the one that the plan was made from.
-        options: name the file of the plan, and what the user allowed besides.
         connection_options: must be empty, since the cluster file has an ssh section.
-        output: options that all tasks share.
 
     Raises:
         InputError: there is no such plan, it is a plan of another cluster, or other options contradict it.

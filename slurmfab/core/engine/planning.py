@@ -40,32 +40,22 @@ from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 @dataclass(frozen=True)
 class LocalInput:
-    """What a plan takes from the deployer's machine, besides the cluster file and the lock.
+    """What a plan takes from the deployer's machine, besides the cluster file and the lock."""
 
-    Args:
-        database_password: password of an external accounting database; empty where there is none.
-        scripts: the scripts that nodes run before and after jobs.
-        stamp: who runs the deployment and when, for the reasons of drained nodes.
-        slurm_files: the site's own files in Slurm's directory.
-        own_files: the site's own files elsewhere on hosts.
-        deb_files: the packages beside the cluster file that it names, by their paths there.
-        slurm_key: the OpenPGP key of the repository with Slurm's packages; empty where there is none.
-        slurm_debs: Slurm's packages beside the cluster file, if they come from there.
-        power_password: password of the IPMI controllers of nodes; empty where none is needed.
-        mail_password: password of the relay of mail about jobs; empty where there is none.
-        registry_users: users of the image registry with hashes of their passwords; empty where there is none.
-    """
-
-    database_password: str
-    scripts: Scripts
-    stamp: str
-    slurm_files: tuple[SiteFile, ...] = ()
-    own_files: tuple[Content, ...] = ()
+    database_password: str  # password of an external accounting database; empty where there is none
+    scripts: Scripts  # the scripts that nodes run before and after jobs
+    stamp: str  # who runs the deployment and when, for the reasons of drained nodes
+    slurm_files: tuple[SiteFile, ...] = ()  # the site's own files in Slurm's directory
+    own_files: tuple[Content, ...] = ()  # the site's own files elsewhere on hosts
+    # the packages beside the cluster file that it names, by their paths there
     deb_files: Mapping[str, DebFile] = field(default_factory=dict)
-    slurm_key: str = ""
-    slurm_debs: tuple[DebFile, ...] = ()
+    slurm_key: str = ""  # the OpenPGP key of the repository with Slurm's packages; empty where there is none
+    slurm_debs: tuple[DebFile, ...] = ()  # Slurm's packages beside the cluster file, if they come from there
+    # password of the IPMI controllers of nodes; empty where none is needed
     power_password: str = field(default="", repr=False)
+    # password of the relay of mail about jobs; empty where there is none
     mail_password: str = field(default="", repr=False)
+    # users of the image registry with hashes of their passwords; empty where there is none
     registry_users: str = field(default="", repr=False)
 
 
@@ -77,7 +67,6 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     """Read the files that the cluster file names.
 
     Args:
-        inventory: the cluster.
         with_scripts: whether the scripts that nodes run around jobs, and the site's own files, are read too.
 
     Raises:
@@ -134,7 +123,6 @@ def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool
 
     Args:
         run: excludes unfit hosts; its lock gains what the facts show.
-        facts: of the hosts that answered.
         with_scripts: whether the plan takes the scripts that nodes run around jobs from the deployer's machine.
 
     Raises:
@@ -167,8 +155,6 @@ def make_plan_input(
     Args:
         inventory: the cluster file, and the lock before.
         facts: of the hosts that are fit.
-        local: the deployer's part.
-        approvals: what the user agreed to.
 
     Raises:
         IdConflict: the hosts' UIDs and GIDs contradict each other.

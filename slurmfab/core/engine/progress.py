@@ -35,7 +35,6 @@ class Progress:
     Args:
         out: where to; a terminal also gets a status line, and colours unless NO_COLOR is set.
         verbose: whether to tell every difference, with diffs, below the line of its phase.
-        quiet: whether to tell nothing.
     """
 
     def __init__(self, out: TextIO = sys.stderr, *, verbose: bool = False, quiet: bool = False) -> None:
@@ -92,12 +91,7 @@ class Progress:
         self.show_status()
 
     def host_waits(self, host: str, text: str) -> None:
-        """Tell what a host waits for, in one line of its own.
-
-        Args:
-            host: the host's name.
-            text: the host's words.
-        """
+        """Tell what a host waits for, in one line of its own."""
         self.waits += 1
         if self.waits <= MOST_WAITS:
             self.show(f"{self.doing:<12} {host:<10} {in_one_line(text)[:MOST_WAITING]}")

@@ -45,42 +45,26 @@ FINISHED: Final = "finished"
 
 @dataclass(frozen=True)
 class Record:
-    """A recorded run.
-
-    Args:
-        run: the run's id.
-        command: name of the command, such as `deploy`.
-        by: user and machine, such as `ann@laptop`.
-        begun: when the run began.
-        ended: when it ended; `None` while it is unfinished.
-        pid: the process id of the deployer; 0 where it is unknown.
-        hosts: the hosts that the run was about.
-        exit_code: exit code of the run; without meaning while it is unfinished.
-        seconds: how long it took; while it is unfinished, until the record was written.
-        error: why it stopped early; empty where it did not.
-        steps: what was done.
-        timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
-        lost: the hosts that were excluded, each with the reason.
-        undoes: id of the run that a rollback undoes; empty for other commands.
-        cluster_file: text of the cluster file at the end of the run; `None` where the record does not have it.
-        lock: JSON of the lock at the end of the run; `None` where the record does not have it.
-    """
+    """A recorded run."""
 
     run: str
-    command: str
-    by: str
-    begun: datetime
-    ended: datetime | None = None
-    pid: int = 0
-    hosts: tuple[str, ...] = ()
-    exit_code: int = 0
-    seconds: float = 0.0
-    error: str = ""
+    command: str  # name of the command, such as `deploy`
+    by: str  # user and machine, such as `ann@laptop`
+    begun: datetime  # when the run began
+    ended: datetime | None = None  # when it ended; `None` while it is unfinished
+    pid: int = 0  # the process id of the deployer; 0 where it is unknown
+    hosts: tuple[str, ...] = ()  # the hosts that the run was about
+    exit_code: int = 0  # exit code of the run; without meaning while it is unfinished
+    seconds: float = 0.0  # how long it took; while it is unfinished, until the record was written
+    error: str = ""  # why it stopped early; empty where it did not
     steps: tuple[Step, ...] = ()
+    # what was begun on all hosts, and when, in seconds from the beginning of the run
     timeline: tuple[tuple[float, str], ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)
-    undoes: str = ""
+    lost: Mapping[str, str] = field(default_factory=dict)  # the hosts that were excluded, each with the reason
+    undoes: str = ""  # id of the run that a rollback undoes; empty for other commands
+    # text of the cluster file at the end of the run; `None` where the record does not have it
     cluster_file: str | None = field(default=None, repr=False)
+    # JSON of the lock at the end of the run; `None` where the record does not have it
     lock: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
@@ -142,10 +126,6 @@ def finish(run: Run, error: str = "") -> None:
 
     A run without any effect gets no record, unless it shows that an interrupted run left nothing undone.
 
-    Args:
-        run: the run.
-        error: why it stopped early; empty where it did not.
-
     Raises:
         InputError: the record cannot be written.
     """
@@ -174,9 +154,7 @@ def write(run: Run, state: str, error: str = "") -> None:
     """Write the record of a run as of now, for those alone who may change the cluster file.
 
     Args:
-        run: the run.
         state: `UNFINISHED` or `FINISHED`.
-        error: why it stopped early; empty where it did not.
 
     Raises:
         InputError: the record cannot be written.

@@ -28,7 +28,6 @@ def refuse_unparsable(run: Run, steps: Iterable[Step]) -> None:
     """Refuse new files of Slurm that the Slurm on the controller cannot parse.
 
     Args:
-        run: the run.
         steps: outcomes of a comparison, in which the controller has shown the files to its Slurm.
 
     Raises:
@@ -42,12 +41,7 @@ def refuse_unparsable(run: Run, steps: Iterable[Step]) -> None:
 
 
 def refusals(run: Run, errors: Iterable[str]) -> list[str]:
-    """A line for each mistake: where in the cluster file, if it is known, and Slurm's words.
-
-    Args:
-        run: knows the cluster file.
-        errors: of a program of Slurm.
-    """
+    """A line for each mistake: where in the cluster file, if it is known, and Slurm's words."""
     from slurmfab.cluster.inventory import complaints, reading  # seldom needed
 
     telling = [error for error in errors if error != END] or [END]
@@ -68,10 +62,6 @@ def places(error: str, document: Document) -> list[Place]:
     """The places of the cluster file that an error is about; empty if none is known.
 
     An error names a key, and often its value. One about a line quotes the part that could not be parsed.
-
-    Args:
-        error: in Slurm's words.
-        document: the cluster file.
     """
     slurms = list(slurm_settings(document))
     match = _IN_LINE.search(error)

@@ -25,7 +25,6 @@ def read(registry: Registry | None, beside: Path) -> str:
 
     Args:
         registry: the cluster file's `registry`; `None` where there is none.
-        beside: the directory of the cluster file, for relative paths.
 
     Returns:
         The lines of the file without comments; empty without a registry.
@@ -51,10 +50,6 @@ def read(registry: Registry | None, beside: Path) -> str:
 
 def entries_of(text: str, path: Path) -> Iterator[tuple[int, str]]:
     """Yield the entries of a file of htpasswd(1), each with the number of its line.
-
-    Args:
-        text: the file's.
-        path: the file, for complaints.
 
     Raises:
         InputError: a line is none that the registry takes.

@@ -155,20 +155,13 @@ class RunJson(ForecastJson):
 
 @dataclass(frozen=True)
 class Step:
-    """The outcomes of one phase on one host.
-
-    Args:
-        phase: the phase's name.
-        host: the host's name.
-        outcomes: of the phase's resources, in order.
-        seconds: the time from the request to the end of the answer.
-        at: when it began, in seconds from the beginning of the run; `None` where that is not known.
-    """
+    """The outcomes of one phase on one host."""
 
     phase: str
     host: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...]  # of the phase's resources, in order
     seconds: float = 0.0
+    # when it began, in seconds from the beginning of the run; `None` where that is not known
     at: float | None = field(default=None, compare=False)
 
     def with_status(self, status: str) -> tuple[Outcome, ...]:
@@ -193,42 +186,29 @@ class Step:
 
 @dataclass(frozen=True)
 class Report:
-    """A run and its outcomes.
+    """A run and its outcomes."""
 
-    Args:
-        command: such as `deploy`.
-        cluster: the cluster's name.
-        hosts: the hosts that the run was for.
-        steps: in the order in which they ended; hosts without differences have steps only in a survey.
-        failed_hosts: the error of each host that was skipped for the rest of the run.
-        seconds: how long the run took.
-        forecast: what its changes require of Slurm's daemons and would do to jobs, by the last survey.
-        is_refused: whether it ended without changes, since a disruptive change was not allowed.
-        jobs: how many ran before and after its changes; `None` if that is unknown, or nothing was changed.
-        left_drained: the nodes that are still drained by an earlier run.
-        other_hardware: the nodes whose hardware differs from the lock, which a deployment does not change.
-        timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
-        finds_work: whether it was a dry run that found something to do.
-        error_code: exit code of the error that ended the run early; 0 where none did.
-        not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
-        differed: the resources that a survey found to differ: host, phase and id.
-    """
-
-    command: str
+    command: str  # such as `deploy`
     cluster: str
-    hosts: tuple[str, ...]
-    steps: tuple[Step, ...]
-    failed_hosts: Mapping[str, HostError]
+    hosts: tuple[str, ...]  # the hosts that the run was for
+    steps: tuple[Step, ...]  # in the order in which they ended; hosts without differences have steps only in a survey
+    failed_hosts: Mapping[str, HostError]  # the error of each host that was skipped for the rest of the run
     seconds: float
+    # what its changes require of Slurm's daemons and would do to jobs, by the last survey
     forecast: Forecast = field(default_factory=Forecast)
-    is_refused: bool = False
+    is_refused: bool = False  # whether it ended without changes, since a disruptive change was not allowed
+    # how many ran before and after its changes; `None` if that is unknown, or nothing was changed
     jobs: JobTally | None = None
-    left_drained: tuple[str, ...] = ()
+    left_drained: tuple[str, ...] = ()  # the nodes that are still drained by an earlier run
+    # the nodes whose hardware differs from the lock, which a deployment does not change
     other_hardware: tuple[str, ...] = ()
+    # what was begun on all hosts, and when, in seconds from the beginning of the run
     timeline: tuple[tuple[float, str], ...] = ()
-    finds_work: bool = False
-    error_code: int = DONE
+    finds_work: bool = False  # whether it was a dry run that found something to do
+    error_code: int = DONE  # exit code of the error that ended the run early; 0 where none did
+    # hosts of a first contact that did not answer, as the user typed them, each with the reason
     not_met: Mapping[str, str] = field(default_factory=dict)
+    # the resources that a survey found to differ: host, phase and id
     differed: frozenset[tuple[str, str, str]] = frozenset()
 
     @property
@@ -343,7 +323,6 @@ def outcome_from(answer: Any, host: str = "") -> Outcome:
 
     Args:
         answer: the value `outcome` of the line.
-        host: the host that answered, for the error.
 
     Raises:
         AgentFailed: it is no outcome.

@@ -97,8 +97,6 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
     """Ask hosts for their facts, all at once.
 
     Args:
-        run: the run; excludes hosts that do not answer.
-        hosts: names of the hosts.
         may_prepare: whether a missing python3 may be installed.
 
     Returns:
@@ -146,17 +144,11 @@ def refuse_in_use(run: Run, facts: Mapping[str, HostFacts]) -> None:
 
 
 class CollectedFacts(NamedTuple):
-    """Answers of hosts that were asked for facts.
+    """Answers of hosts that were asked for facts."""
 
-    Args:
-        facts: by host.
-        without_python: the errors of hosts that have no python3, by host.
-        silent: the errors of hosts that may only be asleep, by host.
-    """
-
-    facts: dict[str, HostFacts]
-    without_python: dict[str, PythonMissing]
-    silent: dict[str, HostError]
+    facts: dict[str, HostFacts]  # by host
+    without_python: dict[str, PythonMissing]  # the errors of hosts that have no python3, by host
+    silent: dict[str, HostError]  # the errors of hosts that may only be asleep, by host
 
 
 def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabError]]) -> CollectedFacts:
@@ -191,7 +183,6 @@ def may_be_asleep(run: Run, host: str, error: HostError) -> bool:
     """Whether a host may be silent because Slurm has powered it down.
 
     Args:
-        run: the run.
         host: a host that did not answer.
         error: how that showed; a host that refuses a login, or shows another key, is awake.
     """
@@ -204,8 +195,6 @@ def without_sleepers(
     """Exclude silent hosts, those that Slurm has powered down as sleepers, and return the facts of those woken.
 
     Args:
-        run: the run.
-        facts: of the hosts that answered.
         silent: hosts that did not answer, each with its error.
         may_wake: whether nodes may be woken.
 
@@ -228,8 +217,6 @@ def ask_woken(run: Run, hosts: tuple[str, ...], seconds: float) -> CollectedFact
     """Ask hosts that have just booted for their facts; Slurm may have met slurmd there before sshd listens.
 
     Args:
-        run: the run.
-        hosts: the hosts.
         seconds: how long the silent ones are asked again.
     """
     deadline = time.monotonic() + seconds
@@ -277,7 +264,6 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
     """The users, groups, packages, services and GPU device files that a plan for this cluster depends on.
 
     Args:
-        known: the cluster.
         node: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
 
     Returns:
@@ -320,8 +306,6 @@ def ask_facts(
     """Ask one host for its facts.
 
     Args:
-        transport: sends the request.
-        host: the host's name.
         with_secrets: whether the facts include the munge key and slurm.conf; only the controller is asked for these.
         names: the users, groups, packages and services to look up, by kind.
         is_new: whether the host is new to the lock, so that the facts include whether a cluster uses it.
@@ -347,8 +331,6 @@ def require_shown_key(host: str, facts: HostFacts, shown: tuple[str, str] | None
     """Make sure that the SSH host keys which a host tells of include the one by which it was reached.
 
     Args:
-        host: the host's name.
-        facts: what it tells.
         shown: type and base64 of the key that it showed; `None` if the transport knows none.
 
     Raises:
@@ -367,9 +349,6 @@ def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Ste
 
     Args:
         run: the run; gains a step if the host is lost after it began.
-        phase: name of the step in reports.
-        host: the host's name.
-        resources: what the host shall have.
 
     Returns:
         The step with all outcomes, which is not in the run yet.
@@ -397,8 +376,6 @@ def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostE
 
     Args:
         resources: what the host was to have, in order.
-        lines: what it sent.
-        error: how the request ended.
     """
     if not isinstance(error, (AgentFailed, ConnectionLost)):
         return ()  # the agent was never given the resources, or refused them
@@ -424,9 +401,6 @@ def request_apply(
     """Have a host's agent compare resources, or change what differs.
 
     Args:
-        run: the run.
-        host: the host's name.
-        resources: what the host shall have.
         dry_run: whether the agent only compares.
         heard: called with each line of the answer as it arrives; what the host waits for is shown to the user.
 
@@ -456,7 +430,6 @@ def outcomes_of(host: str, lines: Iterable[Line], wanted: Sequence[Any]) -> list
 
     Args:
         host: the host that answered.
-        lines: the answer.
         wanted: the resources that it was asked about.
 
     Raises:
@@ -479,7 +452,6 @@ def apply_request(run: Run, resources: Iterable[Any], *, dry_run: bool) -> dict[
     """A request to compare resources, or to change what differs.
 
     Args:
-        run: the run.
         resources: what the host shall have; without any, the agent only takes the lock on its host.
         dry_run: whether the agent only compares.
     """

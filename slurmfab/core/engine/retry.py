@@ -38,7 +38,6 @@ def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
     """The hosts to deploy to again, as a hostlist.
 
     Args:
-        known: the cluster.
         tell: prints a line; it tells which hosts these are, and why.
 
     Returns:
@@ -68,8 +67,6 @@ def with_controller(records: Iterable[Record], controller: str, failed: tuple[st
     """The hosts that failed, with the controller if slurmctld reported one of them as not ready for jobs.
 
     Args:
-        records: the records of the cluster.
-        controller: the primary controller.
         failed: the hosts that failed.
     """
     late = {step.host for one in records for step in one.steps if step.phase == NODES and step.has_failed}
@@ -83,7 +80,6 @@ def failed_before(records: Iterable[Record], hosts: Iterable[str]) -> tuple[str,
 
     Args:
         records: the records of the cluster, oldest first.
-        hosts: the hosts in the cluster file.
     """
     succeeded: dict[str, bool] = {}
     for one in records:

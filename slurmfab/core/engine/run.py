@@ -35,52 +35,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What was asked for.
+    """What was asked for."""
 
-    Args:
-        command: name of the command, such as `deploy`.
-        approvals: what the user agreed to beforehand.
-        undoes: id of the run that a rollback undoes; empty for all other commands.
-        digest_key: key for the digests of differences in a saved plan; empty for no digests.
-        installs_python: whether a host without python3 gets it; otherwise such a host is excluded.
-        wakes: whether nodes that Slurm has powered down are woken, so that they take part.
-        not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
-        asks: whether the user is asked, on a terminal, before what cannot be undone.
-    """
-
-    command: str
-    approvals: Approvals = NOTHING
-    undoes: str = ""
+    command: str  # name of the command, such as `deploy`
+    approvals: Approvals = NOTHING  # what the user agreed to beforehand
+    undoes: str = ""  # id of the run that a rollback undoes; empty for all other commands
+    # key for the digests of differences in a saved plan; empty for no digests
     digest_key: str = field(default="", repr=False)
-    installs_python: bool = True
-    wakes: bool = False
+    installs_python: bool = True  # whether a host without python3 gets it; otherwise such a host is excluded
+    wakes: bool = False  # whether nodes that Slurm has powered down are woken, so that they take part
+    # hosts of a first contact that did not answer, as the user typed them, each with the reason
     not_met: Mapping[str, str] = field(default_factory=dict)
-    asks: bool = False
+    asks: bool = False  # whether the user is asked, on a terminal, before what cannot be undone
 
 
 @dataclass(frozen=True)
 class RunHooks:
-    """Functions that a command gives to its run.
+    """Functions that a command gives to its run."""
 
-    Args:
-        save_lock: saves the lock of the run's inventory where it has changed, before any host is changed.
-        check_survey: gets the run and all outcomes of a survey; raises an error if nothing may be changed for them.
-    """
-
+    # saves the lock of the run's inventory where it has changed, before any host is changed
     save_lock: Callable[[Run], None] = lambda _: None
+    # gets the run and all outcomes of a survey; raises an error if nothing may be changed for them
     check_survey: Callable[[Run, Sequence[Step]], None] = lambda _run, _steps: None
 
 
 @dataclass
 class ClusterClaim:
-    """The lock on the primary controller, which a run takes before it changes anything on any host.
+    """The lock on the primary controller, which a run takes before it changes anything on any host."""
 
-    Args:
-        is_held: whether this run holds it.
-        mutex: held while the run takes it, since hosts are worked on in parallel.
-    """
-
-    is_held: bool = False
+    is_held: bool = False  # whether this run holds it
+    # held while the run takes it, since hosts are worked on in parallel
     mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def mark_taken(self) -> None:
@@ -94,47 +78,33 @@ class ClusterClaim:
 
 @dataclass
 class PendingFacts:
-    """Facts that hosts were asked for before they are needed.
+    """Facts that hosts were asked for before they are needed."""
 
-    Args:
-        answers: the answers to come, by the hosts that were asked together.
-        asked_at: when hosts were last asked for facts, by `time.monotonic`.
-    """
-
+    # the answers to come, by the hosts that were asked together
     answers: dict[tuple[str, ...], PendingAnswers[HostFacts]] = field(default_factory=dict, repr=False)
-    asked_at: float = field(default_factory=time.monotonic)
+    asked_at: float = field(default_factory=time.monotonic)  # when hosts were last asked for facts, by `time.monotonic`
 
 
 @dataclass
 class RecordKeeping:
-    """The record of a run on disk, which is begun before the first host is changed.
+    """The record of a run on disk, which is begun before the first host is changed."""
 
-    Args:
-        write: writes the record as of now; raises `InputError` where it cannot.
-        is_begun: whether the record is there.
-        mutex: held while it is begun, since hosts are worked on in parallel.
-    """
-
-    write: Callable[[Run], None] = lambda _: None
-    is_begun: bool = False
+    write: Callable[[Run], None] = lambda _: None  # writes the record as of now; raises `InputError` where it cannot
+    is_begun: bool = False  # whether the record is there
+    # held while it is begun, since hosts are worked on in parallel
     mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
 
 @dataclass(frozen=True)
 class JobImpact:
-    """What a run does to jobs and nodes of the cluster.
+    """What a run does to jobs and nodes of the cluster."""
 
-    Args:
-        forecast: which restarts its changes need, and what they would do to jobs, by the last survey.
-        is_refused: whether the run ends without these changes, since a disruptive one was not allowed.
-        tally: how many jobs ran before and after the changes; `None` where that is unknown or nothing was changed.
-        left_drained: nodes that an earlier run drained for a change and did not resume.
-    """
-
+    # which restarts its changes need, and what they would do to jobs, by the last survey
     forecast: Forecast = field(default_factory=Forecast)
-    is_refused: bool = False
+    is_refused: bool = False  # whether the run ends without these changes, since a disruptive one was not allowed
+    # how many jobs ran before and after the changes; `None` where that is unknown or nothing was changed
     tally: JobTally | None = None
-    left_drained: tuple[str, ...] = ()
+    left_drained: tuple[str, ...] = ()  # nodes that an earlier run drained for a change and did not resume
 
 
 class Run:
@@ -144,13 +114,9 @@ class Run:
     methods alone; all else stays as it was given.
 
     Args:
-        options: what was asked for.
-        inventory: the cluster file and its lock.
         hosts: the hosts that the run is about.
-        transport: sends requests to hosts.
         progress: shows the user what is going on.
         packages: where hosts get packages from.
-        hooks: functions of the command.
         write_record: writes the run's record; see `RecordKeeping`.
         started: when the run began; now when left out.
     """

@@ -48,15 +48,10 @@ class PlanOutdated(SlurmfabError):
 
 @dataclass(frozen=True)
 class Files:
-    """Digests of the cluster file and the lock when the plan was made.
+    """Digests of the cluster file and the lock when the plan was made."""
 
-    Args:
-        cluster: SHA-256 of the cluster file.
-        lock: SHA-256 of the lock; empty where there is no lock.
-    """
-
-    cluster: str
-    lock: str
+    cluster: str  # SHA-256 of the cluster file
+    lock: str  # SHA-256 of the lock; empty where there is no lock
 
     @staticmethod
     def of(path: Path) -> Files:
@@ -70,27 +65,15 @@ class Files:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference in one phase that is equal on several hosts.
-
-    Args:
-        phase: the phase's name.
-        hosts: hostlist of these hosts.
-        outcomes: those of the resources that differ.
-    """
+    """A difference in one phase that is equal on several hosts."""
 
     phase: str
-    hosts: str
-    outcomes: tuple[Outcome, ...]
+    hosts: str  # hostlist of these hosts
+    outcomes: tuple[Outcome, ...]  # those of the resources that differ
 
 
 class ResourceOnHost(NamedTuple):
-    """A resource of a plan.
-
-    Args:
-        host: the host's name.
-        phase: the phase's name.
-        id: the resource's id.
-    """
+    """A resource of a plan."""
 
     host: str
     phase: str
@@ -99,39 +82,22 @@ class ResourceOnHost(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SavedPlan:
-    """A plan as it was shown, with its input.
+    """A plan as it was shown, with its input."""
 
-    Args:
-        format: identifies the file as a saved plan.
-        version: version of the format.
-        slurmfab: version of slurmfab that made the plan.
-        saved: time in UTC (ISO 8601).
-        by: user and machine, such as `ann@laptop`.
-        cluster: the cluster's name.
-        cluster_file: absolute path of the cluster file.
-        files: digests of the cluster file and the lock.
-        hosts: hostlist of the hosts in the plan.
-        move_ids: whether `--move-ids` allows it to change the owner of files.
-        prune: whether it removes accounts and users that the cluster file does not name.
-        digest_key: key of the digests.
-        lost: hosts that were excluded, each with the reason.
-        differences: what differs, in the order of the hosts.
-    """
-
-    format: str = FORMAT
+    format: str = FORMAT  # identifies the file as a saved plan
     version: int = VERSION
-    slurmfab: str
-    saved: str
-    by: str
+    slurmfab: str  # version of slurmfab that made the plan
+    saved: str  # time in UTC (ISO 8601)
+    by: str  # user and machine, such as `ann@laptop`
     cluster: str
-    cluster_file: str
+    cluster_file: str  # absolute path of the cluster file
     files: Files
-    hosts: str
-    move_ids: bool
-    prune: bool = False
+    hosts: str  # hostlist of the hosts in the plan
+    move_ids: bool  # whether `--move-ids` allows it to change the owner of files
+    prune: bool = False  # whether it removes accounts and users that the cluster file does not name
     digest_key: str = field(repr=False)
-    lost: Mapping[str, str]
-    differences: tuple[Difference, ...]
+    lost: Mapping[str, str]  # hosts that were excluded, each with the reason
+    differences: tuple[Difference, ...]  # what differs, in the order of the hosts
 
     @cached_property
     def shown(self) -> Mapping[ResourceOnHost, Outcome]:
@@ -302,7 +268,6 @@ def no_plan(path: Path, reason: str = "") -> InputError:
     """The error for a file that is not a saved plan.
 
     Args:
-        path: the file.
         reason: why it is none; empty where that says nothing more.
     """
     return InputError(f"{path} is not a saved plan{reason and ': '}{reason}. `{FAB} plan --save FILE` makes one.")

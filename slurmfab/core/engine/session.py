@@ -37,19 +37,12 @@ UPGRADE = "upgrade"
 
 @dataclass(frozen=True)
 class Output:
-    """The options that all tasks on a cluster share: what they show, and where hosts get packages from.
+    """The options that all tasks on a cluster share: what they show, and where hosts get packages from."""
 
-    Args:
-        verbose: whether every difference is shown.
-        json: file for the report as JSON; `-` for standard output, empty for none.
-        ask_password: whether the user is asked for the sudo password at the start.
-        packages: where hosts get packages from.
-    """
-
-    verbose: bool = False
-    json: str = ""
-    ask_password: bool = False
-    packages: PackageSource = field(default_factory=HostRepositories)
+    verbose: bool = False  # whether every difference is shown
+    json: str = ""  # file for the report as JSON; `-` for standard output, empty for none
+    ask_password: bool = False  # whether the user is asked for the sudo password at the start
+    packages: PackageSource = field(default_factory=HostRepositories)  # where hosts get packages from
 
     def progress(self) -> Progress:
         """What shows the progress of a run."""
@@ -84,11 +77,6 @@ class Output:
 
 def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     """Do the work of a run, print the result, and write the record, also when an error ends the work.
-
-    Args:
-        run: the run.
-        output: options that all tasks share.
-        work: does the work on the run.
 
     Returns:
         The exit code.
@@ -144,10 +132,7 @@ def start(
     """Prepare a run over hosts of a cluster; no host is connected to yet.
 
     Args:
-        known: the cluster.
         hosts: hostlist; empty for all hosts of the cluster.
-        output: options that all tasks share.
-        options: what was asked for.
         password: sudo password; empty where it is not known, or there is none.
         accept_new: whether host keys are trusted of hosts that have none in known_hosts or the lock.
         hooks: functions of the command; when left out, the lock is saved and no survey is checked.
@@ -177,9 +162,7 @@ def progress_of(known: Inventory, command: str, output: Output) -> Progress:
     """What shows the progress of a run; an upgrade of Slurm that is under way is told first.
 
     Args:
-        known: the cluster.
         command: name of the command.
-        output: options that all tasks share.
     """
     progress = output.progress()
     if known.lock.upgrade and command != UPGRADE:
@@ -199,9 +182,7 @@ def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
     """The hosts of a hostlist, in the cluster's order.
 
     Args:
-        cluster: the cluster.
         hosts: hostlist; empty for all hosts.
-        path: the cluster file, for the message.
 
     Raises:
         InputError: a host is not in the cluster.
@@ -219,10 +200,6 @@ def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
 def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
     """The host keys that are trusted for a host: those in the lock, or else those in known_hosts files.
 
-    Args:
-        known: the cluster.
-        host: the host's name.
-
     Returns:
         The public keys in base64, one or several by type, such as `ssh-ed25519`.
     """
@@ -236,7 +213,6 @@ def finish(run: Run, output: Output, error: str = "") -> Report:
 
     Args:
         run: the run, which has ended.
-        output: options that all tasks share.
         error: why the run stopped early; empty where it did not.
 
     Returns:

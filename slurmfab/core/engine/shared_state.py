@@ -35,9 +35,7 @@ def require_shared(cluster: Cluster, hosts: Sequence[str], apply: ApplyFile) -> 
     has both mount one file system there, which may not have happened yet.
 
     Args:
-        cluster: the cluster file.
         hosts: the hosts of the run that answer.
-        apply: applies a file on one of them.
 
     Raises:
         InputError: the controllers do not share the directory.
@@ -77,7 +75,6 @@ def apply_all(files: Mapping[str, LeftFile], apply: ApplyFile, is_dry: bool) -> 
 
     Args:
         files: by host.
-        apply: applies a file on a host.
         is_dry: whether the hosts only compare.
 
     Returns:
@@ -104,7 +101,6 @@ def not_shared(directory: str, host: str, other: str) -> str:
     """The message about a state directory that is not shared.
 
     Args:
-        directory: the directory in the cluster file.
         host: the controller that does not see the file.
         other: the controller that wrote it.
     """

@@ -27,7 +27,6 @@ def find(run: Run, facts: Mapping[str, HostFacts], silent: Mapping[str, HostErro
 
     Args:
         run: the run, whose controller is asked if its slurm.conf lets nodes sleep.
-        facts: of the hosts that answered.
         silent: hosts that did not answer, each with its error.
     """
     controller = facts.get(run.controller)
@@ -83,8 +82,6 @@ def wake(run: Run, asleep: Iterable[str], apply: Applies) -> tuple[str, ...]:
 
     Args:
         run: the run; gains a step of the controller.
-        asleep: sleeping nodes.
-        apply: carries out resources on a host.
 
     Returns:
         The nodes that are to be asked again; a node that did not wake up shows that by its silence.

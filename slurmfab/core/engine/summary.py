@@ -43,12 +43,7 @@ def summary(report: Report) -> str:
 
 
 def next_step(report: Report, path: Path) -> str:
-    """What to do after a run, in a line; empty where nothing is left to do.
-
-    Args:
-        report: of the run.
-        path: the cluster file's.
-    """
+    """What to do after a run, in a line; empty where nothing is left to do."""
     if report.failed_hosts or any(step.has_failed for step in report.steps):
         if report.failed_hosts and report.command not in (*NOT_DEPLOYING, "rollback"):
             return f"Next: fix the cause, then continue with these hosts: {command_for('deploy --retry-failed', path)}"
@@ -69,9 +64,7 @@ def after_plan(report: Report, options: DeployOptions, path: Path) -> str:
     What made the plan fail, such as a state that slurmctld cannot read, would end the deployment, too.
 
     Args:
-        report: of the plan.
         options: those that the plan was made with.
-        path: the cluster file's.
     """
     if any(step.fatal for step in report.steps):
         return "Next: fix the cause, then plan again."

@@ -7,19 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Approvals:
-    """Disruptive actions that the user allows.
+    """Disruptive actions that the user allows."""
 
-    Args:
-        drain_first: whether to drain nodes and wait for their jobs where a change would hurt these jobs.
-        allowed: names of disruptive changes, as `--allow` takes them and refusals show them.
-        move_ids: whether files get another owner where slurm or munge has another UID or GID than wanted.
-        prune: whether to remove accounts, users and QOS that the cluster file does not name.
-    """
-
-    drain_first: bool = False
-    allowed: frozenset[str] = frozenset()
-    move_ids: bool = False
-    prune: bool = False
+    drain_first: bool = False  # whether to drain nodes and wait for their jobs where a change would hurt these jobs
+    allowed: frozenset[str] = frozenset()  # names of disruptive changes, as `--allow` takes them and refusals show them
+    move_ids: bool = False  # whether files get another owner where slurm or munge has another UID or GID than wanted
+    prune: bool = False  # whether to remove accounts, users and QOS that the cluster file does not name
 
 
 NOTHING = Approvals()
@@ -28,23 +21,14 @@ NOTHING = Approvals()
 
 @dataclass(frozen=True)
 class DeployOptions:
-    """Options of `deploy` and `plan`.
+    """Options of `deploy` and `plan`."""
 
-    Args:
-        hosts: hostlist, empty for all hosts of the cluster file.
-        plan_file: path of a saved plan, the only thing to carry out; empty for all that differs.
-        retry_failed: whether only the hosts that earlier runs left out take part.
-        approvals: what the user allows.
-        yes: whether to ask nothing on a terminal, before a first contact or before harm to jobs.
-        wake: whether nodes that Slurm has powered down are woken.
-    """
-
-    hosts: str = ""
-    plan_file: str = ""
-    retry_failed: bool = False
+    hosts: str = ""  # hostlist, empty for all hosts of the cluster file
+    plan_file: str = ""  # path of a saved plan, the only thing to carry out; empty for all that differs
+    retry_failed: bool = False  # whether only the hosts that earlier runs left out take part
     approvals: Approvals = NOTHING
-    yes: bool = False
-    wake: bool = False
+    yes: bool = False  # whether to ask nothing on a terminal, before a first contact or before harm to jobs
+    wake: bool = False  # whether nodes that Slurm has powered down are woken
 
 
 def task_that_allows(task: str) -> str:

@@ -30,26 +30,18 @@ Hurt = Callable[[Difference, Iterable[Job]], tuple[Job, ...]]
 
 @dataclass(frozen=True)
 class Disruption:
-    """A change that hurts jobs, and the jobs that it hurts.
+    """A change that hurts jobs, and the jobs that it hurts."""
 
-    Args:
-        name: as `--allow NAME` takes it, such as `SlurmdSpoolDir` or `partition-removed`.
-        what: the changes, such as `partition debug: removed`.
-        reason: why it hurts, in full sentences.
-        jobs: the jobs that it hurts; empty where it is disruptive without jobs.
-        drains: the nodes that `--drain-first` drains and waits for; empty where draining does not help.
-        everywhere: whether it hurts jobs on any node, so that all nodes are drained and not only `drains`; otherwise
-            the next job would start on another node.
-        partitions: the removed partitions; `--drain-first` closes them and waits for their jobs, without draining
-            nodes.
-    """
-
-    name: str
-    what: str
+    name: str  # as `--allow NAME` takes it, such as `SlurmdSpoolDir` or `partition-removed`
+    what: str  # the changes, such as `partition debug: removed`
     reason: str
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[Job, ...] = ()  # the jobs that it hurts; empty where it is disruptive without jobs
+    # the nodes that `--drain-first` drains and waits for; empty where draining does not help
     drains: tuple[str, ...] = ()
+    # whether it hurts jobs on any node, so that all nodes are drained and not only `drains`; otherwise the next job
+    # would start on another node
     everywhere: bool = False
+    # the removed partitions; `--drain-first` closes them and waits for their jobs, without draining nodes
     partitions: tuple[str, ...] = ()
 
     @property
@@ -94,23 +86,14 @@ def no_job(_: Difference, __: Iterable[Job]) -> tuple[Job, ...]:
 
 @dataclass(frozen=True)
 class DisruptionRule:
-    """A kind of disruptive change.
+    """A kind of disruptive change."""
 
-    Args:
-        name: as `--allow` takes it; for a setting, its key.
-        is_about: whether a difference is of this kind.
-        reason: why it hurts; full sentences that follow the change itself.
-        hurt: which jobs it hurts.
-        without_jobs: whether it is disruptive where it hurts no job.
-        since: the first version of Slurm in which it hurts.
-    """
-
-    name: str
-    is_about: Callable[[Difference], bool]
-    reason: str
-    hurt: Hurt = all_running
-    without_jobs: bool = False
-    since: tuple[int, int] = (0, 0)
+    name: str  # as `--allow` takes it; for a setting, its key
+    is_about: Callable[[Difference], bool]  # whether a difference is of this kind
+    reason: str  # why it hurts; full sentences that follow the change itself
+    hurt: Hurt = all_running  # which jobs it hurts
+    without_jobs: bool = False  # whether it is disruptive where it hurts no job
+    since: tuple[int, int] = (0, 0)  # the first version of Slurm in which it hurts
 
 
 def of_key(name: str) -> Callable[[Difference], bool]:
@@ -235,7 +218,6 @@ def disruptions(
 
     Args:
         differences: as `PlanInput.differences` has them.
-        version: of the installed Slurm.
         jobs: all that run or wait, as `status.snapshot` has them.
     """
     known = tuple(difference for difference in differences if not is_spelled_out(difference, version))
@@ -271,8 +253,6 @@ def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = ""
     """Why a deployment is refused, for people; empty when nothing is `refused`.
 
     Args:
-        found: the disruptions.
-        approvals: what the user agrees to.
         command: the task that takes the options that allow them; empty where it is the one that is refused.
     """
     stopping = refused(found, approvals)
@@ -285,7 +265,6 @@ def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, .
     """A disruption in lines: change and reason, the jobs that it hurts, and how to proceed anyway.
 
     Args:
-        disruption: the disruptive change.
         command: the task that takes the options that allow it; empty where it is the one that is refused.
     """
     options = allowances(disruption)

@@ -26,7 +26,6 @@ def acceptance(roles: Sequence[str], node: str = "") -> str:
     """The command that accepts other hardware; replace-node takes only hosts that are nothing but compute nodes.
 
     Args:
-        roles: the roles of the node.
         node: its name; empty where the text is for several nodes.
     """
     if tuple(roles) == ("compute",):

@@ -94,16 +94,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a change of Slurm's files requires; empty when no file changes.
+    """What a change of Slurm's files requires; empty when no file changes."""
 
-    Args:
-        labels: each difference with its requirement.
-        renewal: a sentence: which daemons are restarted or reconfigured, and on which hosts.
-        disruptions: the reasons for which a deployment is refused, unless the user allows them.
-    """
-
-    labels: tuple[Label, ...] = ()
-    renewal: str = ""
+    labels: tuple[Label, ...] = ()  # each difference with its requirement
+    renewal: str = ""  # a sentence: which daemons are restarted or reconfigured, and on which hosts
+    # the reasons for which a deployment is refused, unless the user allows them
     disruptions: tuple[Disruption, ...] = ()
 
     def as_json(self) -> ForecastJson:

@@ -24,15 +24,10 @@ _FOUND = re.compile(r"/dev/nvidia\d+")
 
 @dataclass(frozen=True)
 class GpuChange:
-    """How one GPU has changed.
+    """How one GPU has changed."""
 
-    Args:
-        description: the change, as part of a sentence.
-        is_loss: whether jobs lack something because of it; false for an additional GPU.
-    """
-
-    description: str
-    is_loss: bool = True
+    description: str  # the change, as part of a sentence
+    is_loss: bool = True  # whether jobs lack something because of it; false for an additional GPU
 
 
 def changes(known: Sequence[Gpu], now: Sequence[Gpu]) -> tuple[GpuChange, ...]:
@@ -42,7 +37,6 @@ def changes(known: Sequence[Gpu], now: Sequence[Gpu]) -> tuple[GpuChange, ...]:
     elsewhere in the host can cause.
 
     Args:
-        known: the GPUs in the lock.
         now: the GPUs of the host now.
     """
     known, now = sorted(known, key=_order), sorted(now, key=_order)
@@ -60,8 +54,6 @@ def pinned(cluster: Cluster, host: str, old: HostLock, fact: HostFacts) -> tuple
     names it, and nothing else shows that it is a GPU, it goes.
 
     Args:
-        cluster: the cluster file.
-        host: the host's name.
         old: the host in the lock before.
         fact: the host's facts now.
     """

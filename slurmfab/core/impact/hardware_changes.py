@@ -20,7 +20,6 @@ def differences(known: HostLock, hardware: Hardware | None, gpus: tuple[Gpu, ...
     """How a node's hardware differs from the lock, whose values are the wanted ones.
 
     Args:
-        known: the node in the lock.
         hardware: what Slurm counts there now; `None` when it could not be read.
         gpus: the GPUs there now; `None` where they are not compared.
         margin: the cluster's memory margin, such as `3%`; the memory in slurm.conf must be there in any case.

@@ -29,25 +29,15 @@ GONE, FORGOTTEN = "unknown", "ended"
 
 @dataclass(frozen=True)
 class JobEnd:
-    """How a job ended that no longer runs or waits as before.
+    """How a job ended that no longer runs or waits as before."""
 
-    Args:
-        id: as squeue shows it.
-        user: its owner.
-        nodes: the nodes on which it ran, as a hostlist; empty for a pending job.
-        state: Slurm's state of its end, or its state now if it starts again.
-        reason: Slurm's reason; empty for none.
-        accepted: whether the user allowed the change that hurt it.
-        earlier: whether its processes were gone before the first change.
-    """
-
-    id: str
-    user: str
-    nodes: str
-    state: str
-    reason: str = ""
-    accepted: bool = False
-    earlier: bool = False
+    id: str  # as squeue shows it
+    user: str  # its owner
+    nodes: str  # the nodes on which it ran, as a hostlist; empty for a pending job
+    state: str  # Slurm's state of its end, or its state now if it starts again
+    reason: str = ""  # Slurm's reason; empty for none
+    accepted: bool = False  # whether the user allowed the change that hurt it
+    earlier: bool = False  # whether its processes were gone before the first change
 
     @property
     def description(self) -> str:
@@ -105,21 +95,13 @@ class JobTallyJson(UnknownJson):
 
 @dataclass(frozen=True)
 class JobTally:
-    """The jobs before and after a change.
-
-    Args:
-        before: how many ran.
-        after: how many run now; `None` where that is unknown.
-        ended: jobs that ran before and ended by themselves.
-        lost: jobs that ran or waited before, and were ended by Slurm or must start again.
-        unknown: why `after` is unknown, such as `slurmctld does not answer`.
-    """
+    """The jobs before and after a change."""
 
     before: int
-    after: int | None
-    ended: tuple[JobEnd, ...] = ()
-    lost: tuple[JobEnd, ...] = ()
-    unknown: str = NO_ANSWER
+    after: int | None  # how many run now; `None` where that is unknown
+    ended: tuple[JobEnd, ...] = ()  # jobs that ran before and ended by themselves
+    lost: tuple[JobEnd, ...] = ()  # jobs that ran or waited before, and were ended by Slurm or must start again
+    unknown: str = NO_ANSWER  # why `after` is unknown, such as `slurmctld does not answer`
 
     @property
     def is_broken(self) -> bool:
@@ -208,7 +190,6 @@ def end_of(job: Job, now: Job | None, *, remembers: bool, accepted: bool) -> Job
         job: the job before the change.
         now: the job as slurmctld shows it now; `None` when it does not know it.
         remembers: whether slurmctld must still know it.
-        accepted: whether the user allowed its loss.
     """
     nodes = job.node_list if job.state in RUNS else ""
     if now is None:

@@ -45,25 +45,15 @@ EVER = (99, 0)
 
 @dataclass(frozen=True)
 class RequirementRule:
-    """What some differences require in some versions.
-
-    Args:
-        need: what they require.
-        kind: the kind of the difference.
-        names: names of settings, or keys of node and partition lines; empty for all of the kind.
-        file: the file's name; empty for any.
-        since: the first version of the rule; `until`: the first version after it.
-        option: the option within the value that requires this; empty for the whole value.
-        when: a further condition.
-    """
+    """What some differences require in some versions."""
 
     need: Requirement
     kind: str
-    names: tuple[str, ...] = ()
-    file: str = "slurm.conf"
-    since: tuple[int, int] = (0, 0)
+    names: tuple[str, ...] = ()  # names of settings, or keys of node and partition lines; empty for all of the kind
+    file: str = "slurm.conf"  # the file's name; empty for any
+    since: tuple[int, int] = (0, 0)  # the first version of the rule; `until`: the first version after it
     until: tuple[int, int] = EVER
-    option: str = ""
+    option: str = ""  # the option within the value that requires this; empty for the whole value
     when: Callable[[Difference], bool] = lambda _: True
 
     def is_about(self, difference: Difference, version: SlurmVersion) -> bool:

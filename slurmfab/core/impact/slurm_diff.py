@@ -33,25 +33,15 @@ COMMENTS = "comments or order"
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference between the actual files and the wanted ones.
+    """One difference between the actual files and the wanted ones."""
 
-    Args:
-        file: `slurm.conf`, `gres.conf` or `cgroup.conf`.
-        kind: `setting`, `node`, `partition`, `devices` (of nodes in gres.conf) or `text` (comments and order only).
-        name: a setting's key, a folded hostlist of nodes, a partition's name; always spelled as the manual does.
-        key: the key within a node or partition line; empty where the whole line is added or removed.
-        actual: its value now; empty for none.
-        wanted: its value afterwards; empty for none.
-        nodes: the compute nodes concerned; for a partition, the nodes that it had or has.
-    """
-
-    file: str
-    kind: str
-    name: str
-    key: str = ""
-    actual: str = ""
-    wanted: str = ""
-    nodes: tuple[str, ...] = ()
+    file: str  # `slurm.conf`, `gres.conf` or `cgroup.conf`
+    kind: str  # `setting`, `node`, `partition`, `devices` (of nodes in gres.conf) or `text` (comments and order only)
+    name: str  # a setting's key, a folded hostlist of nodes, a partition's name; always spelled as the manual does
+    key: str = ""  # the key within a node or partition line; empty where the whole line is added or removed
+    actual: str = ""  # its value now; empty for none
+    wanted: str = ""  # its value afterwards; empty for none
+    nodes: tuple[str, ...] = ()  # the compute nodes concerned; for a partition, the nodes that it had or has
 
     @property
     def is_added(self) -> bool:
@@ -117,7 +107,6 @@ def differences(
         before: actual texts by file name; a file that is missing here is not compared, and without a slurm.conf there
             are no differences, because nothing is in effect yet.
         after: wanted texts by file name; a file that is missing here will be removed.
-        is_same_host: whether two names or addresses are those of one host.
     """
     if not before.get("slurm.conf"):
         return ()
@@ -139,10 +128,6 @@ def of_file(
     """The differences between two texts of one file.
 
     Args:
-        file: its name.
-        before: its actual text.
-        after: its wanted text.
-        is_same_host: whether two names or addresses are those of one host.
         slurm_conf: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about.
     """
     if before == after:
@@ -216,13 +201,7 @@ def listed(lines: Mapping[str, NodeLine], names: Iterable[str], key: str) -> str
 
 
 def unlike(old: Settings, new: Settings, meanings: Callable[[Settings], Settings]) -> Iterator[tuple[str, str, str]]:
-    """The differences between two lines: key, old value, new value.
-
-    Args:
-        old: the old line.
-        new: the new line.
-        meanings: what Slurm makes of a line.
-    """
+    """The differences between two lines: key, old value, new value."""
     if old == new:
         return
     was, will = meanings(old), meanings(new)
@@ -250,8 +229,6 @@ def of_devices(old: ConfText, new: ConfText, slurm_conf: str = "") -> Iterator[D
     """Nodes whose devices change in gres.conf; what changes for nodes without a line of their own is for `all nodes`.
 
     Args:
-        old: the actual file.
-        new: the wanted one.
         slurm_conf: as for `of_file`.
     """
     before, after = devices(old), devices(new)

@@ -38,7 +38,6 @@ def missing(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str
 
     Args:
         plan_input: what is planned from.
-        hosts: those of the run.
     """
     cluster = plan_input.cluster
     if cluster.slurm_ssh.logins == "none" and cluster.user_ssh == "own":
@@ -56,7 +55,6 @@ def _claims(plan_input: PlanInput, host: str, own: Sequence[str], owners: Mappin
 
     Args:
         plan_input: what is planned from.
-        host: the host.
         own: the addresses that it tells of.
         owners: the hosts by their addresses in the cluster file.
     """

@@ -22,21 +22,13 @@ _HOUR = 3600
 
 
 class Rule(NamedTuple):
-    """An alert rule.
+    """An alert rule."""
 
-    Args:
-        alert: its name, which is the heading of its section in the documentation.
-        expr: what has to hold, in PromQL.
-        lasting: for how long it has to hold (`for`).
-        severity: `critical` or `warning`.
-        summary: which host or cluster, and what is wrong there.
-    """
-
-    alert: str
-    expr: str
-    lasting: str
-    severity: str
-    summary: str
+    alert: str  # its name, which is the heading of its section in the documentation
+    expr: str  # what has to hold, in PromQL
+    lasting: str  # for how long it has to hold (`for`)
+    severity: str  # `critical` or `warning`
+    summary: str  # which host or cluster, and what is wrong there
 
 
 def alert_rules(cluster: Cluster) -> str:
@@ -80,11 +72,7 @@ def rules(cluster: Cluster) -> Iterator[Rule]:
 
 
 def slurm_rules(own: str) -> Iterator[Rule]:
-    """Yield the rules about Slurm's daemons, the queue, and the figures about them.
-
-    Args:
-        own: the label matcher of the cluster.
-    """
+    """Yield the rules about Slurm's daemons, the queue, and the figures about them."""
     name = ON_CLUSTER
     is_up = f"slurm_up{{{own}}}"
     yield Rule("SlurmctldDown", f"max by (cluster) ({is_up}) == 0 or absent({is_up})", "2m", CRITICAL,
@@ -102,11 +90,7 @@ def slurm_rules(own: str) -> Iterator[Rule]:
 
 
 def node_rules(own: str) -> Iterator[Rule]:
-    """Yield the rules about hosts and nodes.
-
-    Args:
-        own: the label matcher of the cluster.
-    """
+    """Yield the rules about hosts and nodes."""
     node = f"{{{{ $labels.node }}}} of {ON_CLUSTER}"
     away = f'slurm_node_out_of_service{{{own},state=~"%s"}} == 1'
     yield Rule("HostDown", f'up{{{own},job="node"}} == 0', "5m", WARNING, f"The exporter of {ON_HOST} does not answer.")
@@ -121,12 +105,7 @@ def node_rules(own: str) -> Iterator[Rule]:
 
 
 def disk_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
-    """Yield the rules about full file systems.
-
-    Args:
-        cluster: the cluster file.
-        own: the label matcher of the cluster.
-    """
+    """Yield the rules about full file systems."""
 
     def free(labels: str) -> str:
         return f"node_filesystem_avail_bytes{{{labels}}} / node_filesystem_size_bytes{{{labels}}}"
@@ -144,12 +123,7 @@ def disk_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
 
 
 def gpu_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
-    """Yield the rules about GPU checks.
-
-    Args:
-        cluster: the cluster file.
-        own: the label matcher of the cluster.
-    """
+    """Yield the rules about GPU checks."""
     checks = cluster.gpu_checks
     if checks is None:
         return
@@ -162,12 +136,7 @@ def gpu_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
 
 
 def drift_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
-    """Yield the rules about drift.
-
-    Args:
-        cluster: the cluster file.
-        own: the label matcher of the cluster.
-    """
+    """Yield the rules about drift."""
     if cluster.drift is None:
         return
     last = f"max by (cluster) (slurmfab_drift_last_run_timestamp_seconds{{{own}}})"

@@ -29,12 +29,7 @@ OF_SLURMCTLD = ("Weight", "Feature", "Features", "State", "Reason")
 
 
 def obstacles(plan_input: PlanInput, hosts: Collection[str]) -> tuple[str, ...]:
-    """Reasons why slurmctld cannot send a change to the nodes outside a run, a clause each; empty if it can.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        hosts: the hosts of the run.
-    """
+    """Reasons why slurmctld cannot send a change to the nodes outside a run, a clause each; empty if it can."""
     cluster = plan_input.cluster
     if not cluster.configless:
         return ("slurm.conf has to be the same on all hosts",)
@@ -46,12 +41,7 @@ def obstacles(plan_input: PlanInput, hosts: Collection[str]) -> tuple[str, ...]:
 
 
 def refusal(plan_input: PlanInput, hosts: Collection[str]) -> str:
-    """The message that refuses a change of Slurm's files by a run on some of the hosts; empty if it is allowed.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        hosts: the hosts of the run.
-    """
+    """The message that refuses a change of Slurm's files by a run on some of the hosts; empty if it is allowed."""
     found = obstacles(plan_input, hosts)
     if not found:
         return ""

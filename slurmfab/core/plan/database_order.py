@@ -56,7 +56,6 @@ def require_slurmdbd(plan_input: PlanInput, failed: Collection[str]) -> None:
     """Stop if slurmdbd's host failed while the new slurm.conf makes slurmctld depend on it.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
         failed: the hosts that are excluded from the run.
 
     Raises:

@@ -46,7 +46,6 @@ def alike(present: Mapping[str, str], rendered: Mapping[str, str], is_same_host:
     Args:
         present: its files by name, empty for a missing one.
         rendered: the files that slurmfab would write.
-        is_same_host: whether two names or addresses are those of one host.
 
     Returns:
         Nothing if its slurm.conf is not hand-made or says something else.
@@ -90,8 +89,6 @@ def is_same_for(name: str, nodes: Sequence[str], present: str, rendered: str) ->
     """Whether two texts of a file say the same about some nodes.
 
     Args:
-        name: the file's name.
-        nodes: these nodes.
         present: one text; empty if the file is missing.
         rendered: the other one.
     """
@@ -139,7 +136,6 @@ def may_keep_gres(present: str, node: str) -> bool:
     """Whether a hand-made gres.conf may stay where slurmfab would write none.
 
     Args:
-        present: its text.
         node: the host's name as a compute node; empty if it is none.
     """
     return is_hand_made(present) and (not node or is_same_for(GRES, (node,), present, ""))

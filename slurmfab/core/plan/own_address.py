@@ -10,8 +10,6 @@ def own_address(plan_input: PlanInput, host: str, named: str = "") -> str:
     """The one address on which a daemon listens: by default that of the cluster file, or the host's first own.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         named: the address that the cluster file has for this daemon; empty for none.
     """
     wanted = named or plan_input.address(host)
@@ -27,8 +25,6 @@ def trusted_address(plan_input: PlanInput, host: str, named: str = "") -> str:
     """The address by which others reach such a daemon: never one that only the host itself tells of.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         named: the address that the cluster file has for this daemon; empty for none.
     """
     wanted = named or plan_input.address(host)

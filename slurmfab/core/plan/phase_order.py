@@ -14,7 +14,6 @@ class PhaseOrder:
         phases: the phases, in order.
         hosts: the hosts, all before the first phase.
         places: the hosts of each role that a phase may need.
-        controller: the primary controller.
 
     Attributes:
         front: number of the first phase that not all hosts have passed.
@@ -47,7 +46,6 @@ class PhaseOrder:
         """Whether a host that is through with its earlier phases may begin this one.
 
         Args:
-            number: of the phase.
             host: its name; all hosts but the primary controller get the same answer.
         """
         phase = self.phases[number]

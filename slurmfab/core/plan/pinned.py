@@ -25,8 +25,6 @@ def pin(
     """Complete the lock from these facts; hostname and hardware that it has already stay.
 
     Args:
-        cluster: the cluster file.
-        lock: the lock before.
         facts: facts by host name, of the hosts that answered.
         move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts.
         may_lose: whether control groups that limit less than those in the lock replace them.
@@ -93,7 +91,6 @@ def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
     slurmd finds the running steps of its node by this directory, so a cluster keeps it until somebody moves it.
 
     Args:
-        lock: the lock before.
         controller: the facts of the primary controller; `None` if it did not answer.
     """
     if controller is None or lock.spool == SLURM_SPOOL:
@@ -109,7 +106,6 @@ def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
     """The entries of a lock's hosts, with their version of Slurm where that is not of the cluster's series.
 
     Args:
-        lock: the lock before.
         now: the cluster's version from now on.
     """
     if now == lock.slurm:

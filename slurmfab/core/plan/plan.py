@@ -49,28 +49,22 @@ OWN: tuple[str, ...] = ()
 
 @dataclass(frozen=True)
 class Phase:
-    """One part of a deployment.
-
-    Args:
-        name: its name in reports.
-        resources: a pure function of plan input and host name; returns the host's resources, empty for none.
-        prepares: whether it changes facts that other phases are planned from, such as installed versions and new keys;
-            the facts of the hosts are then read again.
-        controller_first: whether the other hosts wait until the primary controller has finished it.
-        needs: the hosts that have to be through with all earlier phases before any host begins this one.
-        installs: whether it installs packages, which are sent to the hosts before.
-        guards_logins: whether it changes who may log in, which another login proves, or else the host takes it back.
-        taken_back: whether a host that leaves the cluster gets it too, planned for a cluster file without optional
-            keys: then each of its resources is the removal of something.
-    """
+    """One part of a deployment."""
 
     name: str
+    # a pure function of plan input and host name; returns the host's resources, empty for none
     resources: Callable[[PlanInput, str], tuple[Resource, ...]]
+    # whether it changes facts that other phases are planned from, such as installed versions and new keys; the facts
+    # of the hosts are then read again
     prepares: bool = False
-    controller_first: bool = False
+    controller_first: bool = False  # whether the other hosts wait until the primary controller has finished it
+    # the hosts that have to be through with all earlier phases before any host begins this one
     needs: tuple[str, ...] = (ALL,)
-    installs: bool = False
+    installs: bool = False  # whether it installs packages, which are sent to the hosts before
+    # whether it changes who may log in, which another login proves, or else the host takes it back
     guards_logins: bool = False
+    # whether a host that leaves the cluster gets it too, planned for a cluster file without optional keys: then each
+    # of its resources is the removal of something
     taken_back: bool = False
 
 
@@ -137,14 +131,10 @@ all hosts: if slurmd starts on none with the new files, the earlier ones are put
 
 @dataclass(frozen=True)
 class PlannedPhase:
-    """A phase with its planned resources.
-
-    Args:
-        phase: the phase.
-        resources: resources by host, in the cluster's order; a host without resources in this phase is missing.
-    """
+    """A phase with its planned resources."""
 
     phase: Phase
+    # resources by host, in the cluster's order; a host without resources in this phase is missing
     resources: Mapping[str, tuple[Resource, ...]]
 
 
@@ -170,7 +160,6 @@ def make_plan(plan_input: PlanInput, hosts: Iterable[str], phases: Iterable[Phas
     """Make the plan of these phases for these hosts.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
         hosts: the hosts to plan for, in the order of the plan; each must be in `plan_input.facts`.
         phases: the phases in the order in which they run; by default all phases of a deployment.
     """

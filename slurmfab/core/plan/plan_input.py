@@ -59,45 +59,35 @@ class AccountingServer(TypedDict):
 
 @dataclass(frozen=True)
 class PlanInput:
-    """All values that a plan depends on; the same input always gives the same plan.
-
-    Args:
-        cluster: the cluster file.
-        lock: recorded facts and decisions; it has an entry for every host that has ever answered.
-        facts: facts by host name, of the hosts that answered in this run; other hosts are not changed.
-        stamp: who runs slurmfab and when, for the reasons of drained nodes, as in `ann@laptop 2026-11-21T09:00`.
-        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts where they differ from the lock.
-        prune: whether accounts, users and QOS that the cluster file does not name are removed.
-        database_password: password for an external database server; empty if slurmfab manages MariaDB, because that
-            password is generated on the database's host and stays there.
-        power_password: password of the IPMI controllers of nodes; empty where none is needed.
-        mail_password: password for the relay of mail about jobs; empty for none.
-        registry_users: who may log in to the image registry, with hashes of passwords; empty for none.
-        slurm_files: the site's own files in Slurm's directory.
-        own_files: the site's own files elsewhere on hosts.
-        deb_files: the packages beside the cluster file that it names, by their paths there.
-        slurm_key: the OpenPGP key of the repository with Slurm's packages; empty where there is none.
-        slurm_debs: Slurm's packages beside the cluster file, if they come from there.
-        scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
-        outside: hosts that this run does not change, or no longer, whether they answered or not.
-    """
+    """All values that a plan depends on; the same input always gives the same plan."""
 
     cluster: Cluster
-    lock: Lock
+    lock: Lock  # recorded facts and decisions; it has an entry for every host that has ever answered
+    # facts by host name, of the hosts that answered in this run; other hosts are not changed
     facts: Mapping[str, HostFacts]
-    stamp: str = ""
+    stamp: str = ""  # who runs slurmfab and when, for the reasons of drained nodes, as in `ann@laptop 2026-11-21T09:00`
+    # whether the UIDs and GIDs of slurm and munge may be changed on hosts where they differ from the lock
     move_ids: bool = False
-    prune: bool = False
+    prune: bool = False  # whether accounts, users and QOS that the cluster file does not name are removed
+    # password for an external database server; empty if slurmfab manages MariaDB, because that password is generated
+    # on the database's host and stays there
     database_password: str = field(default="", repr=False)
-    mail_password: str = field(default="", repr=False)
+    mail_password: str = field(default="", repr=False)  # password for the relay of mail about jobs; empty for none
+    # who may log in to the image registry, with hashes of passwords; empty for none
     registry_users: str = field(default="", repr=False)
+    # name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
-    slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
-    own_files: tuple[Content, ...] = field(default=(), repr=False)
+    slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)  # the site's own files in Slurm's directory
+    own_files: tuple[Content, ...] = field(default=(), repr=False)  # the site's own files elsewhere on hosts
+    # the packages beside the cluster file that it names, by their paths there
     deb_files: Mapping[str, DebFile] = field(default_factory=dict, repr=False)
+    # the OpenPGP key of the repository with Slurm's packages; empty where there is none
     slurm_key: str = field(default="", repr=False)
+    # Slurm's packages beside the cluster file, if they come from there
     slurm_debs: tuple[DebFile, ...] = field(default=(), repr=False)
+    # password of the IPMI controllers of nodes; empty where none is needed
     power_password: str = field(default="", repr=False)
+    # hosts that this run does not change, or no longer, whether they answered or not
     outside: frozenset[str] = NO_HOSTS
 
     @cached_property

@@ -23,11 +23,7 @@ REFUSED = (
 
 
 def notices(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
-    """What a deployment changes about root, said when it comes: pairs of a host and a text without its full stop.
-
-    Args:
-        plan_input: what was planned from.
-    """
+    """What a deployment changes about root, said when it comes: pairs of a host and a text without its full stop."""
     before, after = plan_input.conf_before, plan_input.conf_wanted
     comes = is_refused(before.settings) < is_refused(after.settings)
     if comes and plan_input.controller_facts.slurm_conf:
@@ -51,7 +47,6 @@ def computes_beside(what: str, *, is_alone: bool) -> str:
     """What it means that a host with another role computes.
 
     Args:
-        what: what users' jobs run beside there.
         is_alone: whether it is the only host.
     """
     words = f"is a compute node, too, as the cluster file says, so users' jobs run beside {what}"

@@ -15,10 +15,6 @@ def port(plan_input: PlanInput) -> str:
 def site_servers(plan_input: PlanInput, host: str) -> str:
     """The `--conf-server` that the site has given to a node's slurmd, if it names controllers of this cluster alone.
 
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the node.
-
     Returns:
         The option's value; empty where slurmd has none, or slurmfab's.
     """

@@ -29,7 +29,6 @@ def wanted(codename: str, cluster: Cluster) -> SlurmVersion:
     """The series of Slurm that a host without any gets.
 
     Args:
-        codename: of its distribution.
         cluster: the cluster file, which may want a version.
 
     Raises:

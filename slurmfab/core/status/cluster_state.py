@@ -20,40 +20,24 @@ JSON_VERSION = 1
 
 @dataclass(frozen=True)
 class Usage:
-    """Numbers of CPUs or GPUs.
+    """Numbers of CPUs or GPUs."""
 
-    Args:
-        total: all of them.
-        used: in use by jobs.
-        free: free for new jobs.
-        unavailable: not in use, on nodes that are out of service.
-    """
-
-    total: int
-    used: int
-    free: int
-    unavailable: int
+    total: int  # all of them
+    used: int  # in use by jobs
+    free: int  # free for new jobs
+    unavailable: int  # not in use, on nodes that are out of service
 
 
 @dataclass(frozen=True)
 class StateGroup:
-    """Nodes in the same state, with the same reason if they are out of service.
+    """Nodes in the same state, with the same reason if they are out of service."""
 
-    Args:
-        state: Slurm's words, such as `idle, drain`.
-        nodes: names in the order of slurm.conf.
-        reason: why they are out of service; empty for nodes in service.
-        by: the user who set the reason.
-        since: time of the first reason, such as `2026-11-21T09:00:00`.
-        by_slurmfab: whether slurmfab drained them, so that `fab resume` resumes them.
-    """
-
-    state: str
-    nodes: tuple[str, ...]
-    reason: str = ""
-    by: str = ""
-    since: str = ""
-    by_slurmfab: bool = False
+    state: str  # Slurm's words, such as `idle, drain`
+    nodes: tuple[str, ...]  # names in the order of slurm.conf
+    reason: str = ""  # why they are out of service; empty for nodes in service
+    by: str = ""  # the user who set the reason
+    since: str = ""  # time of the first reason, such as `2026-11-21T09:00:00`
+    by_slurmfab: bool = False  # whether slurmfab drained them, so that `fab resume` resumes them
 
     def as_json(self) -> StateGroupJson:
         """The group as JSON values."""
@@ -70,21 +54,13 @@ class StateGroup:
 
 @dataclass(frozen=True)
 class JobCount:
-    """The jobs of a user or partition.
+    """The jobs of a user or partition."""
 
-    Args:
-        name: of the user or the partition.
-        running: how many jobs have nodes.
-        pending: how many wait.
-        cpus: of the running ones.
-        gpus: of the running ones.
-    """
-
-    name: str
-    running: int
-    pending: int
-    cpus: int
-    gpus: int
+    name: str  # of the user or the partition
+    running: int  # how many jobs have nodes
+    pending: int  # how many wait
+    cpus: int  # of the running ones
+    gpus: int  # of the running ones
 
 
 class ControllerJson(TypedDict):
@@ -263,19 +239,12 @@ class StatusJson(AskedUserJson):
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a cluster.
-
-    Args:
-        cluster: its name.
-        seen: the snapshot of Slurm; it has only controllers if no slurmctld answers.
-        lost: by name of a controller that SSH did not reach, the reason.
-        has_database: whether the cluster has accounting, and so limits.
-    """
+    """The state of a cluster."""
 
     cluster: str
-    seen: Snapshot
-    lost: Mapping[str, str]
-    has_database: bool = False
+    seen: Snapshot  # the snapshot of Slurm; it has only controllers if no slurmctld answers
+    lost: Mapping[str, str]  # by name of a controller that SSH did not reach, the reason
+    has_database: bool = False  # whether the cluster has accounting, and so limits
 
     @property
     def version(self) -> str:
@@ -390,7 +359,6 @@ def usage(nodes: Iterable[Node], total: Callable[[Node], int], used: Callable[[N
     """Add up the CPUs or GPUs of nodes.
 
     Args:
-        nodes: the nodes.
         total: returns the number that a node has.
         used: returns the number that is in use on a node.
     """

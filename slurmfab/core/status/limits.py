@@ -14,49 +14,32 @@ _UNLIMITED = ("", "-1")
 
 @dataclass(frozen=True)
 class Association:
-    """A user in an account.
+    """A user in an account."""
 
-    Args:
-        account: its name.
-        partition: the only partition it is for; empty for all.
-        default_qos: the QOS of jobs that name none; empty for Slurm's default.
-        qos: the QOS that jobs may request.
-        limits: limits by sacctmgr's names, set here or inherited from the accounts above.
-    """
-
-    account: str
-    partition: str
-    default_qos: str
-    qos: tuple[str, ...]
+    account: str  # its name
+    partition: str  # the only partition it is for; empty for all
+    default_qos: str  # the QOS of jobs that name none; empty for Slurm's default
+    qos: tuple[str, ...]  # the QOS that jobs may request
+    # limits by sacctmgr's names, set here or inherited from the accounts above
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class QosLimits:
-    """A quality of service.
+    """A quality of service."""
 
-    Args:
-        name: its name.
-        limits: its limits by sacctmgr's names.
-    """
-
-    name: str
-    limits: Mapping[str, str] = field(default_factory=dict)
+    name: str  # its name
+    limits: Mapping[str, str] = field(default_factory=dict)  # its limits by sacctmgr's names
 
 
 @dataclass(frozen=True)
 class UserLimits:
-    """The associations and QOS of a user; empty for a user without an account.
+    """The associations and QOS of a user; empty for a user without an account."""
 
-    Args:
-        associations: the user's.
-        qos: the QOS that the user may request, and those of the partitions that the user may use.
-        used: how much of the limits of these partitions' QOS is used.
-    """
-
-    associations: tuple[Association, ...] = ()
+    associations: tuple[Association, ...] = ()  # the user's
+    # the QOS that the user may request, and those of the partitions that the user may use
     qos: tuple[QosLimits, ...] = ()
-    used: tuple[UsedLimit, ...] = ()
+    used: tuple[UsedLimit, ...] = ()  # how much of the limits of these partitions' QOS is used
 
     def as_json(self) -> dict[str, Any]:
         """The limits as JSON values."""
@@ -67,7 +50,6 @@ def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str
     """The limits in an agent's answer; `None` if slurmdbd did not answer.
 
     Args:
-        answer: of the agent.
         partitions: the fields of each partition, by scontrol's names.
     """
     if "associations" not in answer:

@@ -43,19 +43,12 @@ _MINUTES = 60
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit that is set, and its use.
+    """A limit that is set, and its use."""
 
-    Args:
-        name: by scontrol's name, such as `GrpTRES`.
-        resource: what is counted, such as `GPUs`, `CPU hours` or `running jobs`.
-        used: how much is used.
-        limit: how much is allowed.
-    """
-
-    name: str
-    resource: str
-    used: float
-    limit: float
+    name: str  # by scontrol's name, such as `GrpTRES`
+    resource: str  # what is counted, such as `GPUs`, `CPU hours` or `running jobs`
+    used: float  # how much is used
+    limit: float  # how much is allowed
 
     @property
     def part(self) -> float:
@@ -65,29 +58,19 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitedUse:
-    """An account, a user in an account, or a QOS.
+    """An account, a user in an account, or a QOS."""
 
-    Args:
-        account: name of the account; empty for a QOS.
-        user: login name; empty for the account itself and for a QOS.
-        qos: name of the QOS; empty for the others.
-        partition: the only partition that it is for; empty for all.
-        parent: the account above an account; empty for root and for the others.
-        shares: its part of the cluster by its shares among its siblings, from 0 to 1; `None` where it has none.
-        usage: the part of the use that was its own lately, from 0 to 1; `None` where it has none.
-        running: how much its running jobs have now, such as `{"CPUs": 12, "running jobs": 3}`.
-        limits: that are set.
-    """
-
-    account: str = ""
-    user: str = ""
-    qos: str = ""
-    partition: str = ""
-    parent: str = ""
+    account: str = ""  # name of the account; empty for a QOS
+    user: str = ""  # login name; empty for the account itself and for a QOS
+    qos: str = ""  # name of the QOS; empty for the others
+    partition: str = ""  # the only partition that it is for; empty for all
+    parent: str = ""  # the account above an account; empty for root and for the others
+    # its part of the cluster by its shares among its siblings, from 0 to 1; `None` where it has none
     shares: float | None = None
-    usage: float | None = None
+    usage: float | None = None  # the part of the use that was its own lately, from 0 to 1; `None` where it has none
+    # how much its running jobs have now, such as `{"CPUs": 12, "running jobs": 3}`
     running: Mapping[str, float] = field(default_factory=dict)
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[Limit, ...] = ()  # that are set
 
     @property
     def fullest(self) -> float:
@@ -97,10 +80,6 @@ class LimitedUse:
 
 def ask(transport: Transport, controller: str) -> tuple[LimitedUse, ...]:
     """Ask slurmctld; nothing is changed.
-
-    Args:
-        transport: sends the request.
-        controller: the controller's name.
 
     Returns:
         Accounts, users and QOS in Slurm's order; none if slurmctld does not answer.

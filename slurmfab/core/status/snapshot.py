@@ -60,53 +60,30 @@ class Node:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition.
-
-    Args:
-        name: its name.
-        is_default: whether jobs without a partition run in it.
-        state: `UP`, `DOWN`, `DRAIN` or `INACTIVE`.
-        max_time: MaxTime in Slurm's form, such as `7-00:00:00` or `UNLIMITED`.
-    """
+    """A partition."""
 
     name: str
-    is_default: bool
-    state: str
-    max_time: str
+    is_default: bool  # whether jobs without a partition run in it
+    state: str  # `UP`, `DOWN`, `DRAIN` or `INACTIVE`
+    max_time: str  # MaxTime in Slurm's form, such as `7-00:00:00` or `UNLIMITED`
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job, or the pending tasks of a job array.
+    """A job, or the pending tasks of a job array."""
 
-    Args:
-        id: the ID in squeue, such as `12` or `12_[1-20]`.
-        number: the job ID; a task of an array has its own.
-        user: the user's login name.
-        partitions: the partition in which it runs, or those in which it may run.
-        state: `RUNNING`, `PENDING` and so on.
-        reason: why it is pending; empty otherwise.
-        tasks: number of jobs: more than one only for tasks of an array.
-        cpus: number of CPUs of each task.
-        gpus: number of GPUs of each task.
-        seconds: run time in seconds.
-        time_limit: the time limit in Slurm's form.
-        node_list: its nodes as a hostlist; empty while it is pending.
-        name: the job's name.
-    """
-
-    id: str
-    number: str
+    id: str  # the ID in squeue, such as `12` or `12_[1-20]`
+    number: str  # the job ID; a task of an array has its own
     user: str
-    partitions: tuple[str, ...]
-    state: str
-    reason: str
-    tasks: int
-    cpus: int
-    gpus: int
-    seconds: int
+    partitions: tuple[str, ...]  # the partition in which it runs, or those in which it may run
+    state: str  # `RUNNING`, `PENDING` and so on
+    reason: str  # why it is pending; empty otherwise
+    tasks: int  # number of jobs: more than one only for tasks of an array
+    cpus: int  # number of CPUs of each task
+    gpus: int  # number of GPUs of each task
+    seconds: int  # run time in seconds
     time_limit: str
-    node_list: str
+    node_list: str  # its nodes as a hostlist; empty while it is pending
     name: str
 
     @property
@@ -122,23 +99,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of Slurm at one moment.
+    """The state of Slurm at one moment."""
 
-    Args:
-        controllers: all controllers; empty if `scontrol ping` failed.
-        nodes: in the order of slurm.conf.
-        partitions: in the order of slurm.conf.
-        jobs: all pending and running jobs.
-        limits: limits of the requested user; `None` if no user was requested, or slurmdbd does not answer.
-        trouble: why data is missing; empty if it is complete.
-    """
-
-    controllers: tuple[Controller, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    partitions: tuple[Partition, ...] = ()
-    jobs: tuple[Job, ...] = field(default=(), repr=False)
+    controllers: tuple[Controller, ...] = ()  # all controllers; empty if `scontrol ping` failed
+    nodes: tuple[Node, ...] = ()  # in the order of slurm.conf
+    partitions: tuple[Partition, ...] = ()  # in the order of slurm.conf
+    jobs: tuple[Job, ...] = field(default=(), repr=False)  # all pending and running jobs
+    # limits of the requested user; `None` if no user was requested, or slurmdbd does not answer
     limits: UserLimits | None = None
-    trouble: str = ""
+    trouble: str = ""  # why data is missing; empty if it is complete
 
     @property
     def is_up(self) -> bool:
@@ -155,8 +124,6 @@ def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str
     """Read a snapshot from a controller, with one request.
 
     Args:
-        transport: sends the request.
-        host: the controller's name.
         parts: any of `nodes`, `partitions` and `jobs`.
         user: the user whose limits to read; empty for none.
 

@@ -24,7 +24,6 @@ def write(status: Status, user: str, out: TextIO) -> None:
     """Write the whole text, errors first.
 
     Args:
-        status: the cluster's state.
         user: the user whose jobs are listed; empty for no list of jobs.
         out: where to.
     """
@@ -171,9 +170,7 @@ def colour_table(
     """The lines of a table with a bold header, as wide as the screen at most.
 
     Args:
-        header: the columns' names.
         rows: as many values each.
-        paint: colours, and the screen's width.
         colours: one for each row; none when left out.
     """
     coloured = [

@@ -28,25 +28,15 @@ _SCONTROLS = {"MaxSubmitPU": "MaxSubmitJobsPU"}
 
 @dataclass(frozen=True)
 class UsedLimit:
-    """A limit of a partition's QOS, and how much of it is used.
+    """A limit of a partition's QOS, and how much of it is used."""
 
-    Args:
-        partitions: with this QOS, which count together.
-        qos: its name.
-        scope: whose use is limited: `user`, `account` or `all`.
-        account: the account; empty for the other scopes.
-        resource: what is counted, such as `GPUs`, `a100 GPUs` or `jobs`.
-        used: how much is used, in MiB for memory.
-        limit: how much is allowed.
-    """
-
-    partitions: tuple[str, ...]
-    qos: str
-    scope: str
-    account: str
-    resource: str
-    used: int
-    limit: int
+    partitions: tuple[str, ...]  # with this QOS, which count together
+    qos: str  # its name
+    scope: str  # whose use is limited: `user`, `account` or `all`
+    account: str  # the account; empty for the other scopes
+    resource: str  # what is counted, such as `GPUs`, `a100 GPUs` or `jobs`
+    used: int  # how much is used, in MiB for memory
+    limit: int  # how much is allowed
 
     @property
     def is_used_up(self) -> bool:
@@ -72,7 +62,6 @@ def used_limits(
         partitions: names of partitions by their QOS.
         limits: values by sacctmgr's names of limits, by QOS.
         rows: slurmctld's figures, as `agent.accounting.qos_usage.read` returns them; what is missing is not in use.
-        accounts: the user's.
     """
     figures = {(qos, scope, account, key): value for qos, scope, account, key, value in rows}
     found = []

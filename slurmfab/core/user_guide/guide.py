@@ -12,11 +12,7 @@ STYLES = ("colours.css", "guide.css")
 
 
 def markdown_text(found: Offer) -> str:
-    """The guide as Markdown.
-
-    Args:
-        found: what the cluster offers.
-    """
+    """The guide as Markdown."""
     cluster = found.cluster
     return markdown.fill(
         "guide.md.j2",
@@ -32,7 +28,6 @@ def page(cluster: Cluster, text: str) -> str:
     """The guide as one HTML file.
 
     Args:
-        cluster: the cluster file.
         text: the guide as Markdown.
     """
     body, headings = markdown.html(text)

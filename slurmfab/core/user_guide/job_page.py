@@ -23,11 +23,7 @@ USUAL_MINUTES, USUAL_MEMORY = 60, 4096
 
 
 def page(found: Offer) -> str:
-    """The page as one HTML file.
-
-    Args:
-        found: what the cluster offers.
-    """
+    """The page as one HTML file."""
     cluster = found.cluster
     style, script = joined(STYLES), joined(SCRIPTS)
     first = found.default or next(iter(found.partitions), None)

@@ -41,16 +41,10 @@ _QUIET = ("Fairshare", "Priority", "QOS", "DefaultQOS", "Flags", "GraceTime", "L
 
 @dataclass(frozen=True)
 class Cap:
-    """What no job can exceed.
+    """What no job can exceed."""
 
-    Args:
-        of: `minutes`, `nodes`, `cpus`, `memory` (MiB), `gpus`, or `gpus:TYPE`.
-        most: how many a job may have.
-        says: the limit in words.
-    """
-
-    of: str
-    most: int
+    of: str  # `minutes`, `nodes`, `cpus`, `memory` (MiB), `gpus`, or `gpus:TYPE`
+    most: int  # how many a job may have
     says: str
 
 

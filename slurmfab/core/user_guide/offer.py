@@ -29,51 +29,28 @@ _ALL_MEMORY = "all memory of its nodes"
 
 @dataclass(frozen=True)
 class OfferedPartition:
-    """A partition, as users see it.
-
-    Args:
-        name: its name.
-        is_default: whether jobs that name none go there.
-        is_open: whether it takes and starts jobs (its State).
-        hosts: its nodes as a hostlist.
-        shapes: how many of its nodes are alike; the most frequent first.
-        max_minutes: time limit of jobs; `None` for none.
-        default_minutes: time limit of jobs that name none; `None` for `max_minutes`.
-        default_memory: what jobs get that ask for no memory, in words; empty where that is not known.
-        most_memory: MiB that jobs may ask for on a node, by MaxMemPerNode; 0 for all that it has.
-        min_nodes: the fewest nodes of a job.
-        max_nodes: the most nodes of a job; `None` for no such limit.
-        is_exclusive: whether jobs get whole nodes.
-        accounts: which alone may use it; empty for all.
-        denied_accounts: which may not.
-        groups: UNIX groups which alone may use it; empty for all.
-        allowed_qos: QOS with which alone jobs run there; empty for all.
-        denied_qos: QOS with which they do not.
-        preempt_mode: its PreemptMode; empty for that of the cluster.
-        qos: its own QOS; empty for none.
-        caps: what that QOS limits.
-    """
+    """A partition, as users see it."""
 
     name: str
-    is_default: bool
-    is_open: bool
-    hosts: str
-    shapes: tuple[tuple[Shape, int], ...]
-    max_minutes: int | None
-    default_minutes: int | None
-    default_memory: str
-    most_memory: int
+    is_default: bool  # whether jobs that name none go there
+    is_open: bool  # whether it takes and starts jobs (its State)
+    hosts: str  # its nodes as a hostlist
+    shapes: tuple[tuple[Shape, int], ...]  # how many of its nodes are alike; the most frequent first
+    max_minutes: int | None  # time limit of jobs; `None` for none
+    default_minutes: int | None  # time limit of jobs that name none; `None` for `max_minutes`
+    default_memory: str  # what jobs get that ask for no memory, in words; empty where that is not known
+    most_memory: int  # MiB that jobs may ask for on a node, by MaxMemPerNode; 0 for all that it has
     min_nodes: int
-    max_nodes: int | None
+    max_nodes: int | None  # the most nodes of a job; `None` for no such limit
     is_exclusive: bool
-    accounts: tuple[str, ...]
-    denied_accounts: tuple[str, ...]
-    groups: tuple[str, ...]
-    allowed_qos: tuple[str, ...]
-    denied_qos: tuple[str, ...]
-    preempt_mode: str
-    qos: str
-    caps: tuple[Cap, ...]
+    accounts: tuple[str, ...]  # which alone may use it; empty for all
+    denied_accounts: tuple[str, ...]  # which may not
+    groups: tuple[str, ...]  # UNIX groups which alone may use it; empty for all
+    allowed_qos: tuple[str, ...]  # QOS with which alone jobs run there; empty for all
+    denied_qos: tuple[str, ...]  # QOS with which they do not
+    preempt_mode: str  # its PreemptMode; empty for that of the cluster
+    qos: str  # its own QOS; empty for none
+    caps: tuple[Cap, ...]  # what that QOS limits
 
     @property
     def count(self) -> int:
@@ -97,40 +74,24 @@ class OfferedPartition:
 
 @dataclass(frozen=True)
 class OfferedGpus:
-    """The GPUs of one type.
+    """The GPUs of one type."""
 
-    Args:
-        type: as in `--gres=gpu:TYPE:1`; empty for GPUs without a type.
-        total: their number in the cluster.
-        per_node: how many a node has, such as `4` or `2 to 8`.
-        partitions: in which jobs find them.
-    """
-
-    type: str
+    type: str  # as in `--gres=gpu:TYPE:1`; empty for GPUs without a type
     total: int
-    per_node: str
-    partitions: tuple[str, ...]
+    per_node: str  # how many a node has, such as `4` or `2 to 8`
+    partitions: tuple[str, ...]  # in which jobs find them
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a cluster offers its users.
-
-    Args:
-        cluster: the cluster file.
-        partitions: without hidden ones.
-        shapes: how many of all nodes are alike; in the order of the cluster file.
-        gpus: by type.
-        accounts: in which users can be; empty where jobs need no account.
-        qos: names of the QOS that jobs can ask for.
-    """
+    """What a cluster offers its users."""
 
     cluster: Cluster
-    partitions: tuple[OfferedPartition, ...]
-    shapes: tuple[tuple[Shape, int], ...]
-    gpus: tuple[OfferedGpus, ...]
-    accounts: tuple[str, ...]
-    qos: tuple[str, ...]
+    partitions: tuple[OfferedPartition, ...]  # without hidden ones
+    shapes: tuple[tuple[Shape, int], ...]  # how many of all nodes are alike; in the order of the cluster file
+    gpus: tuple[OfferedGpus, ...]  # by type
+    accounts: tuple[str, ...]  # in which users can be; empty where jobs need no account
+    qos: tuple[str, ...]  # names of the QOS that jobs can ask for
 
     @property
     def default(self) -> OfferedPartition | None:
@@ -152,7 +113,6 @@ def offer(cluster: Cluster, lock: Lock) -> Offer:
     """What a cluster offers.
 
     Args:
-        cluster: the cluster file.
         lock: what is known of the nodes' hardware; nodes that it does not know have what the file says.
     """
     by_node = shapes(cluster, lock)
@@ -186,9 +146,6 @@ def _partition(
     """A partition, as users see it.
 
     Args:
-        cluster: the cluster file.
-        partition: the partition.
-        by_node: the shapes of nodes.
         default_memory: what jobs get that ask for no memory, where the partition says nothing of it.
     """
     values = _values(partition)

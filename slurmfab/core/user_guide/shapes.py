@@ -19,23 +19,14 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 @dataclass(frozen=True)
 class Shape:
-    """What a job can have of one node; 0 and empty for what is not known.
+    """What a job can have of one node; 0 and empty for what is not known."""
 
-    Args:
-        cpus: the CPUs that Slurm counts.
-        memory: MiB for jobs.
-        gpus: number of GPUs by type, the empty type for GPUs without one.
-        features: for `--constraint`.
-        scratch: gigabytes that jobs can reserve.
-        others: other generic resources by name, with their number in Slurm's form.
-    """
-
-    cpus: int = 0
-    memory: int = 0
-    gpus: tuple[tuple[str, int], ...] = ()
-    features: tuple[str, ...] = ()
-    scratch: int = 0
-    others: tuple[tuple[str, str], ...] = ()
+    cpus: int = 0  # the CPUs that Slurm counts
+    memory: int = 0  # MiB for jobs
+    gpus: tuple[tuple[str, int], ...] = ()  # number of GPUs by type, the empty type for GPUs without one
+    features: tuple[str, ...] = ()  # for `--constraint`
+    scratch: int = 0  # gigabytes that jobs can reserve
+    others: tuple[tuple[str, str], ...] = ()  # other generic resources by name, with their number in Slurm's form
 
     @property
     def gpu_count(self) -> int:
@@ -47,7 +38,6 @@ def shapes(cluster: Cluster, lock: Lock) -> dict[str, Shape]:
     """The shape of each compute node of the cluster file.
 
     Args:
-        cluster: the cluster file.
         lock: what is known of the nodes' hardware.
     """
     by_kind: dict[Kind, Shape] = {}
@@ -58,8 +48,6 @@ def _shape(cluster: Cluster, host: str, known: HostLock | None, by_kind: dict[Ki
     """The shape of a node.
 
     Args:
-        cluster: the cluster file.
-        host: the node.
         known: the lock's entry for it; `None` if it never answered.
         by_kind: shapes that were found before, by kind of node; large clusters have few kinds.
     """

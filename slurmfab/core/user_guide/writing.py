@@ -23,7 +23,6 @@ def write_files(cluster: str, output: str) -> int:
     """Write the files, and say where they are; no host is asked.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         output: the directory for the files; empty for one with the cluster's name in the current directory.
 
     Returns:
@@ -48,7 +47,6 @@ def files(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
     """The text of each file by its name.
 
     Args:
-        cluster: the cluster file.
         lock: what is known of the nodes.
     """
     found = offer(cluster, lock)

@@ -38,7 +38,6 @@ class Compiled:
         """The code of a module.
 
         Args:
-            source: its source text.
             path: its file name in tracebacks; with dots for slashes also its name in the cache.
         """
         data = source.encode()

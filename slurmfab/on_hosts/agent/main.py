@@ -83,9 +83,7 @@ def serve(
 
     Args:
         stdin: input with frames; its end means that the deployer disconnected.
-        stdout: output for answers.
         silence: seconds without data after which the deployer counts as disconnected.
-        learn: adds further modules, given packed.
 
     Returns:
         The exit code, 0.
@@ -128,8 +126,6 @@ def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
 
     Args:
         frame: the request as JSON.
-        answers: connection to the deployer.
-        lock: the host's lock.
 
     Raises:
         Disconnected: the deployer disconnected meanwhile.

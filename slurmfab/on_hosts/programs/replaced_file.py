@@ -9,7 +9,6 @@ def write(path: str, text: str) -> None:
     """Write a file whose directory exists. Only one run of a program writes it at a time.
 
     Args:
-        path: path of the file.
         text: the whole content; surrogates, as from names that are no UTF-8, are written out.
 
     Raises:

@@ -42,7 +42,6 @@ def without_nodes(text: str, hosts: Collection[str]) -> str:
     removed; a partition without nodes stays, with `Nodes: []`.
 
     Args:
-        text: the text of the cluster file, with its line ends.
         hosts: compute nodes that have no other role.
 
     Raises:
@@ -64,11 +63,6 @@ def without_nodes(text: str, hosts: Collection[str]) -> str:
 
 def with_address(text: str, host: str, address: str) -> str:
     """Change the address of a host in the text of a cluster file, also for SSH (its entry in `ssh.endpoints` goes).
-
-    Args:
-        text: the text of the cluster file, with its line ends.
-        host: one of its hosts.
-        address: its new address.
 
     Raises:
         ClusterFileError: the address is invalid, or another host has it.

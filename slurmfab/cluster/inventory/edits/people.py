@@ -25,9 +25,7 @@ def with_user(text: str, name: str, values: UserValues) -> str:
     """Add a user to the text of a cluster file.
 
     Args:
-        text: the text of the cluster file, with its line ends.
         name: the login name, which no user has yet.
-        values: values of the new user.
 
     Raises:
         ClusterFileError: the text or the values have mistakes.
@@ -49,8 +47,6 @@ def with_more(text: str, name: str, values: UserValues) -> str:
     """Add values to a user in the text of a cluster file: further entries of lists, and missing keys.
 
     Args:
-        text: the text of the cluster file, with its line ends.
-        name: a user's login name.
         values: what to add: the new entries of lists; texts only for keys that are missing.
 
     Raises:
@@ -85,10 +81,6 @@ def with_more(text: str, name: str, values: UserValues) -> str:
 
 def without_user(text: str, name: str) -> str:
     """Remove a user from the text of a cluster file.
-
-    Args:
-        text: the text of the cluster file, with its line ends.
-        name: a user's login name.
 
     Raises:
         InputError: the user coordinates accounts, or the file is written in a way that cannot be changed safely.

@@ -22,7 +22,6 @@ def with_slurm(text: str, wanted: SlurmPackages) -> str:
     """The text of a cluster file with this version, and with this suite as the source if it has another one.
 
     Args:
-        text: the text of the cluster file, with its line ends.
         wanted: the key as it shall be; a source that is no suite of the hosts' mirrors is the file's own.
 
     Raises:

@@ -57,11 +57,8 @@ def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str,
     """Make the annotated cluster file of first contact.
 
     Args:
-        name: the ClusterName.
         ssh: how the hosts were reached.
         addresses: address by host, for hosts whose names do not resolve.
-        controller: the host of slurmctld.
-        compute: the compute nodes.
 
     Raises:
         ClusterFileError: the cluster is invalid, for example its name.
@@ -94,8 +91,6 @@ def with_nodes(
     They join the group with the same settings, or make a new one; and the given partitions, and those of `like`.
 
     Args:
-        text: the text of the cluster file, with its line ends.
-        hosts: the new compute nodes.
         addresses: address by host, for new hosts whose names do not resolve; other hosts are ignored.
         settings: settings of the new nodes, by key of a NodeName line; they have priority over those of `like`.
         like: an existing node whose settings and partitions the new nodes get; `None` for none.
@@ -228,8 +223,6 @@ def add_addresses(edits: Edits, root: MappingNode, addresses: Mapping[str, str])
     """Add addresses to the section `addresses`, or make it after the section `ssh`.
 
     Args:
-        edits: collects the changes.
-        root: the root node of the file.
         addresses: address by host.
     """
     sections = {key.value: (key, value) for key, value in root.value}

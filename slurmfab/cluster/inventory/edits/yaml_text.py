@@ -26,7 +26,6 @@ def yaml_text(text: str, in_flow: bool = False) -> str:
     ('cn[01-04]', '"cn[01-04]"')
 
     Args:
-        text: the value of the scalar.
         in_flow: whether it is inside `{ }` or `[ ]`.
     """
     plain = _PLAIN if in_flow else _PLAIN_IN_BLOCK
@@ -124,8 +123,6 @@ class Edits:
         """Add a mapping at the end of a list of mappings, which may be empty or missing after its key.
 
         Args:
-            section: the list's key and the list.
-            pairs: the mapping.
             in_flow: whether the section is inside `{ }`.
         """
         key, value = section
@@ -151,8 +148,6 @@ class Edits:
         """Add pairs at the end of a mapping, which may be empty.
 
         Args:
-            section: the mapping's key and the mapping.
-            pairs: the new pairs.
             in_flow: whether the section is inside `{ }`.
         """
         key, value = section

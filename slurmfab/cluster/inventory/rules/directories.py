@@ -65,7 +65,6 @@ def in_home(place: Place, path: str, homes: Mapping[str, str]) -> str:
 
     Args:
         place: of the key. The state directory is the slurm user's own, the others are root's.
-        path: the directory.
         homes: users by their homes.
     """
     users = {f"/home/{path.split('/')[2]}": path.split("/")[2]} if path.startswith(_HOMES) else {}

@@ -45,7 +45,6 @@ def unknown_types(cluster: Cluster, types: Iterable[str]) -> Iterator[tuple[Plac
     """Yield place and type of the thresholds for unknown GPU types.
 
     Args:
-        cluster: the cluster.
         types: the types of all GPUs.
     """
     checks = cluster.gpu_checks

@@ -52,8 +52,6 @@ def unknown(place: Place, names: Iterable[str], known: Iterable[str], what: str)
     """Yield a complaint about names that are not known.
 
     Args:
-        place: the place in the cluster.
-        names: the names.
         known: the known names.
         what: what they are not.
     """

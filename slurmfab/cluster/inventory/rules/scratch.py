@@ -85,7 +85,6 @@ def wrong_mount(path: str, mounts: tuple[Mount, ...]) -> str:
     """Why a directory of jobs cannot be where the mounts of a node put it; empty if it can.
 
     Args:
-        path: the directory.
         mounts: all mounts of the node.
     """
     inside = next((one for one in mounts if one.path.startswith(f"{path}/")), None)

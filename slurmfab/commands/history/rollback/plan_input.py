@@ -55,15 +55,11 @@ NO_STATE = UndoState()
 
 @dataclass(frozen=True)
 class RollbackInput(PlanInput):
-    """The plan input of a rollback: the wanted files are those in the undo stores of the hosts.
+    """The plan input of a rollback: the wanted files are those in the undo stores of the hosts."""
 
-    Args:
-        undo_states: the undo states of the hosts, by host.
-        was_deployed: whether slurmfab had deployed the cluster before the run. If so, all daemons of a host's roles run
-            afterwards, even if one had died; if not, each is as it was before the run.
-    """
-
-    undo_states: Mapping[str, UndoState] = field(default_factory=dict)
+    undo_states: Mapping[str, UndoState] = field(default_factory=dict)  # the undo states of the hosts, by host
+    # whether slurmfab had deployed the cluster before the run. If so, all daemons of a host's roles run afterwards,
+    # even if one had died; if not, each is as it was before the run.
     was_deployed: bool = True
 
     def undo_state(self, host: str) -> UndoState:
@@ -328,14 +324,7 @@ def slurms_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
 
 
 def staged_in(rollback: RollbackInput, host: str, directory: str, saved: Iterable[SavedFile]) -> SlurmFiles:
-    """Slurm's files that a host restores in one directory.
-
-    Args:
-        rollback: the plan input.
-        host: the host.
-        directory: the directory.
-        saved: Slurm's files in the host's undo store.
-    """
+    """Slurm's files that a host restores in one directory."""
     here = [file for file in saved if posixpath.dirname(file.path) == directory and not file.link]
     names = {posixpath.basename(file.path) for file in here}
     beside = tuple(name for name in map(posixpath.basename, WATCHED) if name not in names)
@@ -428,8 +417,6 @@ def phase(
     """A phase of a rollback, which can only be planned from a `RollbackInput`.
 
     Args:
-        name: its name.
-        resources: returns the resources of a host.
         controller_first: whether the controller converges before the other hosts.
         guards_logins: see `Phase`.
     """

@@ -51,21 +51,14 @@ INVERSE = {"drain": f"{FAB} resume {{hosts}} undoes it", "resume": f"{FAB} drain
 
 @dataclass(frozen=True)
 class Target:
-    """The state that a rollback leads to.
+    """The state that a rollback leads to."""
 
-    Args:
-        undone: id of the run that is undone, together with all later runs.
-        cluster_file: text of the cluster file before that run; `None` if the file is not changed.
-        lock: the lock before that run; `None` if it is not changed.
-        was_deployed: whether the cluster was deployed before that run; if not, daemons go back to their earlier state.
-        why: the reason why the cluster file is not changed, as a sentence; empty if it is.
-    """
-
-    undone: str
-    cluster_file: str | None = None
-    lock: Lock | None = None
+    undone: str  # id of the run that is undone, together with all later runs
+    cluster_file: str | None = None  # text of the cluster file before that run; `None` if the file is not changed
+    lock: Lock | None = None  # the lock before that run; `None` if it is not changed
+    # whether the cluster was deployed before that run; if not, daemons go back to their earlier state
     was_deployed: bool = True
-    why: str = ""
+    why: str = ""  # the reason why the cluster file is not changed, as a sentence; empty if it is
 
 
 def changes_hosts(record: Record) -> bool:
@@ -85,9 +78,6 @@ def latest(records: Sequence[Record]) -> Record:
 
     A rollback that was interrupted, or left hosts out, is continued. A run that completed an interrupted one is undone
     together with that one, because half of a change is not a useful state.
-
-    Args:
-        records: all records, oldest first.
 
     Raises:
         InputError: no run changed anything.
@@ -115,7 +105,6 @@ def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
     """Refuse what would go back to before other data: of a backup, or of a newer Slurm.
 
     Args:
-        records: all records, oldest first.
         undone: the run that would be undone.
 
     Raises:
@@ -137,10 +126,6 @@ def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
 
 def before(records: Sequence[Record], undone: Record) -> Target:
     """The target of the rollback of a run.
-
-    Args:
-        records: all records, oldest first.
-        undone: the run.
 
     Raises:
         InputError: the run before it was interrupted, so that the state between them is not known; or hosts had no undo
@@ -209,7 +194,6 @@ def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> N
     """Refuse a rollback to other hosts or machines, or to other UIDs and GIDs.
 
     Args:
-        undone: id of the run.
         present: the cluster file and the lock now.
         then: the cluster file and the lock after the rollback.
 
@@ -248,8 +232,6 @@ def joined_reason(joined: Sequence[str], undone: str, present: Inventory) -> str
     """The message about hosts that joined the cluster since a run, with the way to remove them.
 
     Args:
-        joined: the hosts.
-        undone: id of the run.
         present: the cluster now.
     """
     names = fold(joined)
@@ -265,7 +247,6 @@ def is_another(now: Lock, then: Lock, host: str) -> bool:
     Args:
         now: the lock now.
         then: the lock before the run.
-        host: the host.
     """
     if host not in now.hosts or host not in then.hosts:
         return False
@@ -284,9 +265,7 @@ def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records:
     """Refuse a run that is too old: undo stores have the state before the newest runs only.
 
     Args:
-        undone: id of the run.
         undo_states: the undo states, by host.
-        records: all records, oldest first.
 
     Raises:
         InputError: an undo store does not have the run any more; the message has the oldest run that can be undone.
@@ -320,8 +299,6 @@ def without_undo_state(undo_states: Mapping[str, UndoState], undone: str, record
 
     Args:
         undo_states: the undo states, by host.
-        undone: id of the run.
-        records: all records, oldest first.
     """
     changed = {
         (step.host, record.run)

@@ -14,61 +14,40 @@ from slurmfab.hosts.session import answer_value
 
 @dataclass(frozen=True)
 class SavedFile:
-    """A file before a run.
+    """A file before a run."""
 
-    Args:
-        path: absolute path.
-        run: id of the run that changed it.
-        existed: whether the file existed; if not, the other values have no meaning.
-        secret: whether its content never leaves the host.
-        content: its text; `None` if it is secret, not text, or not a regular file.
-        is_back: whether the file has this content now.
-        whole: the text of a file of Slurm's with all that it includes, if it includes any.
-        link: where it led if it was a link; `content` is then what is there now.
-    """
-
-    path: str
-    run: str
-    existed: bool = True
+    path: str  # absolute path
+    run: str  # id of the run that changed it
+    existed: bool = True  # whether the file existed; if not, the other values have no meaning
     secret: bool = False
+    # its text; `None` if it is secret, not text, or not a regular file
     content: str | None = field(default=None, repr=False)
-    is_back: bool = False
+    is_back: bool = False  # whether the file has this content now
+    # the text of a file of Slurm's with all that it includes, if it includes any
     whole: str = field(default="", repr=False)
-    link: str = ""
+    link: str = ""  # where it led if it was a link; `content` is then what is there now
 
 
 @dataclass(frozen=True)
 class SavedService:
-    """A systemd unit before a run.
+    """A systemd unit before a run."""
 
-    Args:
-        unit: its name, such as `slurmd`.
-        run: id of the run that changed it.
-        enabled: whether it started at boot.
-        running: whether it ran.
-    """
-
-    unit: str
-    run: str
+    unit: str  # its name, such as `slurmd`
+    run: str  # id of the run that changed it
     enabled: bool = True
     running: bool = True
 
 
 @dataclass(frozen=True)
 class UndoState:
-    """The state of a host before a run, from its undo store.
+    """The state of a host before a run, from its undo store."""
 
-    Args:
-        files: files that this run or a later one changed, as they were before the first change.
-        services: units that this run or a later one changed, as they were before the first change.
-        runs: ids of this run and of later ones that are in the undo store.
-        dropped: id of the newest run that was removed from the undo store; empty if there is none.
-    """
-
+    # files that this run or a later one changed, as they were before the first change
     files: tuple[SavedFile, ...] = ()
+    # units that this run or a later one changed, as they were before the first change
     services: tuple[SavedService, ...] = ()
-    runs: tuple[str, ...] = ()
-    dropped: str = ""
+    runs: tuple[str, ...] = ()  # ids of this run and of later ones that are in the undo store
+    dropped: str = ""  # id of the newest run that was removed from the undo store; empty if there is none
 
     def file(self, path: str) -> SavedFile | None:
         """A file before the run; `None` if no run changed it."""
@@ -106,7 +85,6 @@ def ask_undo_states(run: Run, hosts: Iterable[str], since: str) -> dict[str, Und
 
     Args:
         run: the rollback's run; hosts that do not answer are excluded from it.
-        hosts: the hosts.
         since: id of the run that is undone.
 
     Returns:

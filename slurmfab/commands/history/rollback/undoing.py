@@ -37,29 +37,19 @@ from slurmfab.on_hosts.agent.core.differences import difference
 
 @dataclass(frozen=True)
 class Undoing:
-    """What a rollback knows before it contacts any host.
-
-    Args:
-        target: the target.
-        then: the cluster file and the lock after the rollback.
-        undone: the record of the run that is undone.
-        records: all records, oldest first.
-    """
+    """What a rollback knows before it contacts any host."""
 
     target: Target
-    then: Inventory
-    undone: Record
-    records: tuple[Record, ...]
+    then: Inventory  # the cluster file and the lock after the rollback
+    undone: Record  # the record of the run that is undone
+    records: tuple[Record, ...]  # all records, oldest first
 
 
 def rollback(cluster: str, word: str, output: Output, approvals: Approvals = NOTHING, *, dry_run: bool = False) -> int:
     """Put configuration and services of all hosts, the cluster file and the lock back into their state before a run.
 
     Args:
-        cluster: path of the cluster file; empty for the default one.
         word: id of the run, or a unique beginning of it; empty for the last run that changed something.
-        output: where to print.
-        approvals: the disruptive changes that the user allows.
         dry_run: whether only to show what the rollback would do.
 
     Returns:
@@ -83,7 +73,6 @@ def prepare(path: Path, word: str) -> Undoing:
     """Find the run and its target in the records.
 
     Args:
-        path: path of the cluster file.
         word: see `rollback`.
 
     Raises:
@@ -100,10 +89,6 @@ def prepare(path: Path, word: str) -> Undoing:
 
 def known(path: Path, records: Sequence[Record]) -> Inventory:
     """The cluster now; if the cluster file is invalid, with the file of the newest record.
-
-    Args:
-        path: path of the cluster file.
-        records: all records, oldest first.
 
     Raises:
         InputError: neither file can be read.
@@ -177,9 +162,7 @@ def roll_back_hosts(run: Run, undoing: Undoing, job_safety: JobSafety) -> Rollba
     """Converge the phases of a rollback, from the first one in which a host differs, once no job would be harmed.
 
     Args:
-        run: the run.
         undoing: what is undone.
-        job_safety: refuses what would harm jobs.
 
     Returns:
         The plan input of the rollback.
@@ -239,9 +222,7 @@ def show(run: Run, undoing: Undoing, output: Output) -> int:
     """Show what a rollback would do, without doing it.
 
     Args:
-        run: the run.
         undoing: what is undone.
-        output: where to print.
 
     Returns:
         The exit code: the report's, or 4 if there is something to do.

@@ -30,41 +30,24 @@ _MIB_PER_GIB = 1024
 
 @dataclass(frozen=True)
 class Bar:
-    """A limit as a bar.
+    """A limit as a bar."""
 
-    Args:
-        text: such as `12 of 100 CPUs`.
-        percent: the width of the bar: 100 where the limit is used up.
-        tone: `bad` where nothing is left, `watch` where little is left, otherwise `plain`.
-        words: `used up` or `nearly used up`; empty where enough is left.
-    """
-
-    text: str
-    percent: float
-    tone: Tone
-    words: str
+    text: str  # such as `12 of 100 CPUs`
+    percent: float  # the width of the bar: 100 where the limit is used up
+    tone: Tone  # `bad` where nothing is left, `watch` where little is left, otherwise `plain`
+    words: str  # `used up` or `nearly used up`; empty where enough is left
 
 
 @dataclass(frozen=True)
 class Row:
-    """An account, user or QOS.
-
-    Args:
-        name: its name.
-        depth: how many accounts are above it.
-        account: of a user; empty for the others.
-        running: what its jobs have now, in words.
-        shares: its part by shares among its siblings, in percent; `None` where it has none, as root.
-        usage: its part of the use lately, in percent; `None` where it has none.
-        bars: its limits.
-    """
+    """An account, user or QOS."""
 
     name: str
-    depth: int
-    account: str
-    running: str
-    shares: float | None
-    usage: float | None
+    depth: int  # how many accounts are above it
+    account: str  # of a user; empty for the others
+    running: str  # what its jobs have now, in words
+    shares: float | None  # its part by shares among its siblings, in percent; `None` where it has none, as root
+    usage: float | None  # its part of the use lately, in percent; `None` where it has none
     bars: tuple[Bar, ...]
 
 

@@ -18,35 +18,20 @@ from slurmfab.core.engine.record import Record
 
 @dataclass(frozen=True)
 class Change:
-    """A recorded run as a row.
-
-    Args:
-        run: its id.
-        at: when it began, in local time.
-        by: user and machine.
-        command: such as `deploy`.
-        hosts: the hosts that it was about.
-        count: how many hosts these are.
-        result: as `fab history` says it.
-        tone: how the result is marked.
-        exit_code: of the run; empty while it is unfinished.
-        took: how long it took; empty where the record does not say.
-        changed: what it changed, in brief.
-        troubles: the error that ended it, and the hosts that were excluded, with the reasons.
-    """
+    """A recorded run as a row."""
 
     run: str
-    at: str
+    at: str  # when it began, in local time
     by: str
-    command: str
-    hosts: str
-    count: int
-    result: str
-    tone: Tone
-    exit_code: str
-    took: str
-    changed: str
-    troubles: tuple[str, ...]
+    command: str  # such as `deploy`
+    hosts: str  # the hosts that it was about
+    count: int  # how many hosts these are
+    result: str  # as `fab history` says it
+    tone: Tone  # how the result is marked
+    exit_code: str  # of the run; empty while it is unfinished
+    took: str  # how long it took; empty where the record does not say
+    changed: str  # what it changed, in brief
+    troubles: tuple[str, ...]  # the error that ended it, and the hosts that were excluded, with the reasons
 
 
 def section(sources: Sources) -> Section | None:

@@ -40,21 +40,13 @@ MOST_GROUPS = 200
 
 @dataclass(frozen=True)
 class Difference:
-    """The same difference on some hosts.
+    """The same difference on some hosts."""
 
-    Args:
-        hosts: as a hostlist.
-        count: how many these are.
-        phase: in which a deployment would change it.
-        lines: what differs.
-        more: how many lines are left out.
-    """
-
-    hosts: str
-    count: int
-    phase: str
+    hosts: str  # as a hostlist
+    count: int  # how many these are
+    phase: str  # in which a deployment would change it
     lines: tuple[str, ...]
-    more: int = 0
+    more: int = 0  # how many lines are left out
 
 
 @dataclass(frozen=True)
@@ -122,7 +114,6 @@ def made_kind(name: str, alike: dict[tuple[str, tuple[Outcome, ...]], list[str]]
     """All differences of one kind.
 
     Args:
-        name: of the kind.
         alike: hosts by phase and outcomes.
     """
     ordered = sorted(alike.items(), key=lambda item: -len(item[1]))

@@ -23,16 +23,10 @@ MOST_SQUARES = 16
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are shown together.
+    """Nodes that are shown together."""
 
-    Args:
-        title: such as `Switch leaf1`, or the nodes as a hostlist.
-        about: their hardware in a few words.
-        nodes: the nodes.
-    """
-
-    title: str
-    about: str
+    title: str  # such as `Switch leaf1`, or the nodes as a hostlist
+    about: str  # their hardware in a few words
     nodes: tuple[NodeView, ...]
 
     @property

@@ -21,42 +21,25 @@ MOST_ACCOUNTS, MOST_USERS, MOST_JOBS = 15, 25, 10
 
 @dataclass(frozen=True)
 class Resource:
-    """CPUs or GPUs.
-
-    Args:
-        unit: of their hours, for people.
-        chart: their hours over time.
-        share: how much of what the cluster has was used, in words; empty where that is not known.
-    """
+    """CPUs or GPUs."""
 
     unit: str
     chart: Columns
-    share: str
+    share: str  # how much of what the cluster has was used, in words; empty where that is not known
 
 
 @dataclass(frozen=True)
 class Row:
-    """An account or user.
-
-    Args:
-        name: its name.
-        jobs: how many jobs ran.
-        cpu: CPU hours.
-        gpu: GPU hours.
-        percent: width of the bar: its part of the largest amount of GPU hours, or of CPU hours without GPUs.
-        cpu_efficiency: the part of its CPU time that was used, in words; empty where Slurm does not know it.
-        memory_efficiency: the same of its memory.
-        wait: how long a job waited on average, and at most.
-    """
+    """An account or user."""
 
     name: str
     jobs: int
     cpu: str
     gpu: str
-    percent: float
-    cpu_efficiency: str
+    percent: float  # width of the bar: its part of the largest amount of GPU hours, or of CPU hours without GPUs
+    cpu_efficiency: str  # the part of its CPU time that was used, in words; empty where Slurm does not know it
     memory_efficiency: str
-    wait: str
+    wait: str  # how long a job waited on average, and at most
 
 
 @dataclass(frozen=True)
@@ -121,9 +104,6 @@ def resource(
     """The chart of CPUs or GPUs.
 
     Args:
-        usage: what jobs used.
-        unit: of the hours.
-        hours: beginnings and hours.
         tres: Slurm's name of the resource.
         share: the part of all that some jobs used.
     """
@@ -139,9 +119,7 @@ def rows(usage: Usage, key: str, most: int) -> tuple[Row, ...]:
     """The accounts or users that used most.
 
     Args:
-        usage: what jobs used.
         key: `account` or `user`.
-        most: how many to show.
     """
     found = usage.by((key,))
     by_gpus = any(row.sums.gpu_seconds for row in found)
@@ -158,8 +136,6 @@ def row_of(name: str, sums: Sums, part: float) -> Row:
     """The row of an account or user.
 
     Args:
-        name: its name.
-        sums: what it used.
         part: of the largest amount, from 0 to 1.
     """
     wait = f"{duration(sums.mean_wait)}, at most {duration(sums.longest_wait)}" if sums.mean_wait is not None else ""

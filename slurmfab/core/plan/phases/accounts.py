@@ -73,7 +73,6 @@ def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = 
     """The text of a slurm.conf for sacctmgr, because the host may have none yet, or one without slurmdbd.
 
     Args:
-        cluster: the ClusterName.
         controller: the primary controller's own hostname; sacctmgr does not contact it.
         addresses: of slurmdbd's host. On a host without IPv4, Slurm finds `localhost` with IPv6 alone.
         port: slurmdbd's; 0 for Slurm's default.

@@ -85,8 +85,6 @@ def settings(plan_input: PlanInput, backup: Backup, host: str) -> str:
     """The settings of the backup program as JSON text.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        backup: the backup settings of the cluster file.
         host: the host; slurmctld's state and the munge key are saved on the primary controller, the database on
             slurmdbd's host.
     """

@@ -40,10 +40,8 @@ def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -
     """slurmd that fetches its files, and the removal of local files; the site's own way of fetching them stays.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
         host: a node that fetches its files according to the cluster file.
         local: the service of slurmd with local files.
-        carried: whether slurmctld was just told to send new files to every slurmd.
     """
     own = site_servers(plan_input, host)
     if own:

@@ -24,8 +24,6 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
     """The file that extends a daemon's unit, in force from its next start; its removal where the unit needs none.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         daemon: one of `ROLES`.
     """
     version = plan_input.slurm_of(host)
@@ -55,8 +53,6 @@ def log_and_pid(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, str
     """The paths of a daemon's log and PID file; empty where it has none.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         daemon: one of `ROLES`.
     """
     if daemon == "slurmctld":

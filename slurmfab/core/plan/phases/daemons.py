@@ -73,7 +73,6 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
     """A sentence on the daemons that restart or reconfigure for changed files; empty if no file changes.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
         hosts: the hosts of the run that answered.
     """
     files = {difference.file for difference in plan_input.differences}

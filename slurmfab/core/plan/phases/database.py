@@ -90,8 +90,6 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     """The text of slurmdbd.conf, without the password.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        database: the database in the cluster file.
         server: address of the database server; `localhost` for one on the same host.
         port: TCP port of the server; 0 for the default.
     """

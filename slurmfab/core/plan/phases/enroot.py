@@ -57,13 +57,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG0
 
 
 def files(plan_input: PlanInput, host: str, enroot: Enroot) -> Iterator[OwnedFile]:
-    """Yield the files of the way on a host.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
-        enroot: the options of the cluster file.
-    """
+    """Yield the files of the way on a host."""
     yield OwnedFile(SETTINGS, fill("enroot.conf", {"storage": enroot.storage, "mount_home": enroot.mount_home}))
     for hook in enroot.hooks:
         yield OwnedFile(HOOKS.format(hook), fill("enroot-hook.sh", {"hook": SHIPPED_HOOK.format(hook)}), mode=0o755)

@@ -46,8 +46,6 @@ def export_files(plan_input: PlanInput, host: str, *, drops: bool) -> ExportFile
     """The exports of a host with their files.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         drops: whether former entries go.
     """
     exports = exports_of(plan_input.cluster, host)
@@ -59,12 +57,7 @@ def export_files(plan_input: PlanInput, host: str, *, drops: bool) -> ExportFile
 
 
 def entries_of(plan_input: PlanInput, export: Export) -> tuple[tuple[str, str, str], ...]:
-    """Directory, client and options of each entry of an export: one for each host that has ever answered.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        export: the export.
-    """
+    """Directory, client and options of each entry of an export: one for each host that has ever answered."""
     members = set(plan_input.members)
     options = ",".join(export.options)
     known = (client for client in clients(plan_input.cluster, export) if client in members)

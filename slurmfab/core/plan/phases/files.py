@@ -33,8 +33,6 @@ def wanted(plan_input: PlanInput, host: str, *, is_of_apt: bool) -> Iterator[Own
     """Yield the site's files on a host.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         is_of_apt: whether those below apt's directory are meant, or the others.
     """
     cluster = plan_input.cluster

@@ -60,14 +60,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def timer(plan_input: PlanInput, host: str, checks: GpuChecks, context: dict[str, object]) -> tuple[Resource, ...]:
-    """The timer, or its removal if the checks run only on request.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the primary controller.
-        checks: the settings of the cluster file.
-        context: the values for the template of the timer's file.
-    """
+    """The timer, or its removal if the checks run only on request."""
     if checks.calendar:
         return (File(TIMER_FILE, fill(f"{GPU_CHECK_UNIT}.timer", context)), Timer(GPU_CHECK_UNIT))
     return timer_gone(plan_input, host)
@@ -113,7 +106,6 @@ def settings(checks: GpuChecks, partition: str | None = None) -> str:
     """The settings of the check program as JSON text.
 
     Args:
-        checks: the settings of the cluster file.
         partition: of the jobs, if the cluster file names none.
     """
     wanted = {**checks.model_dump(exclude={"when"}), "directory": GPU_CHECK_HISTORY}

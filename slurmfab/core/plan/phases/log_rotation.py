@@ -64,8 +64,6 @@ def rotation(path: str, logs: str, units: tuple[str, ...]) -> OwnedFile:
     """The file for logrotate about the logs of one directory.
 
     Args:
-        path: its path.
-        logs: the directory.
         units: the units of the daemons that write there.
     """
     return OwnedFile(path, RULE.format(logs=logs, units=" ".join(units)))

@@ -54,7 +54,6 @@ def settings(mail: Mail, password: str) -> str:
     """The settings of msmtp(1).
 
     Args:
-        mail: the relay.
         password: the password of the login; empty for a relay without one.
     """
     values = {

@@ -120,10 +120,7 @@ def place(plan_input: PlanInput, host: str, named: str, port: int) -> str:
     """Address and port on which a daemon of a host listens.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         named: an address, or `cluster`.
-        port: the TCP port.
     """
     return f"{in_url(own_address(plan_input, host, '' if named == CLUSTER else named))}:{port}"
 
@@ -132,8 +129,6 @@ def without(plan_input: PlanInput, host: str, of: str, unit: str) -> tuple[Resou
     """The removal of a daemon's files, and its end; one that somebody else had installed goes on as it was before.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         of: what the host notes the files as.
         unit: the daemon's unit, which is its package's name, too.
     """

@@ -66,13 +66,7 @@ def mount_point(mount: Mount, mounts: tuple[Mount, ...], state: str) -> MountPoi
 
 
 def unit_files(mount: Mount, mounts: tuple[Mount, ...], state: str) -> Iterator[OwnedFile]:
-    """Yield the files of a mount's units.
-
-    Args:
-        mount: the mount.
-        mounts: all mounts of its host.
-        state: slurmctld's state directory.
-    """
+    """Yield the files of a mount's units."""
     has_automount = mount.automount or is_tried_again(mount, mounts, state)
     context = {
         "path": mount.path,

@@ -13,8 +13,6 @@ def owned(plan_input: PlanInput, host: str, of: str, files: Iterable[OwnedFile])
     """The files of a capability on a host; without any, their removal where the host still has some.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         of: the capability, such as `mounts`.
         files: the files; empty for none.
     """

@@ -82,9 +82,6 @@ def of_user(plan_input: PlanInput, host: str, user: User, managed: tuple[str, ..
     """Yield the account, home directory and SSH keys of one user on a host; a home that waits for mounts comes later.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
-        user: the user.
         managed: names of the groups whose members the cluster file alone decides.
     """
     numbers, home = plan_input.lock.ids, user.home_directory
@@ -130,13 +127,7 @@ def leaving(plan_input: PlanInput, host: str) -> Iterator[Resource]:
 
 
 def is_busy_elsewhere(plan_input: PlanInput, host: str, uid: int) -> bool:
-    """Whether a user has processes on another host; `RemovedPerson` checks the host itself.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
-        uid: the user's UID.
-    """
+    """Whether a user has processes on another host; `RemovedPerson` checks the host itself."""
     here = host in plan_input.facts and uid in plan_input.facts[host].busy_uids
     return busy_hosts(plan_input)[uid] > here
 

@@ -158,13 +158,7 @@ def settings(plan_input: PlanInput, podman: Podman) -> str:
 
 
 def script(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str, str], ...]:
-    """Name and text of the script before jobs; empty for a host without Podman.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the compute node.
-        kind: `prolog` or `epilog`.
-    """
+    """Name and text of the script before jobs; empty for a host without Podman."""
     has_one = kind == "prolog" and uses(plan_input, host, PODMAN)
     return ((SCRIPT, script_text(options(plan_input).storage)),) if has_one else ()
 

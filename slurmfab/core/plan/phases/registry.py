@@ -117,8 +117,6 @@ def settings(plan_input: PlanInput, registry: Registry, port: int, *, may_write:
     """The settings of a server, in JSON, which YAML contains.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        registry: the registry.
         port: where it listens.
         may_write: whether those who log in may send images; otherwise nobody may, and nobody has to log in.
     """

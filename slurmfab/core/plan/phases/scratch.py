@@ -52,13 +52,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def script(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str, str], ...]:
-    """Name and text of the script before or after jobs; empty for a host without directories.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the compute node.
-        kind: `prolog` or `epilog`.
-    """
+    """Name and text of the script before or after jobs; empty for a host without directories."""
     return ((SCRIPTS[kind], script_text(kind)),) if has_some(plan_input, host) else ()
 
 

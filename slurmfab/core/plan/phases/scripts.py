@@ -89,7 +89,6 @@ def task_prolog_text(variables: tuple[tuple[str, str], ...], directories: tuple[
     """The text of that program, cached because it is the same on many nodes.
 
     Args:
-        variables: names and values.
         directories: where jobs have directories of their own, the variable that tells it, and whether TMPDIR is it,
             too; `None` without such directories.
     """
@@ -101,9 +100,7 @@ def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, 
     """A directory of scripts, and the program that runs them in the order of their names.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
         host: the compute node; without scripts of its own, the program finds none.
-        kind: `prolog` or `epilog`.
     """
     directory = SCRIPTS.format(kind)
     scripts = plan_input.cluster.prolog if kind == "prolog" else plan_input.cluster.epilog
@@ -124,23 +121,12 @@ def own_scripts(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str,
 
 
 def mps_script(plan_input: PlanInput, kind: str) -> tuple[tuple[str, str], ...]:
-    """The script that starts NVIDIA's MPS daemon before all others of a prolog, or stops it after those of an epilog.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        kind: `prolog` or `epilog`.
-    """
+    """The script that starts NVIDIA's MPS daemon before a prolog's others, or stops it after an epilog's others."""
     return ((MPS_SCRIPTS[kind], filled("mps", kind=kind)),) if plan_input.cluster.mps_daemon else ()
 
 
 def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Resource, ...]:
-    """The health check's program, its settings, and the script that slurmd starts.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the compute node.
-        health: the health check of the cluster file.
-    """
+    """The health check's program, its settings, and the script that slurmd starts."""
     return (
         Program(HEALTH_PROGRAM, programs.files("programs.health.main", HEALTH_MODULES)),
         File(HEALTH_SETTINGS, settings(plan_input, host, health)),
@@ -154,19 +140,12 @@ def filled(name: str, **context: str) -> str:
 
     Args:
         name: name of the template without `.j2`.
-        context: the values of its variables.
     """
     return fill(name, context)
 
 
 def settings(plan_input: PlanInput, host: str, health: Health) -> str:
-    """The settings of the health check on one node as JSON text.
-
-    Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the compute node.
-        health: the health check of the cluster file.
-    """
+    """The settings of the health check on one node as JSON text."""
     line = node_settings(plan_input.node(host), plan_input.cluster.memory_margin)
     promised = {key.lower(): str(value) for key, value in line.items()}
     # The default is about slurmd's directory, wherever that is; a path that the user wrote is meant.

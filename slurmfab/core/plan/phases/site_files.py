@@ -27,8 +27,6 @@ def written(plan_input: PlanInput, host: str, *, has_own_files: bool) -> tuple[R
     """The site's files that a host writes.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         has_own_files: whether the host has files of its own; otherwise it fetches those that slurmctld serves.
     """
     files = wanted(plan_input, has_own_files)
@@ -40,8 +38,6 @@ def former(plan_input: PlanInput, host: str, *, has_own_files: bool, read_by_dae
     """The removal of files that slurmfab has written on a host and the cluster file no longer has there.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         has_own_files: as for `written`.
         read_by_daemons: whether it is about the files that a daemon reads at its start, or about the others.
     """

@@ -92,8 +92,6 @@ def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> t
     """Slurm's files on a host with local files; an unused gres.conf is removed.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
-        host: the host.
         previewed: whether the installed Slurm judges them before anything is changed; one host's is enough.
     """
     node = host if plan_input.is_compute_node(host) else ""

@@ -30,7 +30,6 @@ def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
     """The apt source that a cluster file asks for; `None` for none.
 
     Args:
-        cluster: the cluster file.
         key: the OpenPGP key of the repository, as text.
     """
     slurm = cluster.slurm
@@ -81,8 +80,6 @@ def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile
     gets none: a deployment changes no version.
 
     Args:
-        plan_input: facts and wanted state.
-        host: the host.
         names: the packages that it needs.
     """
     if not plan_input.slurm_debs or host not in plan_input.facts:

@@ -85,23 +85,14 @@ def is_node_alone(plan_input: PlanInput, host: str) -> bool:
 
 
 class Texts(NamedTuple):
-    """The texts from which all hosts' files are made.
+    """The texts from which all hosts' files are made."""
 
-    Args:
-        target_keys: known host keys of the hosts that let users in.
-        other_keys: those of the other clients.
-        client: settings of ssh on hosts without jobs.
-        nodes_client: those on hosts with jobs.
-        equiv: the hosts without jobs, which every sshd believes.
-        nodes_equiv: all hosts, which sshd of compute nodes believes.
-    """
-
-    target_keys: str
-    other_keys: str
-    client: str
-    nodes_client: str
-    equiv: str
-    nodes_equiv: str
+    target_keys: str  # known host keys of the hosts that let users in
+    other_keys: str  # those of the other clients
+    client: str  # settings of ssh on hosts without jobs
+    nodes_client: str  # those on hosts with jobs
+    equiv: str  # the hosts without jobs, which every sshd believes
+    nodes_equiv: str  # all hosts, which sshd of compute nodes believes
 
 
 @once
@@ -137,7 +128,6 @@ def known_hosts(plan_input: PlanInput, spelled: Mapping[str, tuple[str, ...]]) -
     """The lines with the host keys of these hosts.
 
     Args:
-        plan_input: the plan's input.
         spelled: names and addresses by host.
     """
     return "".join(

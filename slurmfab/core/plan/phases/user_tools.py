@@ -20,15 +20,10 @@ CAPABILITY = "user-tools"
 
 
 class Tool(NamedTuple):
-    """A command for users.
+    """A command for users."""
 
-    Args:
-        command: its name, which is that of a module in `on_hosts/programs/user_tools/`, too.
-        modules: further modules of that package that it needs, besides `SHARED`.
-    """
-
-    command: str
-    modules: tuple[str, ...] = ()
+    command: str  # its name, which is that of a module in `on_hosts/programs/user_tools/`, too
+    modules: tuple[str, ...] = ()  # further modules of that package that it needs, besides `SHARED`
 
 
 LINT = (

@@ -37,7 +37,6 @@ def both(plan_input: PlanInput, moves: tuple[str, ...]) -> tuple[Resource, ...]:
     """Both users and their groups.
 
     Args:
-        plan_input: the cluster file, the lock and the facts.
         moves: the users whose numbers change on the host: any of `slurm` and `munge`.
     """
     ids, munge = plan_input.lock.ids, plan_input.platform.munge

@@ -35,7 +35,6 @@ def pinned(before: Cgroup | None, now: Cgroup, *, may_lose: bool = False) -> Cgr
     nodes, without any message.
 
     Args:
-        before: what it held.
         now: what the host has.
         may_lose: whether somebody has agreed to less.
     """
@@ -61,9 +60,7 @@ def hosts_losing_limits(
     slurmd would not start there with the slurm.conf that the others need, and that is not changed for one of them.
 
     Args:
-        cluster: the cluster file.
         lock: as it was before these facts.
-        facts: of the hosts that answered.
         allowed: names of dangers that are accepted.
     """
     if LOST_LIMITS in allowed or not lock.slurm or not is_slurmfabs_choice(cluster):
@@ -90,10 +87,7 @@ def cgroup_notices(
     """Notices about the compute nodes' control groups, a line for each group of equal hosts.
 
     Args:
-        cluster: the cluster file.
         lock: with what these facts add to it.
-        facts: of the hosts that answered.
-        version: of the installed Slurm.
     """
     if not is_slurmfabs_choice(cluster):
         return

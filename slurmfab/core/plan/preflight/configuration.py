@@ -22,7 +22,6 @@ class KeysRefused(InputError):
 
     Args:
         mistakes: one text for each, which begins with section and key.
-        way: the way out.
     """
 
     def __init__(self, mistakes: tuple[str, ...], way: str) -> None:
@@ -37,7 +36,6 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
     ends with CLUSTER NAME MISMATCH when its state directory belongs to another cluster.
 
     Args:
-        plan_input: the cluster file and the facts of its controller.
         allowed: names of disruptive changes that the user allows, such as `ClusterName`.
 
     Raises:
@@ -54,10 +52,6 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
 
 def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
     """Refuse a run about some of the hosts that would leave them with a slurm.conf other than the controller's.
-
-    Args:
-        plan_input: the cluster file and the facts of its controller.
-        hosts: the hosts of the run.
 
     Raises:
         InputError: slurm.conf changes and the run leaves out some hosts; nothing was changed.

@@ -84,7 +84,6 @@ def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[
     """Why a new host cannot have the Gres of the cluster file; empty if it can.
 
     Args:
-        settings: the keys of its node group in the cluster file.
         gpus: its GPUs with a device file.
         bare: its GPUs without a device file.
     """

@@ -46,17 +46,11 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 
 
 class Claim(NamedTuple):
-    """What a node's line in slurm.conf would say in numbers.
+    """What a node's line in slurm.conf would say in numbers."""
 
-    Args:
-        key: such as `RealMemory`.
-        wanted: its value.
-        has: what the node has.
-    """
-
-    key: str
+    key: str  # such as `RealMemory`
     wanted: int
-    has: int
+    has: int  # what the node has
 
 
 def excess(node: Node, memory_margin: str) -> Iterator[Claim]:
@@ -64,7 +58,6 @@ def excess(node: Node, memory_margin: str) -> Iterator[Claim]:
 
     Args:
         node: with keys of the cluster file; the line otherwise says what was discovered.
-        memory_margin: of the cluster.
     """
     line = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
     yield from (claim for claim in claims(line, node.hardware) if claim.wanted > claim.has)
@@ -75,7 +68,6 @@ def claims(line: Mapping[str, str], hardware: Hardware) -> Iterator[Claim]:
 
     Args:
         line: settings by key in lower case.
-        hardware: of the node.
     """
     cores = hardware.Boards * hardware.SocketsPerBoard * hardware.CoresPerSocket
     yield Claim("RealMemory", number(line, "realmemory"), hardware.RealMemory)

@@ -136,13 +136,7 @@ def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
 
 
 def wrong_version(cluster: Cluster, fact: HostFacts, controller: HostFacts) -> str:
-    """Why the host's version of Slurm does not work with the controller's; empty if it does.
-
-    Args:
-        cluster: the cluster file.
-        fact: of the host.
-        controller: of the primary controller.
-    """
+    """Why the host's version of Slurm does not work with the controller's; empty if it does."""
     return wrong_slurm(cluster, fact, version(controller, cluster), cluster.roles(fact.name), controller)
 
 
@@ -152,10 +146,6 @@ def wrong_slurm(
     """Why a host's Slurm does not work with slurmctld; empty if it does.
 
     Args:
-        cluster: the cluster file.
-        fact: of the host.
-        expected: slurmctld's version.
-        roles: of the host.
         controller: the facts of the primary controller; `None` where they are not known.
     """
 

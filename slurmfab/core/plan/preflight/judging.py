@@ -30,10 +30,7 @@ def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allow
     """The hosts that cannot be deployed to, that belong to another cluster now, or would take limits from all others.
 
     Args:
-        cluster: the cluster file.
-        lock: the lock before these facts.
         facts: the facts of the hosts that answered.
-        allowed: names of disruptive changes that the user allows.
 
     Returns:
         Their names and the reasons.
@@ -49,11 +46,6 @@ def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allow
 
 def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collection[str]) -> None:
     """Refuse a cluster file that the installed Slurm or the hosts cannot carry out.
-
-    Args:
-        plan_input: cluster file, lock and facts.
-        among: the hosts of the run.
-        allowed: names of disruptive changes that the user allows.
 
     Raises:
         InputError: with every mistake; nothing was changed.

@@ -29,8 +29,6 @@ def refuse_unsuited(
     Args:
         known: the cluster without them.
         grown: the cluster file with them.
-        facts: the facts of the hosts.
-        allowed: names of disruptive changes that the user allows.
 
     Raises:
         InputError: a host belongs to another cluster.

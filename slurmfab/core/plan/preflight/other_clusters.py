@@ -42,19 +42,13 @@ WAYS_OUT = (
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells a cluster from others: its names, and where its controllers are.
+    """What tells a cluster from others: its names, and where its controllers are."""
 
-    Args:
-        names: values of ClusterName, in lower case.
-        controllers: short host names of its controllers.
-        addresses: IP addresses of its controllers, and their names with a domain.
-        munge_key: SHA-256 of its munge key in hexadecimal digits; empty if it has none, `None` if nobody has asked the
-            controller yet.
-    """
-
-    names: frozenset[str]
-    controllers: frozenset[str]
-    addresses: frozenset[str]
+    names: frozenset[str]  # values of ClusterName, in lower case
+    controllers: frozenset[str]  # short host names of its controllers
+    addresses: frozenset[str]  # IP addresses of its controllers, and their names with a domain
+    # SHA-256 of its munge key in hexadecimal digits; empty if it has none, `None` if nobody has asked the controller
+    # yet
     munge_key: str | None = None
 
     def has_key(self, munge_key: str) -> bool:
@@ -79,7 +73,6 @@ class Identity:
         """Whether a sign is one of this cluster.
 
         Args:
-            mark: the sign.
             munge_key: SHA-256 of the munge key on its host.
         """
         if mark.cluster and mark.cluster.lower() not in self.names:
@@ -94,11 +87,6 @@ def identity(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> Id
 
     The name in the controller's own slurm.conf is one of its names: the file may rename the cluster, which another rule
     judges.
-
-    Args:
-        cluster: the cluster file.
-        lock: the lock before these facts.
-        facts: of the hosts that answered.
     """
     names = [*cluster.controllers, *(cluster.addresses.get(name, "") for name in cluster.controllers)]
     locked = [lock.hosts[name] for name in cluster.controllers if name in lock.hosts]
@@ -110,7 +98,6 @@ def identity_of(cluster: str, names: Iterable[str], controllers: Sequence[HostFa
     """What tells a cluster from others.
 
     Args:
-        cluster: its ClusterName.
         names: names and addresses of its controllers, as the deployer knows them.
         controllers: the facts of those that answered, the primary first.
     """
@@ -134,12 +121,6 @@ def munge_key_of(fact: HostFacts) -> str:
 
 def refuse_in_use(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str] = ()) -> None:
     """Refuse hosts that are new to the lock and belong to another cluster, and a controller beside a living one.
-
-    Args:
-        cluster: the cluster file.
-        lock: the lock before these facts.
-        facts: of the hosts that answered.
-        allowed: names of disruptive changes that the user allows.
 
     Raises:
         InputError: with each such host, what was found there, and the ways out.
@@ -183,7 +164,6 @@ def other_use(ours: Identity, fact: HostFacts) -> str:
 
     Args:
         ours: the cluster that would get the host.
-        fact: the host's facts.
     """
     use = fact.slurm_use
     signs = [mark for mark in use.marks if not is_unset(mark)]
@@ -201,14 +181,7 @@ def other_use(ours: Identity, fact: HostFacts) -> str:
 def hosts_taken(
     cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]
 ) -> dict[str, str]:
-    """The hosts of the lock that another cluster has taken meanwhile: names and reasons.
-
-    Args:
-        cluster: the cluster file.
-        lock: the lock before these facts.
-        facts: of the hosts that answered.
-        allowed: names of disruptive changes that the user allows.
-    """
+    """The hosts of the lock that another cluster has taken meanwhile: names and reasons."""
     if HOST_IN_USE in allowed:
         return {}
     known = {host: fact for host, fact in facts.items() if not is_new_to(lock, host)}
@@ -225,9 +198,6 @@ def used_elsewhere(
     """The hosts that belong to another cluster, whether the lock has them or not: names, and what shows it.
 
     Args:
-        cluster: the cluster file.
-        lock: the lock.
-        facts: of the hosts.
         ours: what tells the cluster from others; made from the arguments if left out.
     """
     ours = ours or identity(cluster, lock, facts)
@@ -244,7 +214,6 @@ def taken_by(ours: Identity, fact: HostFacts) -> str:
 
     Args:
         ours: the cluster whose lock has the host.
-        fact: the host's facts.
     """
     at_work = [daemon for daemon in DAEMONS if fact.services.get(daemon) in RUNNING]
     for mark in fact.slurm_use.marks[:1]:

@@ -21,12 +21,7 @@ STOP = "systemctl stop slurmctld slurmd slurmdbd"
 
 
 def wrong_packages(fact: HostFacts, cluster: Cluster) -> str:
-    """Why a host's Slurm cannot be replaced by that of the cluster file; empty if there is no need, or none there.
-
-    Args:
-        fact: of the host.
-        cluster: the cluster file.
-    """
+    """Why a host's Slurm cannot be replaced by that of the cluster file; empty if there is no need, or none there."""
     found, meant = all_installed(fact), wanted(cluster)
     if len(found) > 1:
         return two_kinds(fact, found, meant)

@@ -27,8 +27,6 @@ class Commands:
     """The commands that make one difference disappear.
 
     Args:
-        wanted: the wanted accounts, users and QOS.
-        actual: slurmdbd's values in the same places.
         changes: the wanted values that differ.
     """
 
@@ -148,7 +146,6 @@ def batches(before: Sequence[str], prefix: str, names: Sequence[str], *after: st
     Args:
         before: the arguments before the names.
         prefix: directly before the names, such as `name=`.
-        names: the names.
         after: the arguments after the names.
     """
     for first in range(0, len(names), NAMES_PER_COMMAND):
@@ -161,9 +158,7 @@ def removals(wanted: WantedTree, found: ActualTree, places: Sequence[Place]) -> 
     With several clusters in slurmdbd, users and accounts are removed from this cluster only.
 
     Args:
-        wanted: names the cluster.
         found: what slurmdbd has.
-        places: what to remove.
     """
     cluster = "cluster=" + wanted.cluster
     ours = [] if found.clusters == (wanted.cluster,) else [cluster]

@@ -39,17 +39,11 @@ SEEN = ("cpu", "mem", "gres/gpuutil")
 
 
 class Evidence(NamedTuple):
-    """What the steps of a job tell about its use.
+    """What the steps of a job tell about its use."""
 
-    Args:
-        memory: MiB of the step that used most; 0 if Slurm has not seen any.
-        gpu_peak: the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look.
-        cpu_used: seconds of CPU time.
-    """
-
-    memory: float
-    gpu_peak: float
-    cpu_used: float
+    memory: float  # MiB of the step that used most; 0 if Slurm has not seen any
+    gpu_peak: float  # the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look
+    cpu_used: float  # seconds of CPU time
 
     @classmethod
     def of(cls, steps: Iterable[Tuple[str, str]]) -> Evidence:
@@ -70,7 +64,6 @@ def found(job: Record, cpu_used: float, gpu_peak: float, *, is_running: bool) ->
         job: with GPUs.
         cpu_used: seconds of CPU time.
         gpu_peak: as in `Evidence`.
-        is_running: whether it still runs.
     """
     if gpu_peak > 0 or (gpu_peak < 0 and cpu_used > job.whole * HARDLY_ANY):
         return []

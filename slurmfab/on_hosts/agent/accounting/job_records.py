@@ -47,20 +47,12 @@ class Record(NamedTuple):
     """A job's record, or one of a part of a job that was requeued or resized.
 
     Args:
-        number: of the job; a task of an array has its own.
-        job: the id as squeue prints it.
         user, account, partition, state: as sacct prints them; the state is its first word.
         eligible, start, end: seconds since 1970; 0 for never.
-        whole: seconds that it ran, also outside of the window.
-        clipped: seconds that it ran within the window.
-        tres: what it was given, or has asked for while it waits, by Slurm's name; memory in MiB.
-        cpu_used: seconds of CPU time of all its processes.
-        memory: MiB that the largest step used; 0 if Slurm has not seen any.
-        gpu_peak: the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look.
     """
 
-    number: str
-    job: str
+    number: str  # of the job; a task of an array has its own
+    job: str  # the id as squeue prints it
     user: str
     account: str
     partition: str
@@ -68,12 +60,12 @@ class Record(NamedTuple):
     eligible: int
     start: int
     end: int
-    whole: int
-    clipped: int
-    tres: Mapping[str, float]
-    cpu_used: float
-    memory: float
-    gpu_peak: float
+    whole: int  # seconds that it ran, also outside of the window
+    clipped: int  # seconds that it ran within the window
+    tres: Mapping[str, float]  # what it was given, or has asked for while it waits, by Slurm's name; memory in MiB
+    cpu_used: float  # seconds of CPU time of all its processes
+    memory: float  # MiB that the largest step used; 0 if Slurm has not seen any
+    gpu_peak: float  # the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look
 
     @property
     def cpus(self) -> int:
@@ -91,7 +83,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `since` and `until`, see `moment`; `idle_seconds`: from which age on jobs can hold GPUs idle.
-        context: runs the programs.
 
     Returns:
         `accounting`: whether Slurm keeps records; without, only the times are there as well. `since`, `until`: seconds
@@ -129,7 +120,6 @@ def moment(text: str, now: int) -> int:
     Args:
         text: `2026-11-01T00:00:00` in the host's zone; `-3600` for so many seconds ago, from the last full hour on,
             because sreport counts whole hours; empty for now.
-        now: seconds since 1970.
 
     Raises:
         ResourceFailed: there is no such time.
@@ -239,7 +229,6 @@ class Added:
 
     Args:
         since: seconds since 1970.
-        until: likewise.
         idle_seconds: from which age on jobs can hold GPUs idle.
     """
 

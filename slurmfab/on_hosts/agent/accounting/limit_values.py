@@ -38,7 +38,6 @@ def normal(kind: str, value: str) -> str:
     """Convert a value to its normal form: equal for all values with the same meaning, empty for no limit.
 
     Args:
-        kind: one of the kinds above.
         value: as in the cluster file or as printed by sacctmgr.
 
     Raises:
@@ -81,7 +80,6 @@ def _seconds_of(value: str, unit: int) -> int:
     import.
 
     Args:
-        value: the time.
         unit: seconds per unit if the time is a single number.
     """
     match = _TIME.fullmatch(value)

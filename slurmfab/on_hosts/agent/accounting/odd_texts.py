@@ -21,18 +21,11 @@ REMARK = (
 
 
 class OddText(NamedTuple):
-    """A name or a text.
+    """A name or a text."""
 
-    Args:
-        words: what it is, and of what.
-        account: the account that it is about.
-        subject: what the transaction that set it names: an account, or `id_assoc=7`.
-        actions: the actions of such a transaction.
-    """
-
-    words: str
-    account: str
-    subject: str
+    words: str  # what it is, and of what
+    account: str  # the account that it is about
+    subject: str  # what the transaction that set it names: an account, or `id_assoc=7`
     actions: Tuple[str, ...]
 
 

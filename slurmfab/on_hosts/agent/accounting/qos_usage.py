@@ -26,10 +26,7 @@ def read(user: str, accounts: Collection[str], partitions: str, context: Context
     """The rows about the QOS of partitions; none if no partition has one, or slurmctld does not tell.
 
     Args:
-        user: login name.
-        accounts: the user's.
         partitions: what `scontrol show partition` printed.
-        context: runs the program.
 
     Returns:
         QOS, whose use, account or empty, limit's name, limit and use as in `cpu=N(3),gres/gpu=4(2)` or `2(1)`.

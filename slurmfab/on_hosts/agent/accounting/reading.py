@@ -23,19 +23,12 @@ NO_TEXTS: Tuple[str, str, FrozenSet[str]] = ("", "", frozenset())
 
 
 class Key(NamedTuple):
-    """A key of sacctmgr(1) that slurmfab compares.
+    """A key of sacctmgr(1) that slurmfab compares."""
 
-    Args:
-        name: as in `set` and in `format=`.
-        kind: of its values, one of the kinds in `limit_values`.
-        default: its value, in normal form, where none was set.
-        clear: the text that sets it back to the default; for TRES, the amount of each one.
-    """
-
-    name: str
-    kind: str
-    default: str
-    clear: str
+    name: str  # as in `set` and in `format=`
+    kind: str  # of its values, one of the kinds in `limit_values`
+    default: str  # its value, in normal form, where none was set
+    clear: str  # the text that sets it back to the default; for TRES, the amount of each one
 
 
 class ActualAccount(NamedTuple):
@@ -96,12 +89,6 @@ def tres(sacctmgr: Sacctmgr) -> FrozenSet[str]:
 def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Sequence[Key]) -> ActualTree:
     """Read everything of one cluster from slurmdbd; nothing is changed.
 
-    Args:
-        sacctmgr: runs the queries.
-        cluster: the ClusterName.
-        qos_keys: the keys of QOS to read.
-        keys: the keys of associations to read.
-
     Raises:
         ResourceFailed: slurmdbd does not answer.
     """
@@ -158,7 +145,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `cluster`, `conf` (of `Sacctmgr`), and `qos_keys` and `keys`, each a list of the four fields of `Key`.
-        context: runs the program.
 
     Returns:
         `clusters`, `qos`, `defaults` and `levels` as in `ActualTree`; `accounts`: lists of name, parent, description,

@@ -13,8 +13,6 @@ class AssociationsGone(Resource):
     """No association of a user in this cluster; the history of jobs is kept.
 
     Args:
-        user: login name.
-        cluster: the ClusterName.
         conf: of `Sacctmgr`.
     """
 

@@ -36,7 +36,6 @@ class Sacctmgr:
     """Runs sacctmgr with a temporary slurm.conf, which exists inside the `with` block.
 
     Args:
-        context: runs the program.
         conf: the text of that slurm.conf; empty to use the host's own.
     """
 
@@ -141,13 +140,7 @@ def one_line(text: str) -> str:
 
 
 def explain_failure(command: Sequence[str], output: str, errors: str) -> str:
-    """Why a command failed and what to try, in one line.
-
-    Args:
-        command: program and arguments.
-        output: its standard output.
-        errors: its standard error.
-    """
+    """Why a command failed and what to try, in one line."""
     lines = [line.replace("sacctmgr: error: ", "").strip() for line in (errors + "\n" + output).splitlines()]
     text = " | ".join(dict.fromkeys(line for line in lines if line and not line.startswith("Use keyword")))
     if any(sign in text for sign in NO_ANSWER):

@@ -44,7 +44,6 @@ class AccountTree(Resource):
     skipped.
 
     Args:
-        cluster: the ClusterName.
         conf: of `Sacctmgr`.
         qos_keys: the fields of each `Key` of a QOS.
         keys: the fields of each `Key` of an association.

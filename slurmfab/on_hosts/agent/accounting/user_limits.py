@@ -22,10 +22,6 @@ LIMITS_TIMEOUT = 20.0
 def read(user: str, context: Context) -> Dict[str, str]:
     """The user's associations and all QOS, as sacctmgr prints them.
 
-    Args:
-        user: login name.
-        context: runs the programs.
-
     Returns:
         The texts `associations` and `qos`; an empty dict if slurmdbd does not answer.
     """

@@ -22,16 +22,10 @@ Values = Dict[str, str]
 
 
 class Place(NamedTuple):
-    """An object of slurmdbd that has values.
+    """An object of slurmdbd that has values."""
 
-    Args:
-        sort: `qos`, `account`, `association` (of a user with an account), `user` or `cluster`.
-        name: its name; for an association, the account.
-        user: for an association, the user.
-    """
-
-    sort: str
-    name: str
+    sort: str  # `qos`, `account`, `association` (of a user with an account), `user` or `cluster`
+    name: str  # its name; for an association, the account
     user: str = ""
 
     def description(self) -> str:

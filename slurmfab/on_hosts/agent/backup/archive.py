@@ -95,7 +95,6 @@ class Archive:
     Args:
         directory: where the file is created; only its owner may have access to it.
         name: the file's name without its suffix.
-        suffix: the end of the file's name.
         recipients: public keys that its parts are encrypted to; empty for no encryption.
     """
 
@@ -137,12 +136,7 @@ class Archive:
         self.file.write(data)
 
     def end(self, name: str, about: Optional[Mapping[str, Any]] = None) -> None:
-        """Complete the present part.
-
-        Args:
-            name: of the part.
-            about: what the manifest says about it besides size and digest.
-        """
+        """Complete the present part."""
         if self.age:
             self.age.end()
             self.age = None
@@ -166,13 +160,7 @@ class Archive:
         self.file.truncate()
 
     def add(self, name: str, data: bytes, about: Optional[Mapping[str, Any]] = None) -> None:
-        """Add a part whose content is in memory.
-
-        Args:
-            name: of the part.
-            data: its content.
-            about: what the manifest says about it besides size and digest.
-        """
+        """Add a part whose content is in memory."""
         self.begin()
         self.write(data)
         self.end(name, about)
@@ -181,7 +169,6 @@ class Archive:
         """Write the manifest and give the file its name, with a number if that name is taken.
 
         Args:
-            about: what the manifest says besides the parts.
             sign: returns the signature of the manifest, or nothing.
 
         Returns:
@@ -261,8 +248,6 @@ def header(name: str, size: int, when: float) -> bytes:
     """The tar header of a part: one block for any size (GNU format for more than 8 GiB).
 
     Args:
-        name: of the part.
-        size: in bytes.
         when: seconds since 1970.
     """
     info = tarfile.TarInfo(name)

@@ -31,8 +31,6 @@ def save_database(request: Mapping[str, Any], context: Context, sink: Sink) -> D
     Args:
         request: `name`: of the database. `settings`: path of the slurmdbd.conf with the login for an external server;
             empty for this host's server, where root needs no password.
-        context: knows where files are.
-        sink: gets the compressed dump.
 
     Returns:
         An empty dict: the manifest says nothing more about this part.
@@ -93,8 +91,6 @@ def login(stack: contextlib.ExitStack, context: Context, settings: str) -> Tuple
     The password is passed in an anonymous file in memory, which no other process can open.
 
     Args:
-        stack: closes the file.
-        context: knows where files are.
         settings: path of slurmdbd.conf; empty for this host's server, which needs no options.
 
     Returns:
@@ -120,12 +116,7 @@ def login(stack: contextlib.ExitStack, context: Context, settings: str) -> Tuple
 
 
 def option_file(stack: contextlib.ExitStack, text: str) -> int:
-    """Make an anonymous option file in memory, and return its file descriptor, which the client has to inherit.
-
-    Args:
-        stack: closes the file.
-        text: what it holds.
-    """
+    """Make an anonymous option file in memory, and return its file descriptor, which the client has to inherit."""
     descriptor = os.memfd_create("login")
     stack.callback(os.close, descriptor)
     os.fchmod(descriptor, 0o600)

@@ -32,7 +32,6 @@ class AgeProcess:
     """A running age that writes into a file.
 
     Args:
-        command: its words.
         descriptor: of the file; age writes from its present position on.
 
     Raises:

@@ -16,11 +16,7 @@ COMPRESSION_LEVEL = 6
 
 
 class Pieces:
-    """A file object that passes what is written to a sink, in pieces of one size.
-
-    Args:
-        sink: gets the pieces.
-    """
+    """A file object that passes what is written to a sink, in pieces of one size."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink

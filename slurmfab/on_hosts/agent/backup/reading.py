@@ -25,7 +25,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         request: `directory`: StateSaveLocation, missing or empty if the host is not a controller. `database`: the name
             of this host's database, missing or empty for none. `staged` and `sha256`: the backup's part that would
             replace it.
-        context: runs programs.
 
     Returns:
         `next_job_id`: the next job's id by slurmctld's state, 0 if no job was ever submitted. `state_files`: number of

@@ -49,7 +49,6 @@ class RestoredDatabase(Resource):
     """This host's database with exactly the tables of a backup.
 
     Args:
-        database: its name.
         staged: path of the backup's part on this host.
         sha256: of that part.
     """
@@ -106,7 +105,6 @@ class RestoredDatabase(Resource):
         """Load the dump with the database client as a user who may do nothing else; check that it was complete.
 
         Args:
-            context: knows where files are.
             into: name of the temporary database.
 
         Raises:
@@ -145,7 +143,6 @@ def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int,
     """Start a database client that reads SQL from a pipe.
 
     Args:
-        argv: program and arguments.
         output: where its output and errors go.
         descriptors: the file descriptors that it inherits.
     """
@@ -183,7 +180,6 @@ def loader(stack: contextlib.ExitStack, context: Context, database: str) -> Tupl
 
     Args:
         stack: removes the user, and closes the file with its password.
-        context: the request's context.
         database: the only database that it may use.
 
     Returns:

@@ -163,10 +163,7 @@ def put_below(folder: Folder, path: str, member: Member, slurm: Tuple[int, int])
     """Restore a file below a directory.
 
     Args:
-        folder: the directory.
         path: of the file, relative to the directory; missing directories are made, links are not followed.
-        member: the file in the backup.
-        slurm: UID and GID of the slurm user.
 
     Raises:
         ResourceFailed: a link or a file is in the way of a directory.
@@ -194,7 +191,6 @@ def members(file: BinaryIO, most_bytes: int, most: int = MOST_STATE_FILES) -> It
     """Iterate over the files of a compressed tar, with their paths.
 
     Args:
-        file: the tar.
         most_bytes: the most bytes that all files may have together.
         most: the largest number of files that are read.
 

@@ -32,7 +32,6 @@ def stage(request: Mapping[str, Any], context: Context) -> None:
     Args:
         request: `do`: `begin` (removes parts of other backups), `write` or `clear`. `backup`: its digest. For `write`:
             `name` of the part, `at`: number of bytes written before, `data`: the next bytes in base64.
-        context: knows where files are.
 
     Raises:
         ResourceFailed: the request is invalid.
@@ -77,10 +76,7 @@ def write(context: Context, place: str, at: int, data: bytes) -> None:
     """Write the next bytes of a part; at position 0 the file is truncated first.
 
     Args:
-        context: knows where files are.
-        place: path of the part.
         at: position of the bytes.
-        data: the bytes.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (0 if at else os.O_TRUNC)
     descriptor = os.open(context.path(place), flags, 0o600)
@@ -93,8 +89,6 @@ def require(context: Context, place: str, sha256: str) -> None:
     """Check that a part arrived unchanged.
 
     Args:
-        context: knows where files are.
-        place: path of the part.
         sha256: its digest when it was sent.
 
     Raises:

@@ -45,8 +45,6 @@ def save_state(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 
     Args:
         request: `directory`: StateSaveLocation.
-        context: runs programs.
-        sink: gets a compressed tar of the state.
 
     Returns:
         `next_job_id`: the next job's id by this state; 0 if no job was ever submitted. `jobs`: ids of the jobs that had
@@ -87,8 +85,6 @@ def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 
     Args:
         request: `directory`: its path.
-        context: knows where files are.
-        sink: gets a compressed tar of the files.
 
     Returns:
         `files`: the number of saved files.
@@ -109,11 +105,6 @@ def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 def followed(folder: Folder, name: str, links: int = 0) -> BinaryIO:
     """A file in a directory, open; for a link, the file that it leads to.
 
-    Args:
-        folder: the directory.
-        name: the name in it.
-        links: how many links led here.
-
     Raises:
         ResourceFailed: it is not a regular file, or the link is not root's.
         OSError: it cannot be read.
@@ -130,22 +121,16 @@ def followed(folder: Folder, name: str, links: int = 0) -> BinaryIO:
 
 
 class KnownJob(NamedTuple):
-    """A job as slurmctld knows it.
+    """A job as slurmctld knows it."""
 
-    Args:
-        state: as squeue(1) prints it.
-        begun: when it began, in seconds since 1970; 0 for one that waits.
-    """
-
-    state: str
-    begun: float
+    state: str  # as squeue(1) prints it
+    begun: float  # when it began, in seconds since 1970; 0 for one that waits
 
 
 def begun_at(state: str, stamp: str) -> float:
     """When a job began, in seconds since 1970; 0 for one that waits: its time is an estimate.
 
     Args:
-        state: of the job.
         stamp: StartTime, as squeue(1) prints it.
     """
     return 0.0 if state == "PENDING" else commands.moment(stamp) or 0.0
@@ -168,7 +153,6 @@ def written_jobs(path: str, known: Mapping[int, KnownJob]) -> Optional[BinaryIO]
     A restored job that runs and is pending in the list would be ended.
 
     Args:
-        path: of the list.
         known: the jobs that slurmctld knows, by job id.
 
     Returns:
@@ -272,7 +256,6 @@ def add(tar: tarfile.TarFile, directory: str, name: str, seen: Set[str]) -> None
     """Add a regular file to a tar, if it still exists and was not added before.
 
     Args:
-        tar: the tar.
         directory: the directory that is saved.
         name: the file's path in it; one that slurmctld's user cannot read is not slurmctld's and left out.
         seen: paths already added; gets this one.
@@ -295,13 +278,7 @@ def add(tar: tarfile.TarFile, directory: str, name: str, seen: Set[str]) -> None
 
 
 def put(tar: tarfile.TarFile, name: str, file: BinaryIO) -> None:
-    """Add an open file with its present metadata.
-
-    Args:
-        tar: the tar.
-        name: the file's path in it.
-        file: the open file.
-    """
+    """Add an open file with its present metadata."""
     status = os.fstat(file.fileno())
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = status.st_size, int(status.st_mtime), stat.S_IMODE(status.st_mode)

@@ -183,7 +183,6 @@ def cancel_named(name: str, user: str = "") -> Command:
     """Cancels the jobs of this name.
 
     Args:
-        name: of the jobs.
         user: whose they are; empty for those of all users.
     """
     return ("scancel", "--quiet", "--name=" + name, *(["--user=" + user] if user else []))
@@ -303,7 +302,6 @@ def update_nodes(names: Iterable[str], *settings: str) -> Command:
 
     Args:
         names: NodeNames.
-        settings: such as `State=DRAIN`.
     """
     return ("scontrol", "update", "NodeName=" + ",".join(names), *settings)
 
@@ -322,9 +320,7 @@ def reserve(name: str, user: str, nodes: Iterable[str], duration: str) -> Comman
     """Reserves nodes for a user at once, also nodes with jobs.
 
     Args:
-        name: of the reservation.
         user: who may use it.
-        nodes: NodeNames.
         duration: minutes, or `UNLIMITED`.
     """
     return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user,
@@ -405,7 +401,6 @@ def job_records(since: int, until: int, fields: Sequence[str], *options: str) ->
 
     Args:
         since: seconds since 1970.
-        until: likewise.
         fields: as named by sacct(1).
         options: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
     """

@@ -9,12 +9,7 @@ DIFF_LINES = 200
 
 
 def difference(before: str, after: str) -> str:
-    """A unified diff of two texts, limited to `DIFF_LINES` lines.
-
-    Args:
-        before: the actual text.
-        after: the wanted text.
-    """
+    """A unified diff of two texts, limited to `DIFF_LINES` lines."""
     import difflib  # slow to import, and most requests find no difference
 
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), "actual", "wanted", lineterm="", n=2))
@@ -33,8 +28,6 @@ def digests(before: Any, after: Any, key: str) -> str:
     """Keyed digests (HMAC) of both values, joined by a slash; empty without a key.
 
     Args:
-        before: the actual value.
-        after: the wanted value.
         key: a random key of one saved plan, so that the digests of two plans cannot be compared, and a digest reveals
             nothing about a secret that cannot be guessed.
     """

@@ -32,7 +32,6 @@ class Lock:
         """Take the lock, unless this session has it already.
 
         Args:
-            path: path of the lock file.
             who: the name of this session for other sessions.
 
         Raises:

@@ -19,7 +19,6 @@ def write(context: Context, path: str, record: Mapping[str, Any]) -> None:
     """Replace the record at this path whole, or remove it if the new one is empty.
 
     Args:
-        context: the request's context.
         path: below a directory of root's, which is made if it is missing.
         record: values that JSON knows.
     """

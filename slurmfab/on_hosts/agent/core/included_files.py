@@ -40,7 +40,6 @@ def too_large(path: str, content: bytes) -> str:
 
     Args:
         path: of the file that includes others.
-        content: its content.
     """
     found: List[str] = []
 
@@ -62,8 +61,6 @@ def whole(path: str, content: bytes, read: Read = read_included) -> bytes:
     line stays as it is if its file is missing, empty or too large, or there are too many.
 
     Args:
-        path: of the file.
-        content: its content.
         read: reads the other files.
     """
     if len(content) > MOST_BYTES or b"nclude" not in content.lower():  # hosts without such a line are in a hurry

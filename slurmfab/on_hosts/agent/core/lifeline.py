@@ -30,11 +30,7 @@ class Disconnected(Exception):
 
 
 class Answers:
-    """The output to the deployer: whole lines, from any thread.
-
-    Args:
-        stream: output for the lines.
-    """
+    """The output to the deployer: whole lines, from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
@@ -75,7 +71,6 @@ class KeepAlive:
     """A context that sends heartbeats while a request is handled.
 
     Args:
-        answers: connection to the deployer.
         seconds: time between heartbeats.
     """
 

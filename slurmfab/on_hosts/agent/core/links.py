@@ -30,7 +30,6 @@ def put_link(folder: Folder, name: str, target: str) -> None:
 
     Args:
         folder: the open directory, which only root can change.
-        name: of the link.
         target: where it leads.
     """
     replace.clear(folder, name)

@@ -15,22 +15,14 @@ _UID = re.compile(rb"^Uid:\s+(\d+)\s", re.MULTILINE)
 
 
 def real_uid(place: str) -> int:
-    """The UID of the user who started a process, also of a program with the set-user-ID bit; -1 if it is unknown.
-
-    Args:
-        place: the process's directory in /proc.
-    """
+    """The UID of the user who started a process, also of a program with the set-user-ID bit; -1 if it is unknown."""
     # The kernel writes out line breaks in the name, which comes before.
     found = _UID.search(read_bytes(place + "/status"))
     return int(found[1]) if found else -1
 
 
 def program(place: str) -> str:
-    """The name of the file of the program that a process runs; empty if it is unknown.
-
-    Args:
-        place: the process's directory in /proc.
-    """
+    """The name of the file of the program that a process runs; empty if it is unknown."""
     try:
         return os.path.basename(os.readlink(place + "/exe").removesuffix(" (deleted)"))
     except OSError:

@@ -20,7 +20,6 @@ def read_small(path: str, most: int) -> bytes:
     """The content of a regular file; empty when it cannot be read, or has more bytes than that, of which none is read.
 
     Args:
-        path: of the file.
         most: the number of bytes.
     """
     try:

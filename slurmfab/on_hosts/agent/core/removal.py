@@ -31,8 +31,6 @@ def remove(base: Folder, name: str, until: float) -> str:
 
     Args:
         base: the directory that it is in, which only root can change.
-        name: its name.
-        until: when to stop (monotonic clock).
 
     Returns:
         As `empty`.
@@ -71,7 +69,6 @@ def empty(base: Folder, until: float) -> str:
 
     Args:
         base: the directory that it was in.
-        until: when to stop (monotonic clock).
 
     Returns:
         What could not be removed, and why; empty if nothing is left, or another process is at it.
@@ -94,7 +91,6 @@ def remove_all(gone: Folder, until: float) -> Dict[str, str]:
 
     Args:
         gone: the directory; it is one that only root can enter, or it is removed with its user's rights alone.
-        until: when to stop (monotonic clock).
 
     Returns:
         Why something could not be removed, by name.

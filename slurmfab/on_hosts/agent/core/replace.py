@@ -81,13 +81,6 @@ def read(path: str) -> Optional[bytes]:
 def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
     """Write a file in one step, and remove temporary files of earlier interrupted runs beside it.
 
-    Args:
-        path: path of the file.
-        content: the whole content.
-        uid: UID of the owner.
-        gid: GID of the group.
-        mode: permission bits.
-
     Raises:
         ResourceFailed: the directory is missing.
         OSError: the disk is full, for example; the old file is unchanged.
@@ -113,10 +106,8 @@ def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANG
 
     Args:
         path: path of the file; its directory has to exist.
-        content: the whole content.
         uid: UID of the owner, or `UNCHANGED`.
         gid: GID of the group, or `UNCHANGED`.
-        mode: permission bits.
 
     Raises:
         OSError: the disk is full, for example; the old file is unchanged and the temporary one is removed.
@@ -142,10 +133,8 @@ def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
 
     Args:
         path: path of the file, which must not exist.
-        content: the whole content.
         uid: UID of the owner, or `UNCHANGED`.
         gid: GID of the group, or `UNCHANGED`.
-        mode: permission bits.
 
     Raises:
         OSError: the file exists, or the disk is full, for example.
@@ -177,7 +166,6 @@ def rename(old: str, new: str) -> None:
     """Rename a file within its directory.
 
     Args:
-        old: its path.
         new: its new path, in the same directory; a file there is replaced.
 
     Raises:
@@ -214,7 +202,6 @@ def temporary_name(name: str, digits: str) -> str:
     """The name of the temporary file that will replace a file, beside it.
 
     Args:
-        name: of the file to replace.
         digits: `DIGITS` hexadecimal digits.
     """
     return ".slurmfab-%s.%s" % (name, digits)
@@ -255,12 +242,6 @@ def change_access(path: str, uid: int, gid: int, mode: int) -> None:
     Another name of the file, outside of a directory that others can change, would get them too. So such a file is
     replaced by a copy, and only if it belongs to the wanted owner already, who can read it.
 
-    Args:
-        path: its path.
-        uid: UID of the owner.
-        gid: GID of the group.
-        mode: permission bits.
-
     Raises:
         ResourceFailed: it is a symbolic link, or not a regular file.
         UnsafePath: the file has other names, and another owner.
@@ -297,12 +278,6 @@ def has_other_names(folder: Folder, status: os.stat_result) -> bool:
 
 def make_directory(path: str, uid: int, gid: int, mode: int) -> None:
     """Make a directory, and those above it, unless it exists; set its owner, group and permission bits.
-
-    Args:
-        path: its path.
-        uid: UID of the owner.
-        gid: GID of the group.
-        mode: permission bits.
 
     Raises:
         OSError: it is not a directory.

@@ -56,8 +56,6 @@ class Change(Record):
     Args:
         name: what differs, such as `mode` or `content`.
         actual: the actual value as text; empty when it is absent or a secret.
-        wanted: the wanted value, likewise.
-        diff: a unified diff in place of both, for text of several lines.
         digest: for a saved plan, digests of both values where they are not shown in full: secrets and long texts.
     """
 
@@ -141,7 +139,6 @@ class Context:
 
         Args:
             argv: the program and its arguments; never a secret, because all users can see them.
-            stdin: input for the program.
             seconds: time limit, after which the program is killed.
             env: additional environment variables; never a secret.
             account: UID and GID to run it as, without supplementary groups; by default those of the agent.
@@ -236,7 +233,6 @@ class Resource(Record):
         """Change the host so that its state is the wanted one.
 
         Args:
-            context: the request's context.
             differing: the names that differ; never empty.
 
         Raises:
@@ -269,7 +265,6 @@ def apply(resource: Resource, context: Context) -> Outcome:
     """Read a resource's state, compare, converge unless this is a dry run, and read again.
 
     Args:
-        resource: the resource.
         context: the request's context; the paths that were or would be changed are added to `touched`.
 
     Returns:
@@ -295,11 +290,6 @@ def apply(resource: Resource, context: Context) -> Outcome:
 
 def converge(resource: Resource, context: Context, changes: tuple[Change, ...]) -> Outcome:
     """Converge a resource, and read its state again.
-
-    Args:
-        resource: the resource.
-        context: the request's context.
-        changes: its differences.
 
     Raises:
         ResourceFailed, OSError, LeftAsItWas: the resource raises it.
@@ -336,9 +326,6 @@ def describe(name: str, actual: Any, wanted: Any, *, is_secret: bool = False, ke
     """One difference as text: a unified diff for several lines; for a secret only the fact that it differs.
 
     Args:
-        name: of the value in the state.
-        actual: its actual value.
-        wanted: its wanted value.
         is_secret: whether the values must not be shown.
         key: key for digests, see `slurmfab.on_hosts.agent.core.differences.digests`.
     """

@@ -44,7 +44,6 @@ class Folder:
     """An open directory. It is a context manager, which closes it.
 
     Args:
-        descriptor: of the directory.
         path: by which it was reached, for messages.
         parent: the directory that it was opened in; `None` for the top.
 
@@ -163,7 +162,6 @@ class Folder:
 
         Args:
             below: path that each result begins with, with a slash at the end.
-            depth: how many directories are open already.
 
         Raises:
             UnsafePath: directories are nested too deep.
@@ -180,10 +178,6 @@ class Folder:
 
     def remove(self, name: str, depth: int = 0) -> None:
         """Remove a file, a link, or a directory with everything in it, if there is such a name.
-
-        Args:
-            name: the name.
-            depth: how many directories are open already.
 
         Raises:
             UnsafePath: directories are nested too deep.
@@ -264,10 +258,6 @@ class Folder:
     def require_regular(self, name: str, status: os.stat_result) -> None:
         """Refuse a name that is not a regular file.
 
-        Args:
-            name: the name.
-            status: of the name.
-
         Raises:
             ResourceFailed: it is a symbolic link, a directory or a device.
         """
@@ -310,11 +300,7 @@ class Folder:
 
 
 class Opened:
-    """A context manager that closes a file descriptor.
-
-    Args:
-        descriptor: the file descriptor.
-    """
+    """A context manager that closes a file descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -330,7 +316,6 @@ def open_folder(path: str, make: bool = False) -> Folder:
     """Open a directory, following the links of root alone.
 
     Args:
-        path: absolute path.
         make: whether to make missing directories, with owner root and mode 0755.
 
     Raises:
@@ -377,10 +362,6 @@ def make_or_enter(folder: Folder, name: str) -> Folder:
 def open_parent(path: str, make: bool = False) -> Tuple[Folder, str]:
     """Open the directory of a path, and return it with the last name of the path.
 
-    Args:
-        path: absolute path.
-        make: whether to make missing directories.
-
     Raises:
         OSError, UnsafePath: as for `open_folder`.
     """
@@ -392,7 +373,6 @@ def open_itself(path: str, make: bool = False) -> Optional[Folder]:
     """Open a directory that must not be reached by a link of its own name; `None` where nothing has this name.
 
     Args:
-        path: absolute path.
         make: whether to make it, and directories above it, where they are missing.
 
     Raises:
@@ -418,9 +398,6 @@ def open_itself(path: str, make: bool = False) -> Optional[Folder]:
 def make_itself(path: str) -> Folder:
     """Open a directory that must not be reached by a link of its own name, and make it where it is missing.
 
-    Args:
-        path: absolute path.
-
     Raises:
         ResourceFailed: as for `open_itself`; or another user has moved it, or one above it, away meanwhile.
         OSError, UnsafePath: as for `open_folder`.
@@ -433,9 +410,6 @@ def make_itself(path: str) -> Folder:
 
 def refuse_others(path: str) -> None:
     """Refuse a directory in whose place another user than root can put another one, also before it is made.
-
-    Args:
-        path: absolute path.
 
     Raises:
         UnsafePath: somebody can change a directory on the way to it.
@@ -456,9 +430,6 @@ def refuse_others(path: str) -> None:
 def open_file(path: str) -> Optional[Tuple[int, str]]:
     """Open a regular file for reading: its descriptor, and who else than root may change its directory (`others`).
 
-    Args:
-        path: absolute path.
-
     Returns:
         `None` if there is no such file.
 
@@ -478,7 +449,6 @@ def read_end(path: str, size: int) -> Optional[bytes]:
     """The last bytes of a regular file, such as a log; `None` if there is no such file.
 
     Args:
-        path: absolute path.
         size: how many bytes at most.
 
     Raises:

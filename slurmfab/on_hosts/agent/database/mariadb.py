@@ -47,7 +47,6 @@ def sql(context: Context, statements: str, seconds: float = 60.0) -> List[List[s
     """Run statements as root on this host's server and return the rows as texts.
 
     Args:
-        context: the request's context.
         statements: passed by standard input, so that no process list shows them.
         seconds: how long they may take.
 
@@ -93,9 +92,6 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
     Args:
         host: address, or `localhost` for this host's socket.
         port: 0 for the default.
-        user: the database user.
-        password: the user's password.
-        database: the database's name.
 
     Returns:
         Number and text of the error; 0 and an empty text for none.

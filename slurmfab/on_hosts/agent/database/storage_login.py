@@ -23,11 +23,8 @@ class StorageLogin(Resource):
     """An external database server that accepts a user and password; there is nothing to converge.
 
     Args:
-        host: its address.
-        port: its port.
         user: the database user (StorageUser).
         database: the database's name (StorageLoc).
-        password: the user's password.
         kept: whether the password is the one in this host's slurmdbd.conf.
     """
 

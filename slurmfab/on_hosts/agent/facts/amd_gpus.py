@@ -49,8 +49,6 @@ def model(root: str, bus: str, target: int) -> str:
     """The product's name; if unknown, the compiler's name of its architecture, such as `gfx90a`.
 
     Args:
-        root: where the file system begins.
-        bus: PCI address.
         target: KFD's gfx_target_version, 0 for none.
     """
     folder = "%s%s/%s" % (root, DEVICES, bus)

@@ -25,9 +25,6 @@ MEMSW = "memory/memory.memsw.limit_in_bytes"
 def read(root: str = "") -> Dict[str, object]:
     """The version, the controllers that Slurm can use, whether swap is accounted, and the problems.
 
-    Args:
-        root: where the file system begins.
-
     Returns:
         `version`, `controllers`, `swap` and `troubles`, the fields of `slurmfab.cluster.facts.Cgroup`.
     """
@@ -47,11 +44,8 @@ def assess(  # noqa: PLR0917 - the texts of six places
     """Judge control groups by the texts of the kernel's files.
 
     Args:
-        mounts: text of /proc/self/mounts.
         controllers: text of /sys/fs/cgroup/cgroup.controllers, empty if it does not exist.
-        known: text of /proc/cgroups.
         writable: controllers whose directory (v1) is writable, and "" for /sys/fs/cgroup itself.
-        has_swap: whether a limit for swap exists.
         lacks_bus: whether the D-Bus system bus is missing.
 
     Returns:
@@ -83,11 +77,7 @@ def assess(  # noqa: PLR0917 - the texts of six places
 
 
 def parse_mounts(text: str) -> Dict[str, Tuple[str, str]]:
-    """File system type and options by mount point; of several mounts at one point the last counts.
-
-    Args:
-        text: of /proc/self/mounts.
-    """
+    """File system type and options by mount point; of several mounts at one point the last counts."""
     rows = (line.split(" ") for line in text.splitlines())
     return {row[1]: (row[2], row[3]) for row in rows if len(row) > 3}  # noqa: PLR2004
 
@@ -104,7 +94,6 @@ def v2_troubles(
     """Problems of a v2 tree; devices need no controller there, since eBPF limits them.
 
     Args:
-        there: the controllers in cgroup.controllers.
         known: of `parse_known`.
         is_writable: whether /sys/fs/cgroup is writable.
         lacks_bus: whether the D-Bus system bus is missing.

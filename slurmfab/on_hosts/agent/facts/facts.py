@@ -150,12 +150,7 @@ def registry_ca(root: str) -> str:
 
 
 def gpu_plugins(root: str, directories: Iterable[str]) -> List[str]:
-    """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins.
-
-    Args:
-        root: where the file system begins.
-        directories: the directories of Slurm's plugins in those of libraries.
-    """
+    """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins."""
     places = ["%s/%s/%s" % (root + LIBRARIES, folder, one) for folder in names(root + LIBRARIES) for one in directories]
     found = {name for place in places for name in names(place)}
     return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
@@ -193,7 +188,6 @@ def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
     `OF_EACH_HOST` are. Files are told with all that they include.
 
     Args:
-        root: where the file system begins.
         is_wanted: whether to tell the other files.
     """
     contents = {name: whole(root + path, read_bytes(root + path)) for name, path in SLURM_FILES.items()}
@@ -226,11 +220,7 @@ def conf_server(root: str) -> str:
 
 
 def restarted_by_others(root: str) -> List[str]:
-    """The daemons of which a unit or a drop-in that is not slurmfab's says whether systemd starts them again.
-
-    Args:
-        root: where the file system begins.
-    """
+    """The daemons of which a unit or a drop-in that is not slurmfab's says whether systemd starts them again."""
     found = []
     for daemon in RESTARTED:
         folders = ["%s/%s.service.d" % (root + place, daemon) for place in UNITS]
@@ -334,7 +324,6 @@ def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
     """Names by ID, from a file in the format of passwd(5) or group(5).
 
     Args:
-        path: of the file.
         more: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
     """
     listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004

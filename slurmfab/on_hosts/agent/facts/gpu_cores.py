@@ -47,7 +47,6 @@ def ranges(sockets: List[int], size: int) -> str:
     """The cores of some sockets as ranges; adjacent sockets form one range.
 
     Args:
-        sockets: numbers of the sockets.
         size: cores per socket.
     """
     runs: List[List[int]] = []

@@ -19,7 +19,6 @@ def read(root: str = "", named: Iterable[str] = ()) -> List[Dict[str, Any]]:
     """The GPUs with a device file, NVIDIA's first, in the order of the files' numbers.
 
     Args:
-        root: where the file system begins.
         named: device files that also count as GPUs, of other makers; missing ones are skipped.
 
     Returns:
@@ -45,7 +44,6 @@ def without_driver(root: str, usable: List[Dict[str, Any]]) -> List[Dict[str, st
     """The GPUs on the PCI bus without a device file, as fields of `slurmfab.cluster.facts.DriverlessGpu`.
 
     Args:
-        root: where the file system begins.
         usable: the GPUs with a device file. If the PCI address of one is unknown, no GPU of its maker is reported.
     """
     seen = {gpu["bus"] for gpu in usable}

@@ -22,9 +22,6 @@ SMI_TIMEOUT = 20
 def read(root: str) -> List[Dict[str, Any]]:
     """GPUs with a device file, in the order of its number.
 
-    Args:
-        root: where the file system begins.
-
     Returns:
         Dicts with `file`, `model` and `bus`, and for a MIG instance also `profile` and `with_files`.
     """
@@ -59,7 +56,6 @@ def parse_information(name: str, text: str) -> Dict[str, Any]:
 
     Args:
         name: of the GPU's directory, which is a PCI address.
-        text: of the file.
 
     Returns:
         `minor`, `model` and `bus`.

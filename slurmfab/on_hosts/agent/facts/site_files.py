@@ -13,7 +13,6 @@ def read(root: str, asked: Iterable[str]) -> Dict[str, Any]:
     """SHA-256 (hexadecimal) by name of the files that are here, and the names of those that slurmfab has written.
 
     Args:
-        root: where the file system begins.
         asked: names below Slurm's directory; the files that slurmfab has written are told of besides.
     """
     written = read_text(root + SITE_FILES).split()

@@ -30,7 +30,6 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
     """What this host has of clusters.
 
     Args:
-        root: where the file system begins.
         request: `is_new`: whether to look for processes, state and the munge key too, and not only for slurm.conf;
             `state_directories`: where slurmctld's state may be, besides the usual places.
         accounts: the users that are known here, by name.

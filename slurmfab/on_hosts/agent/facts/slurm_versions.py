@@ -26,7 +26,6 @@ def read(root: str, programs: Iterable[str]) -> Dict[str, str]:
     """The versions of the programs that are there and tell one, by the names of the programs.
 
     Args:
-        root: where the file system begins.
         programs: their paths; of two programs of one name, the first that tells a version counts.
     """
     marks = {path: mark(root + path) for path in programs}
@@ -64,12 +63,7 @@ def remembered(cache: Compiled) -> Dict[str, List[str]]:
 
 
 def ask(root: str, paths: Iterable[str]) -> Dict[str, str]:
-    """The version that each program tells, all asked at once; without those that tell none.
-
-    Args:
-        root: where the file system begins.
-        paths: of the programs.
-    """
+    """The version that each program tells, all asked at once; without those that tell none."""
     import subprocess  # not every request needs it
 
     running, found = {}, {}

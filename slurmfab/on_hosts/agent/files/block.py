@@ -17,11 +17,8 @@ class Block(Resource):
 
     Args:
         path: absolute path of the file.
-        block: the NAME.
         content: the lines; empty to remove the block.
         owner: user name for a file that has to be made; an existing file keeps its owner unless `strict`.
-        group: group name, likewise.
-        mode: permission bits, likewise.
         strict: whether an existing file has to be the owner's, and has all permission bits of `mode` and gives no
             others the right to write. More rights to read and another group are no difference.
     """

@@ -30,9 +30,6 @@ class Directory(Resource):
 
     Args:
         path: absolute path; missing directories above it are made with owner root and mode 0755.
-        owner: user name.
-        group: group name.
-        mode: permission bits.
         marks: patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
         kept: whether an existing directory is right as it is, whoever it belongs to.
         alone: whether nobody but root may be able to put another directory in its place, or in that of one above.
@@ -98,11 +95,6 @@ class Directory(Resource):
 
     def refuse_foreign(self, context: Context, folder: Folder, found: Mapping[str, str]) -> None:
         """Refuse to change a directory that is somebody else's.
-
-        Args:
-            context: the request's context.
-            folder: the directory.
-            found: its owner, group and mode.
 
         Raises:
             ResourceFailed: with the directory's content, and what to do.
@@ -172,7 +164,6 @@ def planted(folder: Folder, *, inside: bool = True) -> str:
     What another user has made counts also where only root can change names by now: the directory may have been theirs.
 
     Args:
-        folder: the directory.
         inside: whether directories of other users in it are looked at, too; users have theirs in slurmd's.
     """
     for name in folder.names():

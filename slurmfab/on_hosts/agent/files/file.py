@@ -21,9 +21,6 @@ class File(Resource):
     Args:
         path: absolute path.
         content: the whole content, as text or in base64.
-        owner: user name.
-        group: group name.
-        mode: permission bits.
         secret: whether no report, log or error may show the content.
         encoding: what `content` is: `text` (written as UTF-8) or `base64`.
     """

@@ -121,8 +121,6 @@ def rules(context: Context, path: str, left: List[int], depth: int = 0) -> Itera
     """The lines of a file of sudo's and of those that it includes, joined where a backslash continues them.
 
     Args:
-        context: the host.
-        path: the file.
         left: how many files may still be read, which this lowers.
         depth: how many files include this one.
     """

@@ -96,8 +96,6 @@ def is_read(context: Context, path: str, record: Dict[str, str]) -> bool:
     """Whether a file has been read as it is now: at the boot, or since.
 
     Args:
-        context: the request's context.
-        path: the file.
         record: from `read_record`.
     """
     if path in record:

@@ -22,23 +22,14 @@ MOST_BYTES = 1 << 20
 
 
 class OwnedFile(NamedTuple):
-    """A file for a capability; its directory is made if it is missing.
+    """A file for a capability; its directory is made if it is missing."""
 
-    Args:
-        path: absolute path.
-        text: its whole content; bytes that are not UTF-8 are surrogates.
-        mode: its permission bits.
-        owner: name of its user, who exists.
-        group: name of its group, which exists.
-        secret: whether no report, log or error may show the text.
-    """
-
-    path: str
-    text: str
+    path: str  # absolute path
+    text: str  # its whole content; bytes that are not UTF-8 are surrogates
     mode: int = 0o644
-    owner: str = "root"
-    group: str = "root"
-    secret: bool = False
+    owner: str = "root"  # name of its user, who exists
+    group: str = "root"  # name of its group, which exists
+    secret: bool = False  # whether no report, log or error may show the text
 
     @property
     def access(self) -> str:

@@ -72,9 +72,7 @@ def put_below(folder: Folder, path: str, content: bytes) -> None:
     """Write a file below a directory, unless it has this content.
 
     Args:
-        folder: the directory.
         path: of the file, relative to the directory; missing directories are made.
-        content: the whole content.
     """
     first, _, rest = path.partition("/")
     if rest:

@@ -155,7 +155,6 @@ def signed(context: Context, settings: str, days: int, by: str = "") -> Tuple[by
     """A new key, and its certificate.
 
     Args:
-        context: the request's context.
         settings: configuration of `openssl req`; the host's own, /etc/ssl/openssl.cnf, is not read.
         days: how long it is valid.
         by: file with the authority that signs it; empty for a certificate that is an authority itself.

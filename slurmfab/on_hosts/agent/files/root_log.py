@@ -67,10 +67,6 @@ def led_elsewhere(folder: Folder, name: str) -> str:
     """What a name is if a daemon that writes to it may write to another file; empty if it is safe.
 
     What another user has made counts also where only root can change names by now: the directory may have been theirs.
-
-    Args:
-        folder: its directory.
-        name: the name in it.
     """
     status = folder.find(name)
     if status is None or (stat.S_ISLNK(status.st_mode) and is_roots(status) and not folder.others):

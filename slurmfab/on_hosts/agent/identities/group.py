@@ -20,8 +20,6 @@ class Group(Resource):
     """A group with this GID; the GID of an existing group is never changed, because files carry it.
 
     Args:
-        group: group name.
-        gid: GID.
         moved: whether an earlier resource changes the group's GID; a dry run then counts it as right.
         system: whether a daemon uses the group; otherwise users of the cluster do.
     """

@@ -19,7 +19,6 @@ class Process(Record):
     """A process.
 
     Args:
-        pid: process ID.
         command: name of the program, such as `slurmctld`.
         unit: name of its systemd service without `.service`, empty for none.
     """
@@ -34,13 +33,7 @@ class Process(Record):
 
 
 def with_numbers(context: Context, uids: Collection[int], gids: Collection[int]) -> List[Process]:
-    """The processes with one of these UIDs or GIDs as real, effective, saved or file system ID (proc(5)).
-
-    Args:
-        context: the request's context.
-        uids: UIDs.
-        gids: GIDs.
-    """
+    """The processes with one of these UIDs or GIDs as real, effective, saved or file system ID (proc(5))."""
     found = []
     for pid in sorted(int(name) for name in names(context.path("/proc")) if name.isdigit()):
         status = fields(read_text(context.path("/proc/%d/status" % pid)))

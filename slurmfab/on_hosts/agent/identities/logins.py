@@ -32,7 +32,6 @@ class SshLogin(Resource):
     Both are an administrator's decisions, so they are reported and not changed.
 
     Args:
-        user: user name.
         origin: an IP address from which the user logs in.
     """
 
@@ -77,7 +76,6 @@ def nologin(user: str, text: str) -> Tuple[str, str]:
     """What /etc/nologin does, and the repair.
 
     Args:
-        user: user name.
         text: content of the file, which everybody who logs in sees.
     """
     says = " (it says: %s)" % " ".join(text.split())[:SHOWN] if text else ""
@@ -113,7 +111,6 @@ def barred(user: str, groups: Sequence[str], found: Dict[str, List[str]]) -> Opt
     An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many.
 
     Args:
-        user: user name.
         groups: names of its groups.
         found: patterns by keyword; see `lists`.
     """

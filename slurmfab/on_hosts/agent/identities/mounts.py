@@ -20,10 +20,7 @@ class Mount(Record):
     """One line of /proc/self/mountinfo (proc(5)).
 
     Args:
-        id: mount ID.
         device: `major:minor` of the file system.
-        root: path of the mounted directory within the file system.
-        path: mount point.
         type: file system type, such as `ext4`.
         read_only: whether the mount or the file system is read-only.
         source: the device or the server's directory that is mounted.
@@ -103,7 +100,6 @@ def shows_all(other: Mount, mount: Mount, points: List[str]) -> bool:
 
     Args:
         other: the other mount.
-        mount: the mount.
         points: mount points of all mounts, which may hide files.
     """
     if other.device != mount.device or not below(mount.root, other.root):

@@ -35,7 +35,6 @@ class MovedIds(Resource):
 
     Args:
         user: name of the user and of its group; a missing user or group is not made.
-        uid: the user's UID.
         gid: the group's GID; it becomes the user's primary group.
         daemons: services that are stopped first, in this order; a later resource starts them again.
         needed: directories that the services need; see `refuse_foreign`.
@@ -143,32 +142,20 @@ class MovedIds(Resource):
         context.remark = "moved %s" % tally
 
     def search(self, context: Context, old: State, change: bool) -> FileTally:
-        """Count, or change, all local files with the old IDs.
-
-        Args:
-            context: the request's context.
-            old: the old IDs, as in `numbers`.
-            change: whether to change the files.
-        """
+        """Count, or change, all local files with the old IDs."""
         return FileSearch(context, self.pair(old, "uid"), self.pair(old, "gid"), change).run()
 
     def pair(self, old: State, kind: str) -> Dict[int, int]:
         """The new ID by the old one, empty if they are equal.
 
         Args:
-            old: the old IDs, as in `numbers`.
             kind: `uid` or `gid`.
         """
         new = self.uid if kind == "uid" else self.gid
         return {} if old[kind] == new else {old[kind]: new}
 
     def in_passwd(self, fields: List[str], old: State) -> List[str]:
-        """The fields of a line of passwd(5) with the new IDs; other users with this primary group keep it.
-
-        Args:
-            fields: of the line.
-            old: the old IDs, as in `numbers`.
-        """
+        """The fields of a line of passwd(5) with the new IDs; other users with this primary group keep it."""
         if len(fields) <= PRIMARY_GID:
             return fields
         uid, gid = fields[NUMBER], fields[PRIMARY_GID]
@@ -184,10 +171,6 @@ class MovedIds(Resource):
 
     def refuse_entries(self, context: Context, old: State) -> None:
         """Refuse IDs that other users or groups share, and IDs that do not come from this host's /etc/passwd.
-
-        Args:
-            context: the request's context.
-            old: the old IDs, as in `numbers`.
 
         Raises:
             ResourceFailed: with the names of the others.
@@ -208,10 +191,6 @@ class MovedIds(Resource):
 
     def refuse_foreign(self, context: Context, old: State) -> None:
         """Refuse when needed directories are on a file system that is not local, because files there are not changed.
-
-        Args:
-            context: the request's context.
-            old: the old IDs, as in `numbers`.
 
         Raises:
             ResourceFailed: with the command that changes the files, to run on one host while all daemons are stopped.
@@ -244,8 +223,6 @@ class MovedIds(Resource):
         is no reason to refuse.
 
         Args:
-            context: the request's context.
-            old: the old IDs, as in `numbers`.
             stopped: whether the services have been stopped, so that no process may be left.
 
         Raises:

@@ -37,19 +37,14 @@ MAX_DEPTH = 100_000
 
 @dataclass
 class FileTally:
-    """The files that were found or changed so far.
+    """The files that were found or changed so far."""
 
-    Args:
-        seen: device and inode of each file, so that a file with several names counts once.
-        tops: top-level directories that contain such files.
-        fixed: number of such files on read-only file systems, by mount point.
-        failed: path and reason of each file that could not be changed.
-    """
-
+    # device and inode of each file, so that a file with several names counts once
     seen: Set[Tuple[int, int]] = field(default_factory=set)
-    tops: Set[str] = field(default_factory=set)
+    tops: Set[str] = field(default_factory=set)  # top-level directories that contain such files
+    # number of such files on read-only file systems, by mount point
     fixed: Dict[str, int] = field(default_factory=dict)
-    failed: List[str] = field(default_factory=list)
+    failed: List[str] = field(default_factory=list)  # path and reason of each file that could not be changed
 
     def __str__(self) -> str:
         """Number and place of the files, such as `1234 files below /home, /var (local file systems)`."""
@@ -61,22 +56,14 @@ class FileTally:
 
 @dataclass
 class FileSearch:
-    """One search through a host's local file systems.
-
-    Args:
-        context: the request's context.
-        uids: the new UID by the old one; at most one pair.
-        gids: the new GID by the old one; at most one pair.
-        change: whether to change the files, or only to count them.
-        tally: the files found so far.
-        hidden: names of mount points and container directories, by parent directory; they are not entered.
-    """
+    """One search through a host's local file systems."""
 
     context: Context
-    uids: Mapping[int, int]
-    gids: Mapping[int, int]
-    change: bool
+    uids: Mapping[int, int]  # the new UID by the old one; at most one pair
+    gids: Mapping[int, int]  # the new GID by the old one; at most one pair
+    change: bool  # whether to change the files, or only to count them
     tally: FileTally = field(default_factory=FileTally)
+    # names of mount points and container directories, by parent directory; they are not entered
     hidden: Dict[str, Set[str]] = field(default_factory=dict)
 
     def run(self) -> FileTally:
@@ -140,9 +127,7 @@ class FileSearch:
         """Count or change the files in a directory, and return the names of its subdirectories.
 
         Args:
-            directory: its descriptor.
             mount: the mount that it is on.
-            path: its path.
         """
         inside, hidden = [], self.hidden.get(path, ())
         with os.scandir(directory) as found:
@@ -165,9 +150,6 @@ class FileSearch:
 
         Args:
             name: file name, or the whole path without a directory.
-            directory: descriptor of its directory.
-            mount: the expected mount.
-            path: its path, for messages.
         """
         try:
             descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
@@ -183,9 +165,7 @@ class FileSearch:
         """Count an open file if it has one of the old IDs, and change it if `change` is set.
 
         Args:
-            descriptor: of the file.
             mount: the mount that it is on.
-            path: its path, for messages.
         """
         status = os.fstat(descriptor)
         uid, gid = self.uids.get(status.st_uid, -1), self.gids.get(status.st_gid, -1)

@@ -18,11 +18,6 @@ LOCK_SECONDS = 15.0
 def edit(context: Context, path: str, change: Callable[[List[str]], List[str]]) -> None:
     """Change the lines of a file of passwd(5) or group(5), and replace the file in one step.
 
-    Args:
-        context: the request's context.
-        path: path of the file.
-        change: returns the new fields for the fields of a line.
-
     Raises:
         ResourceFailed: another program holds the lock.
     """
@@ -54,7 +49,6 @@ def wait_for_lock(descriptor: int, seconds: float = LOCK_SECONDS) -> None:
     """Lock a whole file, as lockf(3) does.
 
     Args:
-        descriptor: of the file.
         seconds: how long to wait.
 
     Raises:

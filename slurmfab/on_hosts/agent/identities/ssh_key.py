@@ -101,9 +101,7 @@ class SshKey(Resource):
         """Make a missing key, and set owners and modes.
 
         Args:
-            context: the request's context.
             folder: `.ssh`.
-            account: UID and GID of the user.
         """
         private, public = folder.find(KEY), folder.find(KEY + ".pub")
         if private is None or not private.st_size:
@@ -121,9 +119,7 @@ class SshKey(Resource):
         """Make a key pair under temporary names and rename it, so that an interrupted run leaves no single key.
 
         Args:
-            context: the request's context.
             folder: `.ssh`.
-            account: UID and GID of the user.
         """
         temporary = KEY + ".slurmfab"
         for name in (temporary, temporary + ".pub", KEY + ".pub"):
@@ -148,7 +144,6 @@ def refuse_foreign(folder: Folder, uid: int, marks: Tuple[str, ...]) -> None:
     """Refuse to give away a directory that another user can have put there.
 
     Args:
-        folder: the directory.
         uid: UID of the user who would get it.
         marks: names, one of which shows what the directory is for.
 

@@ -26,11 +26,8 @@ class HostUser(Resource):
     """A line of /etc/passwd; UID and group of an existing user are never changed, because files carry the numbers.
 
     Args:
-        user: user name.
-        uid: UID.
         group: name of the primary group, which has to exist.
         home: path of the home directory, which is not made here.
-        shell: path of the login shell.
     """
 
     user: str
@@ -64,10 +61,6 @@ class HostUser(Resource):
     def add(self, context: Context, options: Sequence[str] = ()) -> None:
         """Make the user by useradd(8).
 
-        Args:
-            context: the request's context.
-            options: more options of useradd.
-
         Raises:
             ResourceFailed: useradd failed.
         """
@@ -82,7 +75,6 @@ class HostUser(Resource):
         """Set home and shell in /etc/passwd itself, which works while the user has processes; usermod(8) refuses then.
 
         Args:
-            context: the request's context.
             comment: the new comment; empty to keep the present one.
 
         Raises:
@@ -172,7 +164,6 @@ def expiry_of(fields: Sequence[str], now: float) -> str:
 
     Args:
         fields: of its line in /etc/shadow (shadow(5)).
-        now: seconds since 1970.
     """
     changed, longest, expires = (fields[2], fields[4], fields[7]) if len(fields) > 7 else ("", "", "")  # noqa: PLR2004
     if expires.isdigit():

@@ -67,8 +67,6 @@ def user_name(context: Context, uid: int, wanted: str = "") -> str:
     """The name of a UID, or the number as text.
 
     Args:
-        context: the request's context.
-        uid: UID.
         wanted: the name to return where several users share the UID.
     """
     found = find_user(context, wanted) if wanted else None
@@ -86,8 +84,6 @@ def group_name(context: Context, gid: int, wanted: str = "") -> str:
     """The name of a GID, or the number as text.
 
     Args:
-        context: the request's context.
-        gid: GID.
         wanted: the name to return where several groups share the GID.
     """
     if wanted and find_group(context, wanted) == gid:
@@ -104,8 +100,6 @@ def access_of(context: Context, status: os.stat_result, owner: str = "", group: 
     """Owner, group and mode of a file, as a part of a state.
 
     Args:
-        context: the request's context.
-        status: of the file.
         owner: the name to return where several users share the UID.
         group: the name to return where several groups share the GID.
 

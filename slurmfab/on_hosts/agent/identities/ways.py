@@ -19,8 +19,6 @@ def closed_ways(context: Context, path: str, user: str) -> str:
     """The directories above a path that its user cannot pass, such as `/var/lib is root:root 0700`; empty for none.
 
     Args:
-        context: the request's context.
-        path: absolute path.
         user: user name; a missing user can pass.
     """
     return "; ".join(
@@ -47,13 +45,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 def passes(path: str, uid: int, gid: int) -> bool:
-    """Whether a user may pass a directory; also if there is none, or its access control list may say so.
-
-    Args:
-        path: of the directory.
-        uid: UID of the user.
-        gid: GID of the user's primary group.
-    """
+    """Whether a user may pass a directory; also if there is none, or its access control list may say so."""
     try:
         status = os.stat(path)
     except OSError:

@@ -13,19 +13,12 @@ from slurmfab.on_hosts.agent.logs.secret_detectors import Place
 
 
 class Options(NamedTuple):
-    """Options of a program that have a secret.
+    """Options of a program that have a secret."""
 
-    Args:
-        joined: options with the secret in the same word, as in `-pX`.
-        apart: options with the secret in the next word.
-        pairs: options with `user:secret`, in the same word or in the next one.
-        separator: what is between user and secret.
-    """
-
-    joined: tuple[str, ...] = ()
-    apart: tuple[str, ...] = ()
-    pairs: tuple[str, ...] = ()
-    separator: str = ":"
+    joined: tuple[str, ...] = ()  # options with the secret in the same word, as in `-pX`
+    apart: tuple[str, ...] = ()  # options with the secret in the next word
+    pairs: tuple[str, ...] = ()  # options with `user:secret`, in the same word or in the next one
+    separator: str = ":"  # what is between user and secret
 
 
 PROGRAMS = {
@@ -103,7 +96,6 @@ def in_line(line: str, depth: int = 0) -> Iterator[Place]:
     """Yield the places of secrets in one line.
 
     Args:
-        line: the line.
         depth: of how many quotations it is the content.
     """
     options, expected = Options(), ""

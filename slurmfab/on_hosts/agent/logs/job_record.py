@@ -30,7 +30,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `job`: its id, as `12` or `12_3`.
-        context: runs the programs.
 
     Returns:
         `rows`: a `Row` of the job, or of each task of an array. `origin`: `slurmctld`, `slurmdbd` or `slurmctld's log`.

@@ -18,27 +18,18 @@ OF_KERNEL = ("_TRANSPORT=kernel",)
 
 
 class Entry(NamedTuple):
-    """One line of the journal.
+    """One line of the journal."""
 
-    Args:
-        time: in seconds since 1970.
-        unit: that it is from or about, without `.service`; empty for the kernel's.
-        text: the message; what systemd says about a unit begins with `systemd: `.
-    """
-
-    time: float
-    unit: str
-    text: str
+    time: float  # in seconds since 1970
+    unit: str  # that it is from or about, without `.service`; empty for the kernel's
+    text: str  # the message; what systemd says about a unit begins with `systemd: `
 
 
 def read(context: Context, matches: Sequence[str], since: float, until: float) -> List[Entry]:
     """The last lines of a period that match.
 
     Args:
-        context: runs journalctl.
         matches: arguments of journalctl, such as `--unit=slurmd`.
-        since: the beginning, in seconds since 1970.
-        until: the end.
 
     Raises:
         ResourceFailed: journalctl is missing, or takes too long.

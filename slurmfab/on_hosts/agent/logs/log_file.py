@@ -19,26 +19,17 @@ LOOK_BYTES = 65536
 
 
 class Part(NamedTuple):
-    """A part of a file.
+    """A part of a file."""
 
-    Args:
-        text: whole lines; the first and the last ones may be of shortly before or after the period.
-        reaches_back: whether the period may have begun before this file.
-        is_cut: whether the period has more lines before these.
-    """
-
-    text: str = ""
-    reaches_back: bool = False
-    is_cut: bool = False
+    text: str = ""  # whole lines; the first and the last ones may be of shortly before or after the period
+    reaches_back: bool = False  # whether the period may have begun before this file
+    is_cut: bool = False  # whether the period has more lines before these
 
 
 def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> Optional[Part]:
     """The lines of a log file from a period; `None` if there is no such file.
 
     Args:
-        path: absolute path.
-        since: the beginning, in seconds since 1970.
-        until: the end.
         most: how many bytes are read at most.
 
     Raises:
@@ -68,8 +59,6 @@ def search(file: BinaryIO, size: int, wanted: float) -> Tuple[int, int]:
 
     Args:
         file: the log, whose times only increase, but for a few lines.
-        size: its size.
-        wanted: the time.
     """
     low, high = 0, size
     while high - low > NEAR_BYTES:

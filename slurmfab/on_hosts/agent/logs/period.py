@@ -33,29 +33,18 @@ Keep = Callable[[str, str], bool]
 
 
 class LogLine(NamedTuple):
-    """A line of a log.
+    """A line of a log."""
 
-    Args:
-        time: in seconds since 1970, by the host's clock.
-        source: one of `SOURCES`.
-        text: without its time; one line of printable text.
-    """
-
-    time: float
-    source: str
-    text: str
+    time: float  # in seconds since 1970, by the host's clock
+    source: str  # one of `SOURCES`
+    text: str  # without its time; one line of printable text
 
 
 class Gathered(NamedTuple):
-    """The lines of a period.
+    """The lines of a period."""
 
-    Args:
-        lines: in the order of their times.
-        notes: what could not be read, or not all of it, one sentence each without a full stop.
-    """
-
-    lines: List[LogLine]
-    notes: List[str]
+    lines: List[LogLine]  # in the order of their times
+    notes: List[str]  # what could not be read, or not all of it, one sentence each without a full stop
 
 
 def gather(
@@ -68,9 +57,6 @@ def gather(
     """Read the lines of a period from the log files that Slurm's configuration names, and from the journal.
 
     Args:
-        context: the request's context.
-        since: the beginning, in seconds since 1970.
-        until: the end.
         sources: which logs, of `SOURCES`.
         keep: which lines.
     """

@@ -25,7 +25,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     Args:
         request: `since` and `until` in seconds since 1970; and, where wanted, `sources`, `nodes` and `jobs` (see
             `Matters`), and `all` for every line.
-        context: the request's context.
 
     Returns:
         `lines`: for each line its source, text, first and last time, and number; by the last time. `notes`: what could

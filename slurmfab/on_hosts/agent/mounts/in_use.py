@@ -29,10 +29,6 @@ def processes(context: Context, path: str) -> List[str]:
     """The processes that use files of a directory and below it, each as `NAME (PID, user)`.
 
     Links in /proc tell which files those are, and no file server is asked for them.
-
-    Args:
-        context: knows where /proc is.
-        path: the directory.
     """
     proc = context.path("/proc")
     found = []

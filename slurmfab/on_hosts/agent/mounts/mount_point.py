@@ -39,11 +39,9 @@ class MountPoint(Resource):
     Its unit's file is there before. Nothing here touches the file system, whose server may be silent.
 
     Args:
-        path: the mount point.
         unit: the unit that is enabled and started: a mount or an automount unit.
         source: what is mounted.
         type: as in the cluster file; `bind` for another directory.
-        seconds: time limit of one attempt to mount.
         patience: seconds during which a failed attempt is repeated, as while another host sets its server up.
         again: the automount unit beside a mount unit, which mounts at the next use what failed at boot; empty for none.
     """
@@ -203,7 +201,6 @@ def is_right(there: mounts.Mount, table: List[mounts.Mount], source: str, kind: 
     Args:
         there: what is mounted.
         table: all mounts.
-        source: the wanted source.
         kind: the wanted type, as in the cluster file.
     """
     if kind == BIND:

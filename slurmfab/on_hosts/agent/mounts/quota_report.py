@@ -15,15 +15,7 @@ ROW = re.compile(r"^#?(\d+),[^,\n]*,[^,\n]*,(\d+),(\d+),(\d+),[^,\n]*,\d+,(\d+),
 
 
 class Limits(NamedTuple):
-    """What a user has and may have on a file system; 0 is no limit.
-
-    Args:
-        used: KiB.
-        soft: KiB.
-        hard: KiB.
-        soft_files: number of files.
-        hard_files: number of files.
-    """
+    """What a user has and may have on a file system; 0 is no limit."""
 
     used: int
     soft: int

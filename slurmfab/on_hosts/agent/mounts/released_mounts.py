@@ -89,7 +89,6 @@ def refuse_in_use(context: Context, mounted: Dict[str, str]) -> None:
     """Raise ResourceFailed if jobs run here, or processes or services use one of the mounted ones.
 
     Args:
-        context: the request's context.
         mounted: paths of unit's files by mount point.
     """
     if not mounted:

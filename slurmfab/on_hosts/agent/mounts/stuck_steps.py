@@ -18,7 +18,6 @@ def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:
     """The step daemons of jobs that Slurm no longer knows, by PID; none if slurmctld does not answer.
 
     Args:
-        context: asks slurmctld.
         jobs: ids of jobs that have a step daemon here.
     """
     try:

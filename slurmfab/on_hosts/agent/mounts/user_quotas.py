@@ -23,13 +23,7 @@ NO_QUOTAS = (
 
 
 class Limited(NamedTuple):
-    """A user with limits.
-
-    Args:
-        user: the name.
-        uid: the UID.
-        point: the mount point of the file system.
-    """
+    """A user with limits."""
 
     user: str
     uid: int

@@ -21,7 +21,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `make`: whether to make a credential; `decode`: credentials to decode.
-        context: the request's context.
 
     Returns:
         `made`: the credential, empty for none. `decoded`: the status of each credential as unmunge(1) prints it, such

@@ -80,7 +80,6 @@ class MungeDirectories(Resource):
         """`SAFE`, or owner, group and mode.
 
         Args:
-            context: the request's context.
             status: of a directory or file.
             is_public: whether all users have to pass it.
         """

@@ -27,7 +27,6 @@ class StagedMungeKey(Resource):
 
     Args:
         content: the new key in base64; empty for no new key.
-        path: path of the key in use.
         secret: always true: no message may show a value of this request.
     """
 
@@ -85,7 +84,6 @@ class MungeKeySwitch(Resource):
 
     Args:
         digest: of the new key, from the function `digest`; no report shows it.
-        path: path of the key in use.
     """
 
     kind: ClassVar[str] = "munge-key-switch"
@@ -165,11 +163,6 @@ def digest(key: bytes) -> str:
 
 
 def staged(path: str, key_digest: str) -> str:
-    """The path of the file with the new key: beside the key in use, and named as a temporary file of `replace`.
-
-    Args:
-        path: path of the key in use.
-        key_digest: digest of the new key.
-    """
+    """The path of the file with the new key: beside the key in use, and named as a temporary file of `replace`."""
     directory, name = os.path.split(path)
     return os.path.join(directory, replace.temporary_name(name, key_digest[:8]))

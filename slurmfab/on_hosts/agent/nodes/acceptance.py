@@ -176,8 +176,6 @@ def run_test_job(context: Context, node: str, partition: Optional[str] = None) -
     """Run a job on a node as the slurm user, from the controller.
 
     Args:
-        context: the request's context.
-        node: its name.
         partition: of the job, `None` for slurmfab's own; empty if no partition has the node.
 
     Returns:
@@ -202,9 +200,6 @@ def run_job(context: Context, argv: List[str], name: str, seconds: float) -> Tup
     """Run a job of the slurm user that has to print something, and cancel it if it does not end.
 
     Args:
-        context: the request's context.
-        argv: srun and its arguments.
-        name: of the job.
         seconds: how long it may take, its wait for the node included.
 
     Returns:

@@ -23,7 +23,6 @@ class NodeDrain(Resource):
 
     Args:
         nodes: NodeNames.
-        text: the reason.
         stamp: who and when, as in `ann@laptop 2026-11-21T09:00`; a node that is drained for the same reason keeps its
             older stamp.
         for_change: whether the nodes are drained only for the time of a change. Then a node that is already out of

@@ -15,10 +15,6 @@ HEALTH_CHECK_TIMEOUT = 60.0
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
     """Run the health check in its reading mode.
 
-    Args:
-        request: nothing of it is used.
-        context: runs the program.
-
     Returns:
         `causes`: one sentence without a full stop for each finding; empty where there is no health check.
     """

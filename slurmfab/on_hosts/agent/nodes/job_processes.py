@@ -17,10 +17,6 @@ UNINTERRUPTIBLE = "D"
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
     """Job steps that still have a step daemon, and their processes that no signal reaches.
 
-    Args:
-        request: nothing of it is used.
-        context: knows where /proc is.
-
     Returns:
         `steps`: each as `JOB.STEP`.
         `hung`: names of the jobs' processes in uninterruptible sleep (state D, proc(5)).
@@ -53,11 +49,7 @@ def step_daemons(context: Context) -> Dict[int, str]:
 
 
 def is_step_daemon(place: str) -> bool:
-    """Whether a process is a step daemon of root's, and not one of a user's with its name.
-
-    Args:
-        place: the process's directory in /proc.
-    """
+    """Whether a process is a step daemon of root's, and not one of a user's with its name."""
     return processes.real_uid(place) == 0 and processes.program(place).startswith(_DAEMON)
 
 

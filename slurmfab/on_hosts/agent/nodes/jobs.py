@@ -24,10 +24,6 @@ POLL_SECONDS = 0.5
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
     """Pending jobs and reservations that name nodes.
 
-    Args:
-        request: nothing of it is used.
-        context: runs the programs.
-
     Returns:
         `pending`: pending jobs that ask for nodes by name, each with the keys of `JOB_FIELDS`. `reservations`: their
         nodes as a hostlist, by the reservation's name.

@@ -21,7 +21,6 @@ class NewNodeDrain(Resource):
 
     Args:
         nodes: NodeNames.
-        text: the reason.
         stamp: who and when.
         takes_over: whether nodes in service are drained too, and the reason of drained nodes is replaced: used when a
             NodeName gets another machine. Nodes that slurmctld does not know count as right then.

@@ -18,9 +18,6 @@ class PartitionDrain(Resource):
     """Partitions in state DRAIN: new jobs are refused, present ones continue (scontrol(1), State).
 
     A partition in another state than UP, or that slurmctld does not know, counts as right.
-
-    Args:
-        partitions: PartitionNames.
     """
 
     kind: ClassVar[str] = "partition-drain"

@@ -18,7 +18,6 @@ class NodeReboot(Resource):
 
     Args:
         node: the NodeName.
-        text: the reason.
         stamp: who and when, as in `ann@laptop 2026-11-21T09:00`.
     """
 

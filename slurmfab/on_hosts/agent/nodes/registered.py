@@ -144,7 +144,6 @@ class Wait:
     """Waiting for nodes to become ready.
 
     Args:
-        context: the request's context.
         wanted: the nodes, and for how long to wait for those that do not answer.
 
     Attributes:
@@ -241,12 +240,7 @@ def is_back(node: NodeState) -> bool:
 
 
 def hint(name: str, node: NodeState) -> str:
-    """What to try with a node that is not ready; empty if no hint applies.
-
-    Args:
-        name: the node's name.
-        node: its state.
-    """
+    """What to try with a node that is not ready; empty if no hint applies."""
     if not node.answers and not node.is_set_by_person:
         return ""
     states = node.flags | ({"DRAIN"} if node.is_drained else set())

@@ -91,19 +91,12 @@ _OF_HEALTH = HEALTH + r"(?!.* \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\))(?:(?! : ).)
 
 
 class NodeState(NamedTuple):
-    """A node's state, and the reason if it was taken out of service.
+    """A node's state, and the reason if it was taken out of service."""
 
-    Args:
-        flags: the state and its flags in Slurm's long form, such as `IDLE`, `DRAIN` and `NOT_RESPONDING`.
-        reason: as Slurm has it, empty for none.
-        by: the author of the reason, as Slurm has it; for slurmfab's reasons, the person who ran slurmfab.
-        since: when the reason was set, as in `2026-11-21T09:00:00`.
-    """
-
-    flags: FrozenSet[str]
-    reason: str = ""
-    by: str = ""
-    since: str = ""
+    flags: FrozenSet[str]  # the state and its flags in Slurm's long form, such as `IDLE`, `DRAIN` and `NOT_RESPONDING`
+    reason: str = ""  # as Slurm has it, empty for none
+    by: str = ""  # the author of the reason, as Slurm has it; for slurmfab's reasons, the person who ran slurmfab
+    since: str = ""  # when the reason was set, as in `2026-11-21T09:00:00`
 
     @property
     def is_in_service(self) -> bool:
@@ -259,22 +252,16 @@ def our_reason(text: str, stamp: str) -> str:
     """The reason that slurmfab sets.
 
     Args:
-        text: the user's text.
         stamp: who and when, as in `ann@laptop 2026-11-21T09:00`.
     """
     return "%s%s (%s)" % (OURS, text, stamp)
 
 
 class Reason(NamedTuple):
-    """A node's reason without slurmfab's marks.
+    """A node's reason without slurmfab's marks."""
 
-    Args:
-        text: the user's text, or the findings of the health check; another program's reason is left as it is.
-        author: `ann@laptop`, or `health check`; empty for a reason that slurmfab has not set.
-    """
-
-    text: str
-    author: str
+    text: str  # the user's text, or the findings of the health check; another program's reason is left as it is
+    author: str  # `ann@laptop`, or `health check`; empty for a reason that slurmfab has not set
 
 
 def parse_reason(reason: str) -> Reason:
@@ -307,11 +294,6 @@ def format_states(late: Mapping[str, NodeState]) -> str:
 
 def update(context: Context, nodes: Sequence[str], *settings: str) -> str:
     """Change nodes by `scontrol update`.
-
-    Args:
-        context: the request's context.
-        nodes: NodeNames.
-        settings: such as `State=DRAIN`.
 
     Returns:
         Slurm's errors, empty for none.

@@ -32,27 +32,16 @@ _SECURITY = r"^(?:Debian-Security:\S*|\S+-security)$"
 
 
 class Candidate(NamedTuple):
-    """A package that apt would install or update.
+    """A package that apt would install or update."""
 
-    Args:
-        name: as apt writes it, with the architecture where it is not the host's own.
-        installed: its version now; empty for a new package.
-        candidate: the version that it would have.
-        is_security: whether a security archive has that version.
-    """
-
-    name: str
-    installed: str
-    candidate: str
-    is_security: bool
+    name: str  # as apt writes it, with the architecture where it is not the host's own
+    installed: str  # its version now; empty for a new package
+    candidate: str  # the version that it would have
+    is_security: bool  # whether a security archive has that version
 
 
 def simulate(context: Context, *arguments: str) -> str:
     """What apt-get prints when it only simulates.
-
-    Args:
-        context: the request's context.
-        arguments: of apt-get.
 
     Raises:
         ResourceFailed: apt-get refuses, as where dependencies are not met.
@@ -67,11 +56,7 @@ def simulate(context: Context, *arguments: str) -> str:
 
 
 def candidates(printed: str) -> List[Candidate]:
-    """The packages that a simulation would install or update, sorted.
-
-    Args:
-        printed: what apt-get printed.
-    """
+    """The packages that a simulation would install or update, sorted."""
     return sorted(
         Candidate(name, installed, candidate, is_security(origins))
         for name, installed, candidate, origins in re.findall(_INSTALLED, printed, re.M)
@@ -100,7 +85,6 @@ def left_alone(context: Context, packages: Iterable[str]) -> Iterator[Tuple[str,
     killed run leaves no package held, and holds of the site stay as they are.
 
     Args:
-        context: the request's context.
         packages: their names; without any there are no options.
     """
     names = " ".join(sorted(packages))

@@ -21,23 +21,14 @@ ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<s
 
 
 class Source(NamedTuple):
-    """An entry of apt's sources.
-
-    Args:
-        uris: addresses.
-        suites: such as `trixie`.
-        components: such as `main`.
-        signed_by: path of a keyring, or the key itself; empty for apt's default.
-        trusted: `yes` for a source without a signature; empty as a rule.
-        architectures: those that it is restricted to, with blanks between them; empty for the host's.
-    """
+    """An entry of apt's sources."""
 
     uris: Tuple[str, ...]
-    suites: Tuple[str, ...]
-    components: Tuple[str, ...]
-    signed_by: str = ""
-    trusted: str = ""
-    architectures: str = ""
+    suites: Tuple[str, ...]  # such as `trixie`
+    components: Tuple[str, ...]  # such as `main`
+    signed_by: str = ""  # path of a keyring, or the key itself; empty for apt's default
+    trusted: str = ""  # `yes` for a source without a signature; empty as a rule
+    architectures: str = ""  # those that it is restricted to, with blanks between them; empty for the host's
 
 
 def stanza(source: Source) -> str:

@@ -46,8 +46,6 @@ def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> No
     Args:
         request: `names`: of the packages; `slurm`: of those of Slurm's own that come from their source in the cluster
             file, and `version`: the wanted one of these.
-        context: the request's context.
-        answers: connection to the deployer.
 
     Raises:
         ResourceFailed: apt cannot download them.
@@ -126,9 +124,7 @@ def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> Non
     """Download packages with all dependencies.
 
     Args:
-        context: the request's context.
         settings: options of apt, from `options`.
-        wanted: package names.
 
     Raises:
         ResourceFailed: a package cannot be downloaded, or a source does not answer, whose updates would be missing.
@@ -149,8 +145,6 @@ def paragraph(context: Context, folder: str, name: str) -> str:
     """The entry of a package in the index.
 
     Args:
-        context: the request's context.
-        folder: the directory of the package's file.
         name: the name of the file.
     """
     path, digest = os.path.join(folder, name), hashlib.sha256()

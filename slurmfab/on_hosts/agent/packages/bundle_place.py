@@ -60,11 +60,6 @@ def checked(name: str) -> str:
 def begin(context: Context, bundle: str, index: str) -> str:
     """Make the directory for a bundle's packages, and remove other bundles.
 
-    Args:
-        context: the request's context.
-        bundle: the digest of its manifest.
-        index: the text of its Packages file.
-
     Returns:
         The directory, below the context's root.
 
@@ -118,7 +113,6 @@ def as_files(context: Context, files: Iterable[Tuple[str, str, str]], texts: Lis
     """Packages for apt-get, those that were sent here in files by the paths of these.
 
     Args:
-        context: the request's context.
         files: name of the package, name of the file, and SHA-256.
         texts: `NAME` or `NAME=VERSION` of each package.
     """
@@ -152,10 +146,6 @@ def options(context: Context, bundle: str) -> Tuple[str, ...]:
     """The options that restrict apt to the installed packages and those of the bundle (apt.conf(5)).
 
     apt compares every file with the digest in the index before it calls dpkg; the index itself came over SSH.
-
-    Args:
-        context: the request's context.
-        bundle: the digest of its manifest.
     """
     place = context.path(place_of(bundle))
     settings = {

@@ -36,7 +36,6 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             installed packages. For `write`: `file`: its name; `at`: the number
             of bytes written before; `data`: the next bytes in base64; `sha256`: the digest of the whole file with its
             last bytes, before that empty.
-        context: the request's context.
 
     Returns:
         For `begin` and `begin-files`, `lacking`: names of the files that have to be copied. For `write`, nothing.
@@ -59,9 +58,6 @@ def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[
     """The files of a bundle that have to be copied here, so that apt can install packages.
 
     Args:
-        context: the request's context.
-        bundle: the digest of its manifest.
-        index: the text of its Packages file.
         wanted: the packages to install, each as `NAME` or `NAME=VERSION`.
 
     Raises:
@@ -88,7 +84,6 @@ def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: 
     """The packages in files that have to be copied here, into a directory that root alone can read.
 
     Args:
-        context: the request's context.
         digest: from `bundle_place.digest_of`.
         files: the SHA-256 of each file by its name.
         sizes: bytes of the files, and of the installed packages.
@@ -108,8 +103,6 @@ def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[s
     """The files that apt would take from a bundle to install packages, with their sizes in bytes.
 
     Args:
-        context: the request's context.
-        bundle: the digest of its manifest.
         missing: names of the packages to install; the packages of an interrupted run are completed too.
 
     Raises:
@@ -160,7 +153,6 @@ def refuse_without_room(context: Context, brought: int, installed: int) -> None:
     """Refuse when the disk has too little space, before anything is copied.
 
     Args:
-        context: the request's context.
         brought: size in bytes of the files to copy.
         installed: size in bytes of the packages when they are installed.
 
@@ -186,7 +178,6 @@ def write(path: str, at: int, data: bytes, sha256: str) -> None:
     """Write the next bytes of a file under a temporary name; rename it when it is whole.
 
     Args:
-        path: path of the whole file.
         at: the number of bytes written before.
         data: the next bytes.
         sha256: the digest of the whole file, with its last bytes; before that empty.

@@ -55,7 +55,6 @@ def daemons_wait(context: Context, but: Sequence[str] = ()) -> Iterator[None]:
     """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy.
 
     Args:
-        context: the request's context.
         but: daemons that dpkg may start all the same.
     """
     restore(context)

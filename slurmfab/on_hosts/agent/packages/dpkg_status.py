@@ -16,11 +16,7 @@ UNFINISHED = ("half-configured", "unpacked", "triggers-pending", "half-installed
 
 
 def read(root: str) -> bytes:
-    """The status file, empty where dpkg has none.
-
-    Args:
-        root: where the file system begins; `/` or empty on a host.
-    """
+    """The status file, empty where dpkg has none."""
     return read_bytes(root.rstrip("/") + STATUS)
 
 
@@ -43,7 +39,6 @@ def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
     """The states of packages, such as `installed` or `half-configured`, by package; without those that are removed.
 
     Args:
-        status: the content of the status file.
         packages: their names; `installed` for one architecture counts more than another state for another one.
     """
     found: Dict[str, str] = {}
@@ -56,12 +51,7 @@ def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
 
 
 def versions(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
-    """The versions of packages that are completely installed, held ones included, by package.
-
-    Args:
-        status: the content of the status file.
-        packages: their names.
-    """
+    """The versions of packages that are completely installed, held ones included, by package."""
     return {
         package: field(paragraph, "Version")
         for package in packages
@@ -88,11 +78,7 @@ def is_interrupted(root: str) -> bool:
 
 
 def torn_packages(status: bytes) -> List[str]:
-    """The packages that dpkg was unpacking when it was killed (dpkg(1), reinst-required), as `NAME:ARCHITECTURE`.
-
-    Args:
-        status: the content of the status file.
-    """
+    """The packages that dpkg was unpacking when it was killed (dpkg(1), reinst-required), as `NAME:ARCHITECTURE`."""
     torn = []
     for paragraph in status.split(b"\n\n"):
         found = re.findall(rb"^(Package|Status|Architecture): (.*)$", paragraph, re.M)

@@ -14,9 +14,6 @@ class FormerPackages(Resource):
     """Packages that slurmfab installed and that are removed, unless something else has come to depend on them.
 
     Only those in the host's record are removed. What they depend on stays, as with `apt-get remove`.
-
-    Args:
-        names: package names.
     """
 
     kind: ClassVar[str] = "packages-former"

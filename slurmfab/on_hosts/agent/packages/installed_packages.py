@@ -16,7 +16,6 @@ class InstalledPackages(Resource):
     in `converge` what differs. Before, it notes with `added_packages` which packages were not there.
 
     Args:
-        names: package names.
         bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
         versions: `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
         files: name, file and SHA-256 of packages that were sent here in files.
@@ -47,7 +46,6 @@ class InstalledPackages(Resource):
         """What an interrupted installation left, by the keys of `LEFT`; `None` for nothing.
 
         Args:
-            context: the request's context.
             is_whole: whether all packages of this resource are installed.
         """
         raise NotImplementedError
@@ -71,7 +69,6 @@ class InstalledPackages(Resource):
         """Of the packages that need a certain version and are installed: this version, or the other one that is there.
 
         Args:
-            context: the request's context.
             states: the states of packages by name.
         """
         wanted = dict(text.split("=") for text in self.versions)

@@ -20,11 +20,7 @@ MOST = 3
 
 
 def missing(root: str) -> Tuple[Tuple[str, str], ...]:
-    """Package and path of each file that is missing, sorted.
-
-    Args:
-        root: where the file system begins; `/` or empty on a host.
-    """
+    """Package and path of each file that is missing, sorted."""
     folder, found = root.rstrip("/") + INFO, []
     for name in names(folder):
         package = OURS.fullmatch(name)

@@ -182,10 +182,6 @@ def lists_are_fresh(context: Context, now: float) -> bool:
     """Whether the package lists exist and were fetched within a day, and since the last change of apt's sources.
 
     The list files carry the mirror's time stamps; the time stamps of apt's directories show when apt fetched last.
-
-    Args:
-        context: the request's context.
-        now: seconds since 1970.
     """
     folder = context.path(LISTS)
     if not any("_Packages" in name for name in names(folder)):
@@ -214,7 +210,6 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
     What an interrupted run left is completed first, because apt-get refuses all other work until then.
 
     Args:
-        context: the request's context.
         packages: package names, `NAME=VERSION`, or paths of files.
         source: options of apt-get that select another package source; empty for the host's own.
 
@@ -240,7 +235,6 @@ def complete(context: Context, source: Tuple[str, ...]) -> tuple[int, str]:
     that is ignored: the package may have no source here, and `apt-get --fix-broken install` decides.
 
     Args:
-        context: the request's context.
         source: as for `install`.
 
     Returns:

@@ -29,7 +29,6 @@ def reasons(root: str, release: str = "", build: str = "") -> List[str]:
     """Why this host needs a reboot; empty if it needs none.
 
     Args:
-        root: where the file system begins; `/` or empty on a host.
         release: of the running kernel; asked for when left out.
         build: its version, as `#1 SMP Debian 6.1.115-1 (2024-11-01)`, likewise.
     """
@@ -53,8 +52,6 @@ def newer_kernel(top: str, release: str, build: str) -> Optional[str]:
 
     Args:
         top: as `root` of `reasons`, without a slash at its end.
-        release: of the running kernel.
-        build: its version.
     """
     images = [name[len(IMAGE) :] for name in names(top + "/boot") if name.startswith(IMAGE)]
     running = parsed(release)

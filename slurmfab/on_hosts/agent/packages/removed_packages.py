@@ -16,7 +16,6 @@ class RemovedPackages(Resource):
     (its postrm script).
 
     Args:
-        names: package names.
         protected: those that are never removed along with others: Debian's slurmctld cancels all jobs of its cluster on
             removal (its prerm script).
     """

@@ -27,19 +27,12 @@ DEPENDS = re.compile(r"Depends: ([a-z0-9][a-z0-9+.-]+) \(.* is to be installed")
 
 
 class Release(NamedTuple):
-    """What a Release file says of itself; empty where it says nothing.
+    """What a Release file says of itself; empty where it says nothing."""
 
-    Args:
-        origin: who made it.
-        label: which repository it is.
-        codename: its codename, such as `trixie-backports`.
-        suite: its suite, such as `stable-backports`.
-    """
-
-    origin: str
-    label: str
-    codename: str
-    suite: str
+    origin: str  # who made it
+    label: str  # which repository it is
+    codename: str  # its codename, such as `trixie-backports`
+    suite: str  # its suite, such as `stable-backports`
 
     @property
     def pin(self) -> str:
@@ -53,7 +46,6 @@ def refresh(context: Context, options: Tuple[str, ...] = ONLY) -> str:
     """Fetch the lists of the source of Slurm's packages, and of no other one.
 
     Args:
-        context: the request's context.
         options: of apt-get; empty to fetch the lists of all sources.
 
     Returns:
@@ -70,7 +62,6 @@ def releases(context: Context, digest: str = "") -> Optional[List[Release]]:
     """What the source said of its releases when its lists were fetched first; `None` if that is not known.
 
     Args:
-        context: the request's context.
         digest: of the source that is meant; empty for the one that is there.
     """
     record: Dict[str, Any] = host_records.read(context, RECORD)
@@ -94,7 +85,6 @@ def fits(version: str, wanted: str) -> bool:
     False
 
     Args:
-        version: of a package.
         wanted: a version of Slurm or of a package, or with a `*` behind the beginning of one; empty for any.
     """
     if not wanted or wanted.endswith("*"):
@@ -108,7 +98,6 @@ def chosen(context: Context, missing: List[str], slurm: Iterable[str], version: 
     On a host that has Slurm already, further packages of it get the version that is there: a deployment changes none.
 
     Args:
-        context: the request's context.
         missing: `NAME` or `NAME=VERSION` of each package.
         slurm: the names of all packages of Slurm's own.
         version: the wanted version, or with a `*` behind the beginning of one; empty for any.
@@ -129,7 +118,6 @@ def in_version(context: Context, wanted: List[str], slurm: Iterable[str], versio
     """Packages for apt-get, those of Slurm's own from their source and in the wanted version, whatever is installed.
 
     Args:
-        context: the request's context.
         wanted: `NAME` or `NAME=VERSION` of each package.
         slurm: the names of all packages of Slurm's own.
         version: the wanted version, or with a `*` behind the beginning of one; empty for any.
@@ -148,8 +136,6 @@ def also_needed(context: Context, output: str, wanted: List[str]) -> List[str]:
     Where nothing is installed, as for a bundle, apt does not take it from there by itself.
 
     Args:
-        context: the request's context.
-        output: what apt-get printed.
         wanted: the packages that it was asked for.
     """
     release = release_name(context)
@@ -166,10 +152,7 @@ def from_source(context: Context, name: str, found: List[str], version: str) -> 
     Only with the name of the release, apt takes what the package needs from there, too, if no other source has it.
 
     Args:
-        context: the request's context.
-        name: of the package.
         found: the versions that there are, the newest first.
-        version: the wanted one.
 
     Raises:
         ResourceFailed: it is not there.
@@ -202,7 +185,6 @@ def is_from(source: apt_sources.Source, place: str) -> bool:
     """Whether a package is from a source.
 
     Args:
-        source: the source.
         place: as `apt-cache madison` prints it: address, suite and component, architecture.
     """
     uri, suite = [*place.split(), "", ""][:2]

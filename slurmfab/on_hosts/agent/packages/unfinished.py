@@ -27,7 +27,6 @@ def unfinished(root: str, status: bytes) -> str:
 
     Args:
         root: as for `dpkg_status.read`.
-        status: the content of the status file.
     """
     found = []
     if any(sign in status for sign in SIGNS):
@@ -60,10 +59,6 @@ def is_locked(root: str) -> bool:
 
 
 def held(status: bytes) -> List[str]:
-    """The packages that are held (apt-mark(8)).
-
-    Args:
-        status: the content of the status file.
-    """
+    """The packages that are held (apt-mark(8))."""
     paragraphs = (b"\n" + paragraph for paragraph in status.split(b"\n\n") if b"\nStatus: hold " in paragraph)
     return [dpkg_status.field(paragraph, "Package") for paragraph in paragraphs]

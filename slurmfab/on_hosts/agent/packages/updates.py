@@ -39,7 +39,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     Args:
         request: `slurm`: names of Slurm's own packages, or patterns; `security`: whether only packages count whose
             newer version comes from a security archive; `fetch`: whether to fetch the package lists first.
-        context: runs the programs.
 
     Returns:
         `packages`: name, version, newer version (empty and the version for new ones), whether it is for security.
@@ -85,8 +84,6 @@ def found(
     """The packages that are updated, those that are not and why, and those that a full upgrade would remove.
 
     Args:
-        context: the request's context.
-        status: dpkg's status file.
         slurm: names of Slurm's own packages, or patterns.
         only_security: whether other updates are left alone, too.
 
@@ -116,7 +113,6 @@ def slurms(status: bytes, slurm: Sequence[str]) -> Set[str]:
     """The installed packages that are Slurm's own.
 
     Args:
-        status: dpkg's status file.
         slurm: names of Slurm's own packages, or patterns.
     """
     there = [name.decode() for name in re.findall(_INSTALLED, status, re.M)]
@@ -124,12 +120,7 @@ def slurms(status: bytes, slurm: Sequence[str]) -> Set[str]:
 
 
 def lists_age(context: Context, now: float) -> float:
-    """Seconds since the package lists were fetched; -1 if there are none.
-
-    Args:
-        context: the request's context.
-        now: seconds since 1970.
-    """
+    """Seconds since the package lists were fetched; -1 if there are none."""
     folder = context.path(packages.LISTS)
     if not any("_Packages" in name for name in names_in(folder)):
         return -1.0
@@ -174,9 +165,7 @@ class Updates(Resource):
         """A package's version for the comparison with the wanted one; a newer one is as good.
 
         Args:
-            context: the request's context.
             there: its version; `None` if it is not installed.
-            wanted: the wanted one.
         """
         if there in (None, wanted):
             return there
@@ -224,7 +213,6 @@ def version_of(status: bytes, name: str) -> Optional[str]:
     """The version of an installed package; `None` if it is not installed.
 
     Args:
-        status: dpkg's status file.
         name: as apt writes it, with the architecture where it is not the host's own.
     """
     package, _, architecture = name.partition(":")

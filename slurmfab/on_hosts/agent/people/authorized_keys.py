@@ -21,10 +21,6 @@ class AuthorizedKeys(Resource):
     """A marked block of ~/.ssh/authorized_keys with these keys; the user's other lines stay byte for byte.
 
     Args:
-        user: user name.
-        uid: the user's UID.
-        gid: GID of the user's primary group.
-        home: path of the home directory.
         keys: lines of authorized_keys (sshd(8)); empty to remove the block.
     """
 

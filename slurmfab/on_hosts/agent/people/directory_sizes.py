@@ -30,17 +30,10 @@ WHOLE, PARTLY, LATE = "", "partly", "late"
 
 
 class Entry(NamedTuple):
-    """A directory below one of those that were asked for.
+    """A directory below one of those that were asked for."""
 
-    Args:
-        place: the one that was asked for.
-        name: its name there; characters that are not printable are escaped.
-        path: of the directory itself.
-        uid: its owner.
-    """
-
-    place: str
-    name: str
+    place: str  # the one that was asked for
+    name: str  # its name there; characters that are not printable are escaped
     path: str
     uid: int
 
@@ -50,7 +43,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `places`: absolute paths; `seconds`: time limit of all of it.
-        context: runs the program.
 
     Returns:
         `rows`: of each directory its place, name, owner, bytes on the disk, the newest change in it in seconds since
@@ -95,13 +87,7 @@ def owner(uid: int) -> str:
 
 
 def measured(context: Context, path: str, seconds: float) -> Tuple[int, int, str]:
-    """Bytes on the disk, newest change, and how far it was measured.
-
-    Args:
-        context: runs du.
-        path: the directory.
-        seconds: time limit.
-    """
+    """Bytes on the disk, newest change, and how far it was measured."""
     if seconds <= 0:
         return 0, 0, LATE
     try:

@@ -19,7 +19,6 @@ class GroupMembers(Resource):
     """Users in a group that a package has made; the group itself stays as it is, and so do members of others.
 
     Args:
-        group: its name.
         members: names of the users; those whom an earlier cluster file had put there, and this one has not, leave it.
     """
 

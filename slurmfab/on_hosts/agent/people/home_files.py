@@ -32,11 +32,7 @@ ROOT: Account = (0, 0)
 
 
 class As:
-    """A context in which this process has the rights of a user, if it is root's.
-
-    Args:
-        account: UID and GID.
-    """
+    """A context in which this process has the rights of a user, if it is root's."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
@@ -82,7 +78,6 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
     """The content of ~/.ssh/authorized_keys, empty where there is no such file or home; and why it cannot be replaced.
 
     Args:
-        account: the user.
         home: path of the home directory; it may be a symbolic link itself.
 
     Returns:
@@ -109,9 +104,6 @@ def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None
     """Replace ~/.ssh/authorized_keys in one step, as the user; make `.ssh` if it is missing.
 
     Args:
-        account: the user.
-        home: path of the home directory.
-        data: the new content.
         temporary: name of the file while it is written.
 
     Raises:
@@ -138,8 +130,6 @@ def make_home(account: Account, home: str, temporary: str, skeleton: str) -> Non
     """Make a home under a temporary name beside its path, and rename it; it is root's alone until it is complete.
 
     Args:
-        account: the user.
-        home: path of the home directory.
         temporary: name of the directory while it is made.
         skeleton: directory with the initial content.
 
@@ -255,9 +245,6 @@ def open_parent(path: str) -> int:
     """Open the directory in which a home is to be made, and make it if it is missing.
 
     Symbolic links are followed only in directories that root alone can change.
-
-    Args:
-        path: absolute path.
 
     Raises:
         OSError: another user could exchange a part of the path.

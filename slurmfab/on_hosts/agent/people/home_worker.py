@@ -67,10 +67,7 @@ class HomeWorker:
         """Have a task of `home_files` carried out.
 
         Args:
-            task: its name.
             account: UID and GID of the user whose home it is.
-            home: path of the home.
-            rest: further arguments of the task.
 
         Raises:
             HomeTrouble: it failed, or there was no answer in time.

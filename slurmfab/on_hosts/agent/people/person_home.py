@@ -17,12 +17,6 @@ class PersonHome(Resource):
 
     The home may be on a shared file system where all hosts make it at the same time. Each host makes a directory under
     a name of its own with a `.ssh` in it; rename(2) does not replace a directory that is not empty, so one host wins.
-
-    Args:
-        user: user name.
-        uid: the user's UID.
-        gid: GID of the user's primary group.
-        home: path of the home directory.
     """
 
     kind: ClassVar[str] = "person-home"

@@ -27,7 +27,6 @@ class RemovedPerson(Resource):
     """No user with this name and UID.
 
     Args:
-        user: user name.
         uid: UID; a user of this name with another UID is another user and stays.
         home: path of the home directory, which stays.
         may: whether the account may be removed; otherwise it stays, with a remark.

@@ -133,8 +133,6 @@ class SubordinateIds(Resource):
         """Write a file anew: the lines of others, those that former users had before, and slurmfab's.
 
         Args:
-            context: the request's context.
-            path: path of the file.
             before: the lines that users had before slurmfab's.
         """
         there, lines = replace.find(context.path(path)), self.lines()
@@ -157,7 +155,6 @@ def note(before: Dict[str, List[str]], wanted: Dict[str, str], lines: List[str])
     Args:
         before: by user, the lines before slurmfab's; this is changed.
         wanted: by user, slurmfab's line.
-        lines: the lines of the file.
     """
     new = {user: [] for user in wanted if user not in before}  # type: Dict[str, List[str]]
     for line in lines:

@@ -93,9 +93,6 @@ def owner_of(context: Context, folder: Folder, name: str, user: str) -> Optional
 
     Args:
         context: tells the names of users.
-        folder: the directory above.
-        name: of the user's directory.
-        user: its wanted owner.
     """
     if folder.find(name) is None:
         return None

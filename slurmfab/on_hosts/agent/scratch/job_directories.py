@@ -59,7 +59,6 @@ def wrong_place(context: Context, path: str, mount: str) -> str:
     Nodes that share a file system would remove each other's.
 
     Args:
-        context: knows where /proc is.
         path: of the directory that has those of jobs.
         mount: the mount point of the cluster file that it is on; empty for none.
     """
@@ -83,10 +82,6 @@ def make(context: Context, base: Folder, job: str, uid: int, gid: int) -> None:
     restarted and runs the prolog again.
 
     Args:
-        context: knows where /proc is.
-        base: the directory that has those of jobs.
-        job: its id.
-        uid: of its user.
         gid: of its user; -1 for root's.
 
     Raises:
@@ -112,9 +107,6 @@ def unused(context: Context, base: Folder, node: str, spared: Collection[str] = 
     Slurm is only asked if a job with a directory has no step here: it may be about to begin.
 
     Args:
-        context: asks Slurm.
-        base: the directory that has those of jobs.
-        node: NodeName.
         spared: ids of jobs that are not looked at.
 
     Raises:

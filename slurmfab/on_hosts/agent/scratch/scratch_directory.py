@@ -143,7 +143,6 @@ def refuse_foreign(context: Context, path: str, folder: Folder) -> None:
     Args:
         context: tells the names of users.
         path: of the directory, as in the cluster file; the root of a new file system is nobody's yet.
-        folder: the directory.
     """
     if folder.intruder or (folder.others and set(folder.names()) - set(OF_FILE_SYSTEM)):
         raise ResourceFailed(

@@ -47,17 +47,11 @@ STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 
 
 class Position(NamedTuple):
-    """How far a daemon's log was written at some time.
+    """How far a daemon's log was written at some time."""
 
-    Args:
-        path: path of the log on this host; empty for none.
-        size: in bytes.
-        since: that time, in seconds since 1970.
-    """
-
-    path: str
-    size: int
-    since: float
+    path: str  # path of the log on this host; empty for none
+    size: int  # in bytes
+    since: float  # that time, in seconds since 1970
 
 
 def position(context: Context, unit: str) -> Position:
@@ -114,7 +108,6 @@ def last_words(context: Context, unit: str, start: Position) -> List[str]:
     """What a daemon said of its end since a position, and what else bears on it; what systemd says, if it said nothing.
 
     Args:
-        context: the request's context.
         unit: the daemon's unit.
         start: where its log ended before it was started.
 
@@ -138,9 +131,7 @@ def journal(context: Context, match: str, lines: str, since: float = 0.0) -> str
     """The last lines in the journal that match, from this boot.
 
     Args:
-        context: the request's context.
         match: an option or a match of journalctl(1).
-        lines: how many.
         since: in seconds since 1970; lines from before are left out. 0 for all.
     """
     begun = ["--since=@%.3f" % since] if since else []

@@ -22,7 +22,6 @@ class Listening(Resource):
 
     Args:
         unit: the daemon's unit name.
-        port: TCP port.
         seconds: how long to wait.
         log: path of the daemon's log, whose last errors a failure reports; empty for none.
     """

@@ -98,7 +98,6 @@ def arm(context: Context, paths: Iterable[str]) -> None:
 
     Args:
         context: the request's context; the agent holds the host's lock.
-        paths: of files below /etc and /var/lib/slurmfab.
 
     Raises:
         ResourceFailed: systemd refuses the guard.
@@ -150,10 +149,7 @@ def moved(context: Context, path: str, *others: str, was: str) -> None:
     """Rename a directory, and have this and other new names on the disk.
 
     Args:
-        context: the request's context.
-        path: its new path, in the same directory.
         others: paths of the other names.
-        was: its path.
     """
     for one in others:
         replace.sync(os.path.dirname(context.path(one)))

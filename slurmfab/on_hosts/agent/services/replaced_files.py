@@ -28,11 +28,7 @@ FILES_SHOWN = 4
 
 
 def users(context: Context) -> Dict[str, List[str]]:
-    """The units whose main process uses replaced files, with the names of these files; sessions of users are not told.
-
-    Args:
-        context: the request's context.
-    """
+    """Units whose main process uses replaced files, with the names of these files; sessions of users are left out."""
     found: Dict[str, Dict[int, Set[str]]] = {}
     for pid, unit, files in stale_processes(context):
         found.setdefault(unit, {})[pid] = files
@@ -61,11 +57,7 @@ def stale_processes(context: Context) -> Iterator[Tuple[int, str, Set[str]]]:
 
 
 def replaced(place: str) -> Set[str]:
-    """The names of the replaced files with code that a process uses, its program included.
-
-    Args:
-        place: the process's directory in /proc.
-    """
+    """The names of the replaced files with code that a process uses, its program included."""
     text = read_text(place + "/maps")
     paths = re.findall(_MAPPING, text, re.M) if DELETED in text else []
     return {os.path.basename(path) for path in paths if path.startswith(FOLDERS)}
@@ -75,7 +67,6 @@ def unit_of(pid: str, cgroups: str) -> str:
     """The service that a process belongs to; empty for processes of users, and for those of containers.
 
     Args:
-        pid: its number.
         cgroups: the content of its file `cgroup` (cgroups(7)).
     """
     if pid == "1":

@@ -148,10 +148,6 @@ class Service(Resource):
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
         """Which watched files are newer than the main process, or would be after a dry run, such as `older slurm.conf`.
 
-        Args:
-            context: the request's context.
-            shown: properties of the unit.
-
         Returns:
             `None` when there are none, or no main process runs.
         """
@@ -195,10 +191,6 @@ class Service(Resource):
     def startable(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
         """Make sure that systemd can start the unit: unmask it, and read its files again; its properties then.
 
-        Args:
-            context: the request's context.
-            shown: properties of the unit.
-
         Raises:
             ResourceFailed: the unit does not exist, or stays masked.
         """
@@ -212,10 +204,6 @@ class Service(Resource):
 
     def unmask(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
         """Remove the masks of the unit, both the lasting one and the one until the next boot; its properties then.
-
-        Args:
-            context: the request's context.
-            shown: properties of the unit.
 
         Raises:
             ResourceFailed: it is masked elsewhere.
@@ -233,8 +221,6 @@ class Service(Resource):
         """Restart a daemon that answers nothing, unless it has only just been started and works in time.
 
         Args:
-            context: the request's context.
-            shown: properties of the unit.
             restart: whether it has to be restarted in any case.
         """
         if restart or is_frozen(main_pid(shown)) or self.watched(context):
@@ -263,7 +249,6 @@ class Service(Resource):
         """Start or restart the unit, and wait until the daemon works.
 
         Args:
-            context: the request's context.
             verb: `start` or `restart`.
 
         Raises:
@@ -319,7 +304,6 @@ class Service(Resource):
         """Whether the daemon answers; one that cannot be asked has to listen, and to stay active for a while.
 
         Args:
-            context: the request's context.
             pid: of the main process; 0 if there is none.
             seconds: for how long it has been active.
         """
@@ -370,21 +354,13 @@ def ask(context: Context, units: Sequence[str]) -> Dict[str, Dict[str, str]]:
 
 
 def ends(shown: Dict[str, str]) -> str:
-    """How often systemd has started a daemon again because it ended by itself, such as `2 times`; or `NEVER`.
-
-    Args:
-        shown: properties of the unit.
-    """
+    """How often systemd has started a daemon again because it ended by itself, such as `2 times`; or `NEVER`."""
     count = shown.get("NRestarts", "0")
     return NEVER if count in ("", "0") else "%s time%s" % (count, "" if count == "1" else "s")
 
 
 def has_ended(shown: Dict[str, str]) -> bool:
-    """Whether a daemon has ended and systemd will start it again, but not for ever.
-
-    Args:
-        shown: properties of the unit.
-    """
+    """Whether a daemon has ended and systemd will start it again, but not for ever."""
     return shown.get("SubState") == ENDED and shown.get("StartLimitIntervalUSec", UNLIMITED) != UNLIMITED
 
 
@@ -394,11 +370,7 @@ def is_active(context: Context, unit: str) -> bool:
 
 
 def main_pid(shown: Dict[str, str]) -> int:
-    """The PID of a unit's main process; 0 if it has none.
-
-    Args:
-        shown: properties of the unit.
-    """
+    """The PID of a unit's main process; 0 if it has none."""
     return int(shown.get("MainPID", "0") or 0)
 
 

@@ -61,17 +61,11 @@ FIXED_FLAGS = {0x10: "immutable", 0x20: "append-only"}
 
 
 class Fault(NamedTuple):
-    """A part of the state that the slurm user cannot use.
+    """A part of the state that the slurm user cannot use."""
 
-    Args:
-        path: relative to the state directory; `.` is the directory itself.
-        reason: its owner, group and mode, or what else is in the way.
-        mendable: whether another owner or mode would do.
-    """
-
-    path: str
-    reason: str
-    mendable: bool
+    path: str  # relative to the state directory; `.` is the directory itself
+    reason: str  # its owner, group and mode, or what else is in the way
+    mendable: bool  # whether another owner or mode would do
 
 
 def location(context: Context) -> str:
@@ -87,8 +81,6 @@ def faults(directory: str, uid: int, gid: int) -> List[Fault]:
 
     Args:
         directory: path of the state directory on this host.
-        uid: of the slurm user.
-        gid: of its group.
     """
     with acting_as(uid, gid):
         try:
@@ -105,10 +97,7 @@ def faults_below(directory: str, below: str, uid: int, depth: int = 0) -> Iterat
     """The faults below a directory; what slurmctld replaces meanwhile is no fault.
 
     Args:
-        directory: path.
         below: its path relative to the state directory, with a slash at the end.
-        uid: of the slurm user.
-        depth: how many directories are open already.
     """
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
@@ -132,8 +121,6 @@ def fault(path: str, name: str, status: os.stat_result, uid: int) -> Optional[Fa
     Args:
         path: absolute.
         name: relative to the state directory.
-        status: of the path.
-        uid: of the slurm user.
     """
     is_directory = stat.S_ISDIR(status.st_mode)
     wanted = DIRECTORY_MODE if is_directory else FILE_MODE

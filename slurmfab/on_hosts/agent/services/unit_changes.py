@@ -32,7 +32,6 @@ def sentences(shown: str, read: Callable[[str], str]) -> List[str]:
 
     Args:
         shown: the output of `QUESTION` about a unit.
-        read: returns the text of a file of the host.
     """
     values: Dict[str, str] = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
     own = values.get("FragmentPath", "")

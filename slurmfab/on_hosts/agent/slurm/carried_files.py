@@ -135,10 +135,6 @@ class CarriedFiles(Resource):
     def wait(self, context: Context, seconds: float) -> Dict[str, str]:
         """Wait until all nodes have the files, or the time is over.
 
-        Args:
-            context: the request's context.
-            seconds: the time.
-
         Returns:
             The nodes that still lack them, each with the reason.
 
@@ -191,9 +187,6 @@ class CarriedFiles(Resource):
 
 def hash_complaints(log: str) -> Dict[str, float]:
     """When slurmctld last logged that a node has a different slurm.conf, since slurmctld last read its own.
-
-    Args:
-        log: the text of slurmctld's log.
 
     Returns:
         Seconds since 1970 by NodeName.

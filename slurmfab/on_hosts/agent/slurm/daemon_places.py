@@ -28,25 +28,15 @@ OTHERS_WRITE = 0o022
 
 
 class Places(NamedTuple):
-    """Where Slurm is on a host.
+    """Where Slurm is on a host."""
 
-    Args:
-        conf: path of the slurm.conf that its daemons use; empty for none.
-        program: path of the first of its daemons, as its unit or its process names it; empty for none.
-        version: of that program; empty if it does not tell.
-        configless: whether slurmd fetches its files from slurmctld.
-        slurmdbd_conf: path of slurmdbd's file, if it is another than slurm.conf's directory has; empty for none.
-        drop_ins: paths of the files that extend or replace the packages' units.
-        running: names of the daemons that run.
-    """
-
-    conf: str = ""
-    program: str = ""
-    version: str = ""
+    conf: str = ""  # path of the slurm.conf that its daemons use; empty for none
+    program: str = ""  # path of the first of its daemons, as its unit or its process names it; empty for none
+    version: str = ""  # of that program; empty if it does not tell
     configless: bool = False
-    slurmdbd_conf: str = ""
-    drop_ins: Tuple[str, ...] = ()
-    running: Tuple[str, ...] = ()
+    slurmdbd_conf: str = ""  # path of slurmdbd's file, if it is another than slurm.conf's directory has; empty for none
+    drop_ins: Tuple[str, ...] = ()  # paths of the files that extend or replace the packages' units
+    running: Tuple[str, ...] = ()  # names of the daemons that run
 
 
 class Start(NamedTuple):
@@ -135,7 +125,6 @@ def conf_of(context: Context, starts: Mapping[str, Start], program: str) -> Tupl
     """The slurm.conf that the daemons use, and whether slurmd has fetched it.
 
     Args:
-        context: where the file system begins.
         starts: how each daemon was or would be started.
         program: path of the first daemon.
     """
@@ -163,11 +152,7 @@ def slurmdbd_conf_of(context: Context, start: Start) -> str:
 
 
 def site_units(unit: Mapping[str, str]) -> List[str]:
-    """Paths of files of the administrators about a unit: its drop-ins, and the unit itself where it is not a package's.
-
-    Args:
-        unit: its properties.
-    """
+    """Paths of a site's files about a unit: its drop-ins, and the unit itself where it is not a package's."""
     found = [unit.get("FragmentPath", ""), *unit.get("DropInPaths", "").split()]
     return [path for path in found if path.startswith(("/etc/systemd/", "/run/systemd/system/"))]
 

@@ -119,8 +119,6 @@ class SlurmFiles(Resource):
         """Whether a link of root's leads to a file that was made by hand and is right.
 
         Args:
-            context: the request's context.
-            name: the file's name.
             path: where the link is.
         """
         try:
@@ -134,9 +132,7 @@ class SlurmFiles(Resource):
         """The text of a file, with all that it includes unless the wanted one includes files itself.
 
         Args:
-            name: the file's name.
             path: where it is.
-            content: its content.
         """
         wanted = dict(self.files)[name]
         if content == wanted.encode("utf-8", "surrogateescape"):
@@ -237,12 +233,7 @@ class SlurmFiles(Resource):
             shutil.rmtree(stage)
 
     def link_included(self, directory: str, staged: str) -> None:
-        """Let a staged file include what it includes in the directory, by links.
-
-        Args:
-            directory: the directory of Slurm's files.
-            staged: path of the staged file.
-        """
+        """Let a staged file include what it includes in the directory, by links."""
         stage = os.path.dirname(staged)
 
         def read(path: str) -> bytes:
@@ -295,11 +286,6 @@ def is_safe(context: Context, status: os.stat_result, mode: int = 0o644) -> bool
 def move(stage: str, directory: str, name: str) -> None:
     """Rename a staged file to its place.
 
-    Args:
-        stage: the staging directory.
-        directory: the directory of Slurm's files.
-        name: the file's name.
-
     Raises:
         ResourceFailed: something that is not a regular file has its place.
     """
@@ -321,7 +307,6 @@ def slurm_errors(output: str, stage: str, directory: str) -> str:
     Args:
         output: everything that the program printed.
         stage: path of the staged files, which are gone when the text is read.
-        directory: the path to name in its place.
     """
     lines = [line.strip() for line in output.replace(stage, directory).splitlines() if line.strip()]
     wrong = [line for line in lines if re.search("error|fatal", line)] or lines

@@ -66,7 +66,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `with_federation`: whether to ask slurmdbd which federation the cluster is in.
-        context: where the file system begins.
 
     Returns:
         `places`: as `daemon_places.Places` has them. `slurm_conf`: its text with all that it includes. `files` and
@@ -249,7 +248,6 @@ class Reader:
         """Whether a file may leave the host: it holds no secret of root's, and root alone decided that it is read.
 
         Args:
-            status: of the file.
             is_program: whether it is a program, which later everybody may read on all hosts.
             is_roots_alone: whether nobody but root can put another file in its place.
         """
@@ -262,12 +260,7 @@ class Reader:
 
 
 def read_conf(found: Reader, conf: str) -> str:
-    """Read a slurm.conf, and what belongs to it, and return its text with all that it includes.
-
-    Args:
-        found: reads the files.
-        conf: path of the slurm.conf.
-    """
+    """Read a slurm.conf, and what belongs to it, and return its text with all that it includes."""
     directory = os.path.dirname(conf)
     main = found.add(conf, is_named=True)
     text = whole(conf, main.encode(), lambda path: included(found, path)).decode(errors="replace")
@@ -309,8 +302,6 @@ def add_programs(found: Reader, directory: str, value: str) -> None:
     """Read the programs in a value of slurm.conf that are in Slurm's directory, and look for the others.
 
     Args:
-        found: reads the files.
-        directory: of slurm.conf.
         value: a path, a name in this directory, or a pattern, several with commas.
     """
     for word in filter(None, value.split(",")):

@@ -36,9 +36,6 @@ class SlurmSource(Resource):
 
     Args:
         suite: another suite of the mirrors that the host uses already; empty for a repository.
-        uris: addresses of the repository.
-        suites: its suites.
-        components: its components.
         key: the OpenPGP key that signs it, as text.
         version: the wanted version of Slurm, or with a `*` behind the beginning of one.
         names: patterns of the names of Slurm's own packages.
@@ -99,11 +96,7 @@ class SlurmSource(Resource):
         return OwnedFiles(OF, tuple(files))
 
     def pins(self, found: List[Release]) -> str:
-        """The text of the file of preferences.
-
-        Args:
-            found: what the source says of its releases.
-        """
+        """The text of the file of preferences."""
         pins = dict.fromkeys(one.pin for one in found if one.pin) or {'origin "%s"' % self.site: None}
         stanzas = []
         if self.version and self.names:

@@ -34,7 +34,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     Args:
         request: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `numbers`: ids of further jobs, also
             of ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read.
-        context: runs the programs.
 
     Returns:
         `ping`: the output of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each

@@ -121,8 +121,6 @@ def lines(context: Context, path: str, seen: Optional[Set[str]] = None) -> Itera
     """Yield the lines of plugstack.conf and of the files that it includes: path of the file, word, and value.
 
     Args:
-        context: the request's context.
-        path: of the file.
         seen: the files so far, of which each is read once.
     """
     seen = {path} if seen is None else seen

@@ -26,7 +26,6 @@ class StateAccess(Resource):
     is stopped or started.
 
     Args:
-        path: StateSaveLocation.
         version: of the installed Slurm, which has to be able to read it.
     """
 
@@ -98,10 +97,7 @@ def mend(folder: Folder, path: str, uid: int, gid: int) -> None:
     """Give a file or a directory to a user who then can read and write it; one that has vanished is left out.
 
     Args:
-        folder: a directory above it.
         path: relative to that; no link is followed.
-        uid: UID of the user.
-        gid: GID of its group.
 
     Raises:
         ResourceFailed: a file of somebody else has several hard links, so that it may be a file of another place.

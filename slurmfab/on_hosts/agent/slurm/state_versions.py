@@ -21,11 +21,7 @@ TITLE = b"PROTOCOL_VERSION\0"
 
 
 def written_by(header: bytes) -> str:
-    """The series of the Slurm that wrote a list of jobs; empty if that is not known.
-
-    Args:
-        header: the beginning of the file.
-    """
+    """The series of the Slurm that wrote a list of jobs; empty if that is not known."""
     try:
         (length,) = struct.unpack_from(">I", header)
         (protocol,) = struct.unpack_from(">H", header, 4 + length)
@@ -45,9 +41,7 @@ def refusal(directory: str, wrote: str, installed: str) -> str:
     """Why slurmctld cannot start with its state, and the way out; empty if it can, or a series is not known.
 
     Args:
-        directory: StateSaveLocation.
         wrote: the series that wrote the state.
-        installed: the version of the installed Slurm.
     """
     series = ".".join(installed.split(".")[:2])
     if wrote not in SERIES or series not in SERIES or reads(series, wrote):

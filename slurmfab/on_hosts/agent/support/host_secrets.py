@@ -81,7 +81,6 @@ def values(context: Context, private: Sequence[str] = ()) -> Iterator[bytes]:
     """Yield the secrets of this host, each once and up to a number.
 
     Args:
-        context: where the file system begins.
         private: paths of further files, of the site's own, whose lines are secrets.
     """
     seen: Dict[bytes, bool] = {}

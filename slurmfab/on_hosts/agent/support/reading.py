@@ -93,7 +93,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     Args:
         request: `parts`: `host` for its files, programs and logs, `cluster` for Slurm's state. `private`: paths of
             files of the site's own that are secret.
-        context: where the file system begins.
 
     Returns:
         `files`: name and text of each file. `left`: what is not there, and why. `secrets`: values in base64. `public`:

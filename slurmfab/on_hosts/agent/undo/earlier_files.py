@@ -16,7 +16,6 @@ class EarlierFiles(Resource):
 
     Args:
         paths: absolute paths, in the order in which they are put back.
-        run: id of the run.
         secret: whether the files may hold secrets; the copies never leave the host in any case.
     """
 

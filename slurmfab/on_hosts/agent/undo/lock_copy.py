@@ -22,10 +22,8 @@ class LockCopy(Resource):
     """The copy on this host.
 
     Args:
-        cluster: the ClusterName.
         run: id of the run that left this lock.
         by: who ran it, as `USER@HOST`.
-        text: the text of the lock.
     """
 
     kind: ClassVar[str] = "lock-copy"

@@ -137,8 +137,6 @@ def number(context: Context, account: str, find: Callable[[Context, str], int]) 
     """The UID or GID for an owner or group of an entry, which is a number if it had no name.
 
     Args:
-        context: the request's context.
         account: user name, group name or number.
-        find: finds the number of a name.
     """
     return int(account) if account.isdigit() else find(context, account)

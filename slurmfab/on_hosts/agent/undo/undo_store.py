@@ -118,7 +118,6 @@ def drop_oldest(context: Context, limit: int) -> None:
     """Remove the oldest runs to make room for one more, and note the newest removed one.
 
     Args:
-        context: the request's context.
         limit: how many runs the store may have with the new one.
     """
     base = context.path(DIRECTORY)
@@ -147,9 +146,7 @@ def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry
     """Copy a file, and return its entry for the manifest.
 
     Args:
-        context: the request's context.
         blob: path of the copy; an existing file there belongs to no line of the manifest and is replaced.
-        path: path of the file.
         is_secret: whether no report may show the content.
 
     Returns:
@@ -255,13 +252,7 @@ def entries(context: Context, run: str) -> List[Entry]:
 
 
 def content_of(context: Context, run: str, entry: Entry) -> Optional[bytes]:
-    """The content of a file before a run; `None` when there is no copy.
-
-    Args:
-        context: the request's context.
-        run: id of the run.
-        entry: the file's entry in the manifest.
-    """
+    """The content of a file before a run; `None` when there is no copy."""
     try:
         with open(os.path.join(context.path(DIRECTORY), checked(run), entry["blob"]), "rb") as file:
             return file.read()
@@ -274,7 +265,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `since`: the id of the run; by default the oldest one.
-        context: the request's context.
 
     Returns:
         `runs`: ids of these runs, oldest first. `last`: who changed this host last, and when, since its boot; or empty.

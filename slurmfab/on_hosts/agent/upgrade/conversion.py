@@ -30,7 +30,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Args:
         request: `port`: of slurmdbd. `database`: its name; empty if the server is elsewhere.
-        context: runs programs.
 
     Returns:
         `state`: `done` when slurmdbd listens, `converting` while it runs and does not, `ended` if it does not run.

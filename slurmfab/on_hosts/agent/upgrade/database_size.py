@@ -25,9 +25,6 @@ def read(stack: contextlib.ExitStack, context: Context, name: str, settings: str
     """Ask the server.
 
     Args:
-        stack: closes what the login needs.
-        context: runs the client.
-        name: of the database.
         settings: path of the slurmdbd.conf with the login for an external server; empty for this host's server.
 
     Returns:

@@ -110,10 +110,6 @@ class ExchangedPackages(Resource):
         Libraries that depend on each other in one version, such as libhwloc15 and libhwloc-plugins, would partly be
         removed; named as well, they are exchanged.
 
-        Args:
-            context: runs apt-get.
-            options: of apt-get.
-
         Raises:
             ResourceFailed: there are none.
         """

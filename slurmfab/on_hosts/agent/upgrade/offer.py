@@ -42,7 +42,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             wanted one, or with a `*` behind its beginning; empty for the newest. `suite`: another suite of the host's
             own mirrors; or `stanza` and `key`: a source in apt's format without its key, and that key; all missing for
             the host's own sources.
-        context: runs apt.
 
     Returns:
         `versions`: the new version of each of Slurm's packages that would change, by name. `others`: likewise, of the
@@ -77,7 +76,6 @@ def prepare(context: Context, place: str, request: Mapping[str, Any]) -> Tuple[s
     """Fetch the lists of the wanted source, and return apt's options for it together with the host's own sources.
 
     Args:
-        context: runs apt.
         place: the directory for all that apt writes.
         request: of `read`.
 
@@ -154,8 +152,6 @@ def madison(
     """Version and suite of all packages that can be installed, newest first, by name.
 
     Args:
-        context: runs apt-cache.
-        options: of `prepare`.
         wanted: names of packages.
         request: of `read`; with a suite, only what is there counts.
     """
@@ -193,8 +189,6 @@ def simulated(
     take from there by itself, they are asked for by their suite.
 
     Args:
-        context: runs apt-get.
-        options: of `prepare`.
         chosen: version and suite by name.
         own: names of Slurm's installed packages.
 
@@ -242,13 +236,7 @@ def outcome(output: str, own: Sequence[str]) -> Dict[str, Any]:
 
 
 def has_plugins(context: Context, name: str, plugin: str) -> bool:
-    """Whether an installed package has plugins.
-
-    Args:
-        context: where the file system begins.
-        name: of the package.
-        plugin: expression for a plugin in a list of files.
-    """
+    """Whether an installed package has plugins."""
     for file in names(context.path(INFO)):
         if file.endswith(".list") and file[: -len(".list")].partition(":")[0] == name:
             return bool(re.search(plugin, read_text(context.path("%s/%s" % (INFO, file))), re.M))
@@ -259,10 +247,7 @@ def fetch(context: Context, options: Sequence[str], wanted: Sequence[str], folde
     """Fetch packages into a directory.
 
     Args:
-        context: runs apt-get.
-        options: of `prepare`.
         wanted: `NAME=VERSION` of each.
-        folder: the directory.
 
     Raises:
         ResourceFailed: they cannot be fetched.
@@ -278,10 +263,7 @@ def plugins_in(context: Context, folder: str, wanted: Sequence[str], plugin: str
     """Names of the plugins in fetched packages.
 
     Args:
-        context: runs dpkg-deb.
         folder: where the packages are.
-        wanted: their names.
-        plugin: expression for a plugin in a list of files.
     """
     found: Set[str] = set()
     for file in names(folder):

@@ -35,7 +35,6 @@ class ProvedDump(Resource):
     Args:
         database: name of the original.
         staged: path of the dump on this host.
-        sha256: of the dump.
         before: rows of each table before the dump was made.
     """
 
@@ -99,7 +98,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, int]:
 
     Args:
         request: `database`: its name.
-        context: runs the client.
 
     Raises:
         ResourceFailed: the server does not answer.
@@ -123,7 +121,6 @@ def refuse_difference(before: Mapping[str, int], loaded: Mapping[str, int], now:
 
     Args:
         before: rows by table before the dump.
-        loaded: of the dump.
         now: of the original, after the dump.
 
     Raises:

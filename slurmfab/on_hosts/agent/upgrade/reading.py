@@ -45,7 +45,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             missing on a host that is no controller. `paths`: directories whose free space is wanted. `database`: its
             name, missing where this host has no slurmdbd; `settings`: the slurmdbd.conf with the login, missing for
             root's own. `jobs`: whether slurmctld is asked for its jobs.
-        context: where the file system begins.
 
     Returns:
         `packages`: versions of Slurm's packages by name. `held`: those that apt may not change. `programs` and
@@ -89,7 +88,6 @@ def packages(status: bytes, wanted: Iterable[str]) -> Dict[str, Tuple[str, bool]
     dpkg's status file), so that what is left to do is seen.
 
     Args:
-        status: dpkg's status file.
         wanted: names of Slurm's packages; libraries that are built with them have names with their version.
     """
     found = {}
@@ -147,12 +145,7 @@ def version_in(path: str) -> str:
 
 
 def plugins(context: Context, patterns: Iterable[str]) -> Iterator[Tuple[str, str]]:
-    """Yield name and path of the plugins on this host.
-
-    Args:
-        context: where the file system begins.
-        patterns: of their directories.
-    """
+    """Yield name and path of the plugins on this host."""
     start = len(context.path("/")) - 1
     for place in sorted(found for pattern in patterns for found in glob.glob(context.path(pattern))):
         for name in names(place)[:MOST_PLUGINS]:
@@ -164,8 +157,6 @@ def spank(context: Context, files: Any, places: Sequence[str]) -> List[List[Any]
     """The plugins that plugstack.conf loads: path, whether it is required, and whether a package of Slurm's has it.
 
     Args:
-        context: where the file system begins.
-        files: the files of Slurm's packages.
         places: the plugin directory, in which relative paths begin.
     """
     found = []

@@ -26,7 +26,6 @@ class StateCopy(Resource):
     A copy of an earlier attempt is made anew for as long as the state itself is the old series'; later it is kept.
 
     Args:
-        directory: StateSaveLocation.
         series: the new series, such as `26.05`.
     """
 

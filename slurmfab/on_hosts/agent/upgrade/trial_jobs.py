@@ -29,7 +29,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
 
     Args:
         request: `nodes`: their names. `partitions`: the partition of each one's job, or empty for slurmfab's own.
-        context: runs programs.
 
     Returns:
         By node: empty if the job ran, `busy` if there is no room for it, otherwise why it failed.
@@ -52,9 +51,6 @@ def try_one(context: Context, node: str, partition: str, is_busy: bool) -> str:
     """Run a job on a node.
 
     Args:
-        context: runs programs.
-        node: its name.
-        partition: of the job.
         is_busy: whether jobs run there, so that there may be no room.
 
     Returns:

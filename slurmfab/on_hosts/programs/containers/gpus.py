@@ -23,11 +23,7 @@ CAPABILITIES = "nvidia-caps/nvidia-cap[0-9]*"
 
 
 def in_job(environment: Mapping[str, str]) -> bool:
-    """Whether this process belongs to a job on this node; a shell of salloc on a login host does not.
-
-    Args:
-        environment: the variables of the process.
-    """
+    """Whether this process belongs to a job on this node; a shell of salloc on a login host does not."""
     return environment.get("SLURM_JOB_ID", "").isdigit() and bool(environment.get("SLURMD_NODENAME"))
 
 
@@ -37,10 +33,6 @@ def of_job(environment: Mapping[str, str], dev: str = DEV) -> Tuple[str, ...]:
     Slurm names the GPUs by the numbers of their files, in SLURM_STEP_GPUS or SLURM_JOB_GPUS. CUDA_VISIBLE_DEVICES
     counts from 0 where the job can open its own GPUs alone, so it tells nothing then. A file that the job's limits
     deny is none of the job's, whatever the variables say.
-
-    Args:
-        environment: the variables of the process.
-        dev: the directory of device files.
     """
     if not in_job(environment):
         return ()

@@ -14,14 +14,9 @@ ID = re.compile(r"[0-9a-f]{64}")
 
 
 class Image(NamedTuple):
-    """An image of a user.
+    """An image of a user."""
 
-    Args:
-        used: when it was used last, in seconds since 1970.
-        id: its id.
-    """
-
-    used: float
+    used: float  # when it was used last, in seconds since 1970
     id: str
 
 
@@ -31,9 +26,6 @@ def found(directory: str) -> Iterator[Image]:
     Podman does not note when an image is used. But for each new container it reads the file `link` of the image's last
     layer, so that the time of its last access tells it to the day (mount(8), relatime). With noatime it stays at the
     time when the image came.
-
-    Args:
-        directory: the directory.
     """
     for entry in entries("%s/%s" % (directory, LIST)):
         name = entry.get("id")

@@ -34,15 +34,9 @@ ROW = re.compile(r"(\d{1,12}) ([0-9a-f]{64})")
 
 
 class Unused(NamedTuple):
-    """An image of a user.
+    """An image of a user."""
 
-    Args:
-        used: when it was used last, in seconds since 1970.
-        uid: of the user.
-        id: the image's id.
-    """
-
-    used: float
+    used: float  # when it was used last, in seconds since 1970
     uid: int
     id: str
 
@@ -65,12 +59,7 @@ class Run:
         return time.monotonic() >= self.end
 
     def call(self, uid: int, words: Sequence[str]) -> Optional[str]:
-        """The output of a program that a user runs; `None` if it fails.
-
-        Args:
-            uid: of the user.
-            words: the program and its arguments.
-        """
+        """The output of a program that a user runs; `None` if it fails."""
         entry = pwd.getpwuid(uid)
         environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.of(uid), "LC_ALL": "C.UTF-8"}
         runtime = "/run/user/%d" % uid

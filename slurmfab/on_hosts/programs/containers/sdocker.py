@@ -45,29 +45,19 @@ NO_JOB = "sdocker: this is not in a job: the container has no GPU, and only the 
 
 
 class Call(NamedTuple):
-    """A call of `run` or `create` as it was written.
+    """A call of `run` or `create` as it was written."""
 
-    Args:
-        options: the user's options, without those about GPUs.
-        names: their names, such as `--volume`; letters such as `-v`.
-        targets: the directories in the container that they mount something at.
-        rest: the image and the command.
-        has_gpus: whether all GPUs were asked for, as by `--gpus all`.
-    """
-
-    options: Tuple[str, ...]
-    names: Set[str]
-    targets: Set[str]
+    options: Tuple[str, ...]  # the user's options, without those about GPUs
+    names: Set[str]  # their names, such as `--volume`; letters such as `-v`
+    targets: Set[str]  # the directories in the container that they mount something at
     rest: Tuple[str, ...]
-    has_gpus: bool
+    has_gpus: bool  # whether all GPUs were asked for, as by `--gpus all`
 
 
 def command(words: Sequence[str], environment: Mapping[str, str], scratch: str = "") -> List[str]:
     """The call of Podman for a call of sdocker.
 
     Args:
-        words: the arguments of sdocker.
-        environment: the variables of the process.
         scratch: the variable that tells a job its directory; empty for none.
     """
     if not words or words[0] not in ("run", "create"):
@@ -199,9 +189,7 @@ def forget_ended(uid: int, runtime: str = RUNTIME, proc: str = "/proc") -> bool:
     until it takes the loss of its files in /run for a boot.
 
     Args:
-        uid: of the user.
         runtime: the user's directory in /run, with a place for the UID.
-        proc: the directory of processes.
     """
     directory = runtime % uid
     if not os.path.isdir(directory + "/libpod"):
@@ -231,7 +219,6 @@ def run(words: Sequence[str], scratch: str = "") -> int:
     """Become Podman; the exit code if that fails.
 
     Args:
-        words: the arguments of sdocker.
         scratch: as for `command`.
     """
     environment = dict(os.environ)

@@ -35,9 +35,7 @@ class Check:
     """A run of the GPU check.
 
     Args:
-        context: runs Slurm's commands.
         settings: see `slurmfab.on_hosts.programs.gpu_check.main`.
-        stop: set to end the run.
         drains: whether nodes are drained and resumed.
         report: called with each entry of the history; and with `progress`, whenever that has changed.
     """
@@ -211,13 +209,7 @@ class Check:
             self.drain_for_pair(name, partner, results[pair])
 
     def drain_for_pair(self, name: str, partner: str, result: Result) -> None:
-        """Drain a node that falls short with several partners.
-
-        Args:
-            name: of the node.
-            partner: one of the partners, for the reason.
-            result: of the two.
-        """
+        """Drain a node that falls short with several partners."""
         text = "all_reduce with %s %s (%s)" % (partner, result.why, result.planned.nodes[0].description)
         try:
             complaint = nodes_of.drain(self.context, name, text)
@@ -239,7 +231,6 @@ class Check:
             found: the results before.
             results: gets the result of each pair.
             pairs: names of two nodes each.
-            by_name: the nodes.
         """
         up, limits = nodes_of.partitions_up(self.context), nodes_of.limits_of(self.settings["between_nodes"])
         measurements = []
@@ -264,9 +255,7 @@ class Check:
         """Record a measurement.
 
         Args:
-            result: of the measurement.
             action: `DRAINED`, `BACK` or `STILL`; empty for nothing.
-            remark: why nothing was done.
         """
         measured, first = result.measured, result.planned.first
         outcome = NOT_MEASURED if measured is None else SHORT if result.why else PASSED
@@ -301,7 +290,6 @@ class Check:
             gpus: the node's GPUs, as in `a100 x4`.
             why: the cause, if not passed.
             action: what was done: `DRAINED`, `BACK` or `STILL`; empty for nothing.
-            remark: why nothing was done.
             figures: the measured values, by the history's keys.
         """
         self.counts[outcome] += 1

@@ -56,12 +56,7 @@ def add(directory: str, entry: Mapping[str, Any]) -> None:
 
 
 def prune(directory: str, keep: int) -> None:
-    """Remove the oldest runs.
-
-    Args:
-        directory: of the history.
-        keep: number of runs to keep.
-    """
+    """Remove the oldest runs."""
     found = entries(directory)
     runs = list(dict.fromkeys(entry["run"] for entry in found))
     if len(runs) <= keep:

@@ -49,34 +49,21 @@ exec "$found" "$@"
 
 @dataclass
 class Attempt:
-    """A submitted job.
-
-    Args:
-        planned: what it measures.
-        process: its srun.
-        output: file with srun's output.
-        sent: when it was submitted, by the monotonic clock.
-        others: ids of the jobs that waited for nodes while this one was pending.
-        ended_by: why the check cancelled it, empty if it did not.
-    """
+    """A submitted job."""
 
     planned: PlannedMeasurement
     process: subprocess.Popen[bytes]
-    output: Any
-    sent: float
-    others: Set[str] = field(default_factory=set)
-    ended_by: str = ""
+    output: Any  # file with srun's output
+    sent: float  # when it was submitted, by the monotonic clock
+    others: Set[str] = field(default_factory=set)  # ids of the jobs that waited for nodes while this one was pending
+    ended_by: str = ""  # why the check cancelled it, empty if it did not
 
 
 class Progress(NamedTuple):
-    """What becomes of the jobs in the queue.
-
-    Args:
-        measuring: the nodes of running jobs.
-        waiting: the nodes of the jobs that wait, by Slurm's reason (squeue(1), JOB REASON CODES).
-    """
+    """What becomes of the jobs in the queue."""
 
     measuring: Tuple[str, ...]
+    # the nodes of the jobs that wait, by Slurm's reason (squeue(1), JOB REASON CODES)
     waiting: Mapping[str, Tuple[str, ...]]
 
 
@@ -84,7 +71,6 @@ class Runner:
     """Makes measurements.
 
     Args:
-        context: runs Slurm's commands.
         settings: of the check, see `slurmfab.on_hosts.programs.gpu_check.main`.
         stop: set to end all measurements.
         wait_seconds: time that all jobs together may wait in the queue.
@@ -135,7 +121,6 @@ class Runner:
         """Start the srun of a measurement.
 
         Args:
-            planned: the measurement.
             others: ids of the jobs that wait already.
         """
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the attempt

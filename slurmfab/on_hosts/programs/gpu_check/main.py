@@ -130,7 +130,6 @@ def format_progress(progress: Mapping[str, Any], fold: Callable[[Sequence[str]],
 
     Args:
         progress: `measuring`, a list of nodes; `waiting`, lists of nodes by Slurm's reason.
-        fold: makes one text of nodes.
     """
     waits = ", ".join("%s (%s)" % (fold(nodes), why) for why, nodes in sorted(progress["waiting"].items()))
     parts = [

@@ -19,37 +19,22 @@ _MIN_COLUMNS = 8
 
 
 class SizeResult(NamedTuple):
-    """The results for messages of one size.
+    """The results for messages of one size."""
 
-    Args:
-        size: bytes.
-        busbw: bus bandwidth in GB/s; of out-of-place and in-place the lower one.
-        wrong: number of wrong values in both; `None` if they were not checked (`N/A`).
-    """
-
-    size: int
-    busbw: float
-    wrong: Optional[int]
+    size: int  # bytes
+    busbw: float  # bus bandwidth in GB/s; of out-of-place and in-place the lower one
+    wrong: Optional[int]  # number of wrong values in both; `None` if they were not checked (`N/A`)
 
 
 class Measurement(NamedTuple):
-    """The results of a run of nccl-tests.
+    """The results of a run of nccl-tests."""
 
-    Args:
-        busbw: GB/s at the largest message, where latency hardly counts.
-        average: GB/s over all sizes, as printed by nccl-tests; small messages lower it.
-        size: bytes of the largest message.
-        wrong: number of values that are wrong or out of bounds.
-        checked: whether values were checked.
-        failure: nccl-tests' message about a failure; empty for none.
-    """
-
-    busbw: float
-    average: float
-    size: int
-    wrong: int
+    busbw: float  # GB/s at the largest message, where latency hardly counts
+    average: float  # GB/s over all sizes, as printed by nccl-tests; small messages lower it
+    size: int  # bytes of the largest message
+    wrong: int  # number of values that are wrong or out of bounds
     checked: bool
-    failure: str = ""
+    failure: str = ""  # nccl-tests' message about a failure; empty for none
 
 
 def parse(output: str) -> Optional[Measurement]:
@@ -91,12 +76,7 @@ def rows(output: str) -> List[SizeResult]:
 
 
 def row_of(names: Sequence[str], values: Sequence[str]) -> Optional[SizeResult]:
-    """One row of the table; `None` for another line, such as a message in between.
-
-    Args:
-        names: of the columns.
-        values: of the line.
-    """
+    """One row of the table; `None` for another line, such as a message in between."""
     if len(values) < _MIN_COLUMNS or not values[0].isdigit():
         return None
     columns = list(zip(names, values))  # noqa: B905 - zip(strict=) is Python 3.10's

@@ -30,17 +30,10 @@ LONGEST_REASON = 200
 
 
 class GpuNode(NamedTuple):
-    """A node that has GPUs.
+    """A node that has GPUs."""
 
-    Args:
-        name: NodeName.
-        gpus: number of GPUs by type; the type of untyped GPUs is `gpu`.
-        partitions: partitions of the node.
-        state: of the node.
-    """
-
-    name: str
-    gpus: Mapping[str, int]
+    name: str  # NodeName
+    gpus: Mapping[str, int]  # number of GPUs by type; the type of untyped GPUs is `gpu`
     partitions: Tuple[str, ...]
     state: NodeState
 
@@ -69,7 +62,6 @@ def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
     """The nodes with GPUs, in slurmctld's order.
 
     Args:
-        context: runs commands.
         wanted: NodeNames; empty for all.
 
     Raises:
@@ -129,8 +121,6 @@ def drain(context: Context, node: str, text: str) -> str:
     """Drain a node that is in service; its jobs continue.
 
     Args:
-        context: runs commands.
-        node: NodeName.
         text: the reason, such as `all_reduce 98.2 GB/s, wanted 120`.
 
     Returns:
@@ -156,7 +146,6 @@ def reserve(context: Context, nodes: Mapping[str, str]) -> None:
     """Reserve drained nodes for the slurm user and resume them, so that they can be measured again.
 
     Args:
-        context: runs commands.
         nodes: the present reasons by NodeName.
 
     Raises:
@@ -173,7 +162,6 @@ def give_back(context: Context, nodes: Mapping[str, str]) -> None:
     """Drain the nodes that did not pass again, with their reasons, then delete the reservation.
 
     Args:
-        context: runs commands.
         nodes: reasons by NodeName.
     """
     for node, reason in nodes.items():
@@ -209,8 +197,6 @@ def partition_for(nodes: Sequence[GpuNode], up: FrozenSet[str], asked: str) -> s
     """The partition for a job on all of these nodes; empty if it is not UP, or has not all of them.
 
     Args:
-        nodes: of the job.
-        up: partitions in state UP.
         asked: the cluster file's partition, empty for slurmfab's own.
     """
     wanted = asked or commands.PARTITION

@@ -10,15 +10,10 @@ PAIR_SIZE = 2
 
 
 class PairResults(NamedTuple):
-    """The pairs measured so far.
+    """The pairs measured so far."""
 
-    Args:
-        good: pairs that passed.
-        bad: pairs that fall short.
-    """
-
-    good: Tuple[Pair, ...]
-    bad: Tuple[Pair, ...]
+    good: Tuple[Pair, ...]  # pairs that passed
+    bad: Tuple[Pair, ...]  # pairs that fall short
 
     @property
     def trusted(self) -> Set[str]:
@@ -52,7 +47,6 @@ def further_pairs(found: PairResults, may_pair: Callable[[str, str], bool]) -> D
     """For each suspect a pair with another trusted node, if there is one.
 
     Args:
-        found: the results so far.
         may_pair: whether a job can run on both nodes.
 
     Returns:

@@ -22,26 +22,15 @@ WAITS_FOR_NODES = ("Resources", "Priority", "ReqNodeNotAvail, May be reserved")
 
 
 class QueuedJob(NamedTuple):
-    """A job in the queue.
+    """A job in the queue."""
 
-    Args:
-        number: its id, `12_3` for one of an array.
-        state: as squeue prints it.
-        user: the job's user.
-        partitions: in which it may run.
-        nodes: number of nodes.
-        needs: hostlist of requested nodes, empty for any.
-        reason: why it waits.
-        name: of the job.
-    """
-
-    number: str
-    state: str
+    number: str  # its id, `12_3` for one of an array
+    state: str  # as squeue prints it
     user: str
-    partitions: Tuple[str, ...]
+    partitions: Tuple[str, ...]  # in which it may run
     nodes: int
-    needs: str
-    reason: str
+    needs: str  # hostlist of requested nodes, empty for any
+    reason: str  # why it waits
     name: str
 
     @property
@@ -58,8 +47,6 @@ class QueuedJob(NamedTuple):
         """Whether it may run on some of these nodes.
 
         Args:
-            nodes: NodeNames.
-            partitions: partitions of these nodes.
             context: runs `scontrol show hostnames`.
         """
         if not partitions & set(self.partitions):

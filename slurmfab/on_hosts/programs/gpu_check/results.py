@@ -13,21 +13,13 @@ NOT_FOUND = 127
 
 
 class PlannedMeasurement(NamedTuple):
-    """A measurement to make.
+    """A measurement to make."""
 
-    Args:
-        nodes: one node, or two for the network between them.
-        partition: of the job.
-        minimum: GB/s, `None` for no threshold.
-        is_reserved: whether the nodes are reserved for this check.
-        first: the first measurement, if it fell short.
-    """
-
-    nodes: Tuple[GpuNode, ...]
+    nodes: Tuple[GpuNode, ...]  # one node, or two for the network between them
     partition: str
-    minimum: Optional[float]
-    is_reserved: bool = False
-    first: Optional[Measurement] = None
+    minimum: Optional[float]  # GB/s, `None` for no threshold
+    is_reserved: bool = False  # whether the nodes are reserved for this check
+    first: Optional[Measurement] = None  # the first measurement, if it fell short
 
     @property
     def names(self) -> Tuple[str, ...]:
@@ -41,18 +33,11 @@ class PlannedMeasurement(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a measurement.
-
-    Args:
-        planned: the measurement.
-        measured: the figures; `None` if nothing was measured.
-        why: why nothing was measured, or in what the nodes fall short; empty if they passed.
-        seconds: from the job's submission to its end.
-    """
+    """The result of a measurement."""
 
     planned: PlannedMeasurement
-    measured: Optional[Measurement]
-    why: str
+    measured: Optional[Measurement]  # the figures; `None` if nothing was measured
+    why: str  # why nothing was measured, or in what the nodes fall short; empty if they passed
     seconds: float
 
     @property
@@ -65,12 +50,6 @@ def judge_output(
     planned: PlannedMeasurement, output: str, code: int, minutes: int
 ) -> Tuple[Optional[Measurement], str]:
     """Judge the output of a measurement's job.
-
-    Args:
-        planned: the measurement.
-        output: of srun and the program.
-        code: srun's exit code.
-        minutes: the job's time limit.
 
     Returns:
         The figures, `None` if nothing was measured; and why not, or in what the nodes fall short, empty if they passed.

@@ -68,7 +68,6 @@ def xid_causes(memory: Dict[str, Any], path: str = KERNEL_LOG) -> Causes:
     Args:
         memory: keeps the errors in `xids`, since the kernel's log is limited; errors up to `xids_after` (microseconds
             since the boot) do not count.
-        path: the kernel's log.
     """
     known: Dict[str, str] = memory.setdefault("xids", {})
     after = memory.get("xids_after", -1)
@@ -120,7 +119,6 @@ def smi_causes(memory: Dict[str, Any], now: float, left: Left, program: str = NV
 
     Args:
         memory: keeps in `smi` the time and result of the last run, and the process if it hangs.
-        now: seconds since 1970.
         left: limits a time to what is left.
         program: name or path of nvidia-smi.
     """

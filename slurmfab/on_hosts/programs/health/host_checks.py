@@ -37,8 +37,6 @@ def find_causes(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left,
     Args:
         settings: what the node must have.
         memory: state of earlier runs, which is updated.
-        left: limits a time in seconds to what is left.
-        now: seconds since 1970.
 
     Returns:
         A sentence for each problem, by key.
@@ -64,8 +62,6 @@ def broken_gpus(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left,
     Args:
         settings: what the node must have.
         memory: state of earlier runs, which is updated.
-        left: limits a time in seconds to what is left.
-        now: seconds since 1970.
     """
     from slurmfab.on_hosts.programs.health import gpus  # most nodes have none
 
@@ -80,9 +76,7 @@ def missing_mounts(paths: Sequence[str], answers: Mapping[str, PathState], mount
     """Mount points where nothing is mounted, or that do not answer.
 
     Args:
-        paths: the mount points.
         answers: the state of each path.
-        mountinfo: path of the kernel's list of mounts.
     """
     found, mounted = {}, mount_points(mountinfo) if paths else set()
     for path in paths:
@@ -149,7 +143,6 @@ def less_memory(promised: int, meminfo: str) -> Causes:
 
     Args:
         promised: RealMemory in MiB; 0 to check nothing.
-        meminfo: path of the kernel's file.
     """
     if not promised:
         return {}
@@ -172,8 +165,6 @@ def wrong_clock(most: int, left: Left, command: Sequence[str]) -> Causes:
 
     Args:
         most: allowed offset in seconds; 0 to check nothing.
-        left: limits a time in seconds to what is left.
-        command: prints chrony's state.
     """
     columns = output_of(command, left(2.0)).split(",") if most else []
     try:

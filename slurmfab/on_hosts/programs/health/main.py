@@ -94,7 +94,6 @@ def lock_run(path: str, *, waits: bool = False) -> bool:
     other, which has not found it, resumes the node.
 
     Args:
-        path: of the state.
         waits: whether to wait for the other run to end.
     """
     try:
@@ -117,8 +116,6 @@ def save(path: str, text: str, *, is_new: bool) -> None:
     """Save the state, or only update its time stamp. A failure is printed, and the run continues.
 
     Args:
-        path: of the state.
-        text: the new content.
         is_new: whether the content has changed.
     """
     try:

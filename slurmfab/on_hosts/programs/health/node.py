@@ -31,7 +31,6 @@ def decide(node: NodeState, causes: Mapping[str, str], memory: Dict[str, Any]) -
     """What to do with the node.
 
     Args:
-        node: its state in Slurm.
         causes: the problems, by key.
         memory: `told`: keys of the causes that the present reason names; `well`: number of runs in a row without
             problems. Both are updated.
@@ -67,10 +66,8 @@ def act(name: str, causes: Mapping[str, str], memory: Dict[str, Any], left: Left
     """Ask Slurm for the node's state, and change it if needed.
 
     Args:
-        name: NodeName.
         causes: the problems, by key.
         memory: as for `decide`.
-        left: limits a time in seconds to what is left.
 
     Returns:
         What was done: `drain`, `resume` or `keep`; empty if Slurm does not answer or refuses.
@@ -105,12 +102,6 @@ def state(context: Context, name: str, left: Left) -> Optional[NodeState]:
 
 def update(context: Context, name: str, left: Left, *settings: str) -> None:
     """Change the node by `scontrol update`.
-
-    Args:
-        context: runs the program.
-        name: NodeName.
-        left: limits a time in seconds to what is left.
-        settings: such as `State=DRAIN`.
 
     Raises:
         ResourceFailed: Slurm does not answer, or refuses.

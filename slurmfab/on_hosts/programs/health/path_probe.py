@@ -20,25 +20,15 @@ LATE = -2
 
 
 class PathState(NamedTuple):
-    """The state of a path.
+    """The state of a path."""
 
-    Args:
-        error: errno(3), 0 for none, or `STUCK` or `LATE`.
-        device: number of its file system.
-        free: bytes available to users.
-        size: bytes that users have or could have: used and available ones.
-        inodes_free: inodes available to users.
-        inodes: all inodes; 0 for a file system without a limit.
-        is_read_only: whether the file system is mounted read-only.
-    """
-
-    error: int = 0
+    error: int = 0  # errno(3), 0 for none, or `STUCK` or `LATE`
     device: int = 0
-    free: int = 0
-    size: int = 0
+    free: int = 0  # bytes available to users
+    size: int = 0  # bytes that users have or could have: used and available ones
     inodes_free: int = 0
-    inodes: int = 0
-    is_read_only: bool = False
+    inodes: int = 0  # all inodes; 0 for a file system without a limit
+    is_read_only: bool = False  # whether the file system is mounted read-only
 
 
 def probe(paths: Sequence[str], stuck: Dict[str, Any], seconds: float, deadline: float) -> Dict[str, PathState]:

@@ -131,7 +131,6 @@ def call(directory: str, *words: str) -> None:
 
     Args:
         directory: one that is the user's alone.
-        words: the command.
 
     Raises:
         NotMade: it failed.

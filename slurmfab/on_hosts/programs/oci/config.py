@@ -25,25 +25,15 @@ Config = Dict[str, Any]
 
 
 class Job(NamedTuple):
-    """What a container gets from its job.
+    """What a container gets from its job."""
 
-    Args:
-        uid: the user, who is root in the container and nobody else outside.
-        gid: the user's group.
-        gpus: device files of the job's GPUs.
-        others: device files that go with them.
-        driver: files of the driver: the path of each on the host, and in the container.
-        home: the user's home; empty if the container does not have it.
-        directories: further directories of the host that the container sees, at the same paths.
-    """
-
-    uid: int
+    uid: int  # the user, who is root in the container and nobody else outside
     gid: int
     gpus: Sequence[str] = ()
-    others: Sequence[str] = ()
-    driver: Pairs = ()
-    home: str = ""
-    directories: Sequence[str] = ()
+    others: Sequence[str] = ()  # device files that go with them
+    driver: Pairs = ()  # files of the driver: the path of each on the host, and in the container
+    home: str = ""  # the user's home; empty if the container does not have it
+    directories: Sequence[str] = ()  # further directories of the host that the container sees, at the same paths
 
 
 def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Config:
@@ -54,7 +44,6 @@ def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Con
     Args:
         config: the configuration that slurmstepd has made of the bundle's.
         image: variables that the image sets.
-        job: what the container gets from its job.
     """
     process = {key: value for key, value in config.get("process", {}).items() if key != "rlimits"}
     linux = {key: value for key, value in config.get("linux", {}).items() if key not in ("resources", "cgroupsPath")}
@@ -87,7 +76,6 @@ def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
 
     Args:
         config: the configuration that slurmstepd has made.
-        job: what the container gets from its job.
     """
     root = config.get("root", {}).get("path", "")
     given = [{**one, "destination": moved(one.get("destination", ""))} for one in config.get("mounts", ())]
@@ -114,8 +102,6 @@ def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job, place:
 
     Args:
         pairs: the variables that slurmstepd has put together, as NAME=VALUE; the last of a name counts.
-        image: those of the image.
-        job: what the container gets from its job.
         place: where it has the driver.
     """
     found = variables_of(pairs)
@@ -153,7 +139,6 @@ def has_room(root: str, path: str) -> bool:
     """Whether a mount point is in a bundle's file system, or can be made there.
 
     Args:
-        root: the bundle's file system.
         path: the mount point in the container; below /dev, which is no part of the bundle, there is always room.
     """
     place = root + path

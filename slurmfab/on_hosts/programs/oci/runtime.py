@@ -58,7 +58,6 @@ def whole(made: dict[str, Any], variables: dict[str, str], names: list[str]) -> 
 
     Args:
         made: the configuration that slurmstepd has made.
-        variables: those in it.
         names: variables that name directories of the job.
 
     Raises:
@@ -87,9 +86,6 @@ def devices(dev: str = gpus.DEV) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     They are those that the job may open: Slurm denies it all others. Slurm 22.05 starts containers without the
     variables that say which GPUs a job has.
-
-    Args:
-        dev: the directory of device files.
     """
     cards = ["%s/nvidia%d" % (dev, number) for number in sorted(gpus.present(dev))]
     mine = tuple(path for path in cards if gpus.is_allowed(path))
@@ -108,7 +104,6 @@ def directories(variables: dict[str, str], names: list[str]) -> tuple[str, ...]:
     """The directories of the host that a container sees, besides the home: /tmp, and the job's own.
 
     Args:
-        variables: those of the job.
         names: variables that name directories of the job; what does not belong to the user is left out.
     """
     mine = [path for path in (variables.get(name, "") for name in names) if is_mine(path)]

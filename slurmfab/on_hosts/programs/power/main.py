@@ -82,9 +82,7 @@ def switch_all(wanted: Mapping[str, Any], word: str, nodes: Sequence[str]) -> in
     """Switch nodes off or on, all at once.
 
     Args:
-        wanted: the settings.
         word: `suspend` or `resume`.
-        nodes: NodeNames.
 
     Returns:
         The exit code: 1 if one of them could not be switched, or must not be.
@@ -133,7 +131,6 @@ def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) ->
     """Why a node is not switched off; empty if it may be.
 
     Args:
-        wanted: the settings.
         node: its NodeName.
         state: its state in Slurm; `None` for an unknown node.
     """
@@ -153,7 +150,6 @@ def note(directory: str, word: str, node: str, reason: str) -> None:
     Args:
         directory: with a file for each node that could not be switched.
         word: `suspend` or `resume`.
-        node: NodeName.
         reason: why it was not switched; empty if it was.
     """
     path = os.path.join(directory, node)

@@ -24,7 +24,6 @@ def choose(nodes: Iterable[Mapping[str, str]], wanted: Mapping[str, Any], now: f
         nodes: the fields of `scontrol show node` of each node.
         wanted: the settings: `nodes` (those that may sleep), `always_on`, `after` (seconds), `keep` (number of nodes in
             service that stay on) and `rate` (most nodes at once).
-        now: seconds since 1970.
 
     Returns:
         NodeNames; none that is drained, reserved, planned for a job, down or on its way up or down.

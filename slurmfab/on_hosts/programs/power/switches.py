@@ -178,7 +178,6 @@ def switch_for(wanted: Mapping[str, Any], node: str, deadline: float) -> Switch:
 
     Args:
         wanted: the settings: `how` is the kind, and its settings are under this name.
-        node: NodeName.
         deadline: until when it has to be switched, by `time.monotonic`.
     """
     return KINDS[wanted["how"]](wanted[wanted["how"]], node, deadline)

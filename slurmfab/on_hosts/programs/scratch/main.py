@@ -79,9 +79,6 @@ def before(wanted: Mapping[str, Any], job: str, uid: int, tell: Tell) -> None:
     """Make the directory of a job, and then remove those of jobs that do not run any more.
 
     Args:
-        wanted: the settings.
-        job: its id.
-        uid: of its user.
         tell: tells that the job can begin.
 
     Raises:
@@ -116,9 +113,6 @@ def clean(context: Context, base: Folder, node: str, job: str) -> None:
     """Remove the directories of jobs that do not run here any more; what fails is logged.
 
     Args:
-        context: asks Slurm.
-        base: the directory that has those of jobs.
-        node: NodeName.
         job: the job of which this is the prolog or the epilog.
     """
     os.nice(10)
@@ -177,7 +171,6 @@ def work_alone(work: Callable[[Tell], None], writer: int) -> None:
 
     Args:
         work: is given a function that tells one line.
-        writer: file descriptor to tell it on.
     """
 
     def tell(line: str) -> None:

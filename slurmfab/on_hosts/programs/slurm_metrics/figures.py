@@ -24,19 +24,12 @@ OTHER = "other"
 
 
 class Figure(NamedTuple):
-    """One kind of figure.
-
-    Args:
-        name: of its series.
-        labels: names of its labels.
-        help: what it tells.
-        kind: `gauge` or `counter`.
-    """
+    """One kind of figure."""
 
     name: str
-    labels: Tuple[str, ...]
+    labels: Tuple[str, ...]  # names of its labels
     help: str
-    kind: str = GAUGE
+    kind: str = GAUGE  # `gauge` or `counter`
 
 
 _EVENTS = (
@@ -149,11 +142,7 @@ def number(value: float) -> str:
 
 
 def label(text: str) -> str:
-    """A text of people as a label's value: one line without unprintable characters, not too long.
-
-    Args:
-        text: the text.
-    """
+    """A text of people as a label's value: one line without unprintable characters, not too long."""
     line = "".join(letter if letter.isprintable() else " " for letter in text)
     line = " ".join(line.encode("utf-8", "replace").decode().split())
     return line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1].rstrip() + "…"

@@ -65,8 +65,6 @@ def of_slurm(figures: Figures, now: float, *, has_accounts: bool) -> int:
     standby tells only that.
 
     Args:
-        figures: where they go.
-        now: seconds since 1970.
         has_accounts: whether accounts have shares.
     """
     context = Context()

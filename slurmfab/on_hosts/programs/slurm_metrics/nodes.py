@@ -47,7 +47,6 @@ def collect(figures: Figures, records: Iterable[Mapping[str, str]]) -> None:
     """Put the figures of nodes.
 
     Args:
-        figures: where they go.
         records: the fields of `scontrol show node` of each node.
     """
     states: Dict[Tuple[str, ...], float] = {(word,): 0.0 for word in WORDS}
@@ -76,7 +75,6 @@ def amounts_of(record: Mapping[str, str], state: NodeState) -> Dict[Tuple[str, .
     """What a node has: amounts by kind (`cpus`, `memory_bytes`, `gpus`), type of GPUs, and state.
 
     Args:
-        record: the node's fields.
         state: its state; what is free on a node that gets no jobs is unavailable.
     """
     free = IDLE if state.is_in_service else UNAVAILABLE
@@ -99,7 +97,6 @@ def add_up(figures: Figures, amounts: Iterable[Tuple[Tuple[str, ...], Mapping[Tu
     """Put the sums of what nodes have, of each partition and of the cluster.
 
     Args:
-        figures: where they go.
         amounts: for each node its partitions, and what it has.
     """
     nodes = list(amounts)

@@ -23,7 +23,6 @@ def collect_backups(figures: Figures, settings: Mapping[str, str]) -> None:
     """Put time and size of the newest backup.
 
     Args:
-        figures: where they go.
         settings: `directory` of the backups, and `cluster`, with which their names begin.
     """
     newest: Optional[os.stat_result] = None
@@ -40,12 +39,7 @@ def collect_backups(figures: Figures, settings: Mapping[str, str]) -> None:
 
 
 def collect_gpu_checks(figures: Figures, directory: str) -> None:
-    """Put when the last GPU check ended, and what it found.
-
-    Args:
-        figures: where they go.
-        directory: of the history.
-    """
+    """Put when the last GPU check ended, and what it found."""
     last = next((entry for entry in reversed(history.entries(directory)) if entry.get("end")), None)
     if last is None:
         return
@@ -71,7 +65,6 @@ def collect_drift(figures: Figures, path: str) -> None:
     """Put when the hosts were last compared with the cluster file, and what that found.
 
     Args:
-        figures: where they go.
         path: a JSON file: `time` in seconds since 1970, `hosts`, numbers of hosts by state, and `resources`, numbers of
             what differs by kind.
     """

@@ -23,13 +23,7 @@ def table() -> commands.Table:
 
 
 def collect(figures: Figures, rows: Iterable[Sequence[str]], now: float) -> None:
-    """Put the figures of jobs.
-
-    Args:
-        figures: where they go.
-        rows: of the table.
-        now: seconds since 1970.
-    """
+    """Put the figures of jobs."""
     states: Dict[Tuple[str, ...], float] = {(state,): 0.0 for state in (*STATES, OTHER)}
     places: Dict[Tuple[str, ...], float] = {}
     reasons: Dict[Tuple[str, ...], float] = {}

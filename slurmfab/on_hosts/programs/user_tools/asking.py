@@ -32,32 +32,21 @@ class Silent(Exception):
 
 
 class Question(NamedTuple):
-    """A command to ask.
+    """A command to ask."""
 
-    Args:
-        argv: the program, which PATH finds, and its arguments.
-        env: variables besides the user's own; other users cannot see them.
-    """
-
-    argv: Tuple[str, ...]
-    env: Mapping[str, str] = {}
+    argv: Tuple[str, ...]  # the program, which PATH finds, and its arguments
+    env: Mapping[str, str] = {}  # variables besides the user's own; other users cannot see them
 
 
 PING = Question(("scontrol", "ping"))
 
 
 class Answer(NamedTuple):
-    """What a command printed.
+    """What a command printed."""
 
-    Args:
-        code: its exit code; `NOT_FOUND` if it is not installed, and -1 if it was stopped.
-        text: what it printed.
-        trouble: the last line of its errors, or why it was stopped; empty if it succeeded.
-    """
-
-    code: int
+    code: int  # its exit code; `NOT_FOUND` if it is not installed, and -1 if it was stopped
     text: str
-    trouble: str
+    trouble: str  # the last line of its errors, or why it was stopped; empty if it succeeded
 
     @property
     def must(self) -> str:
@@ -76,9 +65,6 @@ class Answer(NamedTuple):
 
 class Running:
     """A command that has been started.
-
-    Args:
-        question: what to run.
 
     Attributes:
         answer: once it has ended or could not be started; `None` before.
@@ -222,10 +208,6 @@ def ask(questions: Mapping[str, Question], seconds: float = SECONDS) -> Dict[str
 
 
 def environment(more: Mapping[str, str]) -> Dict[str, str]:
-    """The user's environment without what changes the answers of Slurm's commands.
-
-    Args:
-        more: variables besides it.
-    """
+    """The user's environment without what changes the answers of Slurm's commands."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(SITE_SETTINGS)}
     return {**inherited, "LC_ALL": "C.UTF-8", **more}

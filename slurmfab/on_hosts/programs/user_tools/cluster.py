@@ -16,30 +16,19 @@ from slurmfab.on_hosts.programs.user_tools.partitions import Partition
 
 
 class Cluster(NamedTuple):
-    """What a user may have on a cluster.
+    """What a user may have on a cluster."""
 
-    Args:
-        partitions: all, also those that the user may not use.
-        nodes: all.
-        associations: of the user; none where Slurm keeps no accounts.
-        qos: all.
-        groups: names of the user's groups.
-        user: login name.
-        enforced: what jobs are held to, such as `limits` (slurm.conf(5), AccountingStorageEnforce).
-        version: of Slurm, as in `24.11`.
-        most_indices: the highest index of an array, and one more; 0 if it is not known.
-        account_limits: by account, GrpTRES of the account or of one above it.
-    """
-
-    partitions: Tuple[Partition, ...]
-    nodes: Tuple[Node, ...]
-    associations: Tuple[Association, ...] = ()
-    qos: Tuple[Qos, ...] = ()
-    groups: FrozenSet[str] = frozenset()
+    partitions: Tuple[Partition, ...]  # all, also those that the user may not use
+    nodes: Tuple[Node, ...]  # all
+    associations: Tuple[Association, ...] = ()  # of the user; none where Slurm keeps no accounts
+    qos: Tuple[Qos, ...] = ()  # all
+    groups: FrozenSet[str] = frozenset()  # names of the user's groups
     user: str = ""
+    # what jobs are held to, such as `limits` (slurm.conf(5), AccountingStorageEnforce)
     enforced: FrozenSet[str] = frozenset()
-    version: str = ""
-    most_indices: int = 0
+    version: str = ""  # of Slurm, as in `24.11`
+    most_indices: int = 0  # the highest index of an array, and one more; 0 if it is not known
+    # by account, GrpTRES of the account or of one above it
     account_limits: Mapping[str, Tuple[Tuple[str, str], ...]] = {}
 
     def partition(self, name: str) -> Optional[Partition]:
@@ -87,7 +76,6 @@ def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Clus
 
     Args:
         answers: by question.
-        user: login name.
         notes: where to note what it did not.
 
     Raises:

@@ -12,21 +12,13 @@ LONGEST = 200
 
 
 class Finding(NamedTuple):
-    """Something in a submit script.
+    """Something in a submit script."""
 
-    Args:
-        line: its number; 0 if it is about the whole script.
-        severity: ERROR, WARNING or HINT.
-        rule: a name for programs.
-        text: what is wrong.
-        instead: what to write; empty if that is for the user to decide.
-    """
-
-    line: int
-    severity: str
-    rule: str
-    text: str
-    instead: str = ""
+    line: int  # its number; 0 if it is about the whole script
+    severity: str  # ERROR, WARNING or HINT
+    rule: str  # a name for programs
+    text: str  # what is wrong
+    instead: str = ""  # what to write; empty if that is for the user to decide
 
     @property
     def data(self) -> Dict[str, Any]:

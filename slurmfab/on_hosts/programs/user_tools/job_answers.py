@@ -21,35 +21,20 @@ _MODULE = re.compile(r"[A-Za-z0-9][\w.+/-]*")
 
 
 class Limits(NamedTuple):
-    """What a user may ask for; 0 where there is no limit, or where it is not known.
+    """What a user may ask for; 0 where there is no limit, or where it is not known."""
 
-    Args:
-        cluster: what Slurm says; `None` if it does not answer.
-        ways: of running containers.
-        names: of partitions.
-        default: the default partition; empty for none.
-        partition: the one that the numbers are about; empty for none.
-        cpus: of the largest node.
-        memory: likewise, in MiB.
-        nodes: number of nodes.
-        seconds: the longest time.
-        default_seconds: of jobs that ask for none.
-        most_gpus: of the node with most of them.
-        gpu_types: that have a name.
-    """
-
-    cluster: Optional[Cluster] = None
+    cluster: Optional[Cluster] = None  # what Slurm says; `None` if it does not answer
     ways: Tuple[str, ...] = ()
     names: Tuple[str, ...] = ()
-    default: str = ""
-    partition: str = ""
+    default: str = ""  # the default partition; empty for none
+    partition: str = ""  # the one that the numbers are about; empty for none
     cpus: int = 0
-    memory: int = 0
+    memory: int = 0  # likewise, in MiB
     nodes: int = 0
     seconds: int = 0
-    default_seconds: int = 0
-    most_gpus: int = 0
-    gpu_types: Tuple[str, ...] = ()
+    default_seconds: int = 0  # of jobs that ask for none
+    most_gpus: int = 0  # of the node with most of them
+    gpu_types: Tuple[str, ...] = ()  # that have a name
 
     @property
     def memory_text(self) -> str:
@@ -118,12 +103,7 @@ class Limits(NamedTuple):
 
 
 def limits_of(cluster: Optional[Cluster], ways: Tuple[str, ...]) -> Limits:
-    """The limits of a cluster.
-
-    Args:
-        cluster: what Slurm says; `None` if it does not answer.
-        ways: of running containers.
-    """
+    """The limits of a cluster."""
     ways = tuple(one for one in ways if one in CALLS)
     if cluster is None:
         return Limits(ways=ways)

@@ -24,44 +24,24 @@ CALLS: Mapping[str, str] = {
 
 
 class JobOptions(NamedTuple):
-    """What a job is to have; an empty text and 0 leave an option out.
-
-    Args:
-        command: what the job runs.
-        name: of the job.
-        partition: where it runs.
-        account: whom it is charged to.
-        qos: its quality of service.
-        nodes: number of nodes.
-        tasks: number of processes on all nodes together.
-        cpus: CPUs of a process.
-        memory: of a node, such as `16G`.
-        gpus: GPUs of a node.
-        gpu_type: their type.
-        time: limit, as Slurm writes it: `1-12:00:00` or `02:00:00`.
-        array: indices, such as `0-9%2`.
-        mail: address for messages at the end.
-        modules: names of modules to load.
-        way: a way of running containers, which is one of CALLS.
-        image: the container's image.
-    """
+    """What a job is to have; an empty text and 0 leave an option out."""
 
     command: str
     name: str = ""
-    partition: str = ""
-    account: str = ""
+    partition: str = ""  # where it runs
+    account: str = ""  # whom it is charged to
     qos: str = ""
     nodes: int = 0
-    tasks: int = 0
+    tasks: int = 0  # number of processes on all nodes together
     cpus: int = 0
-    memory: str = ""
+    memory: str = ""  # of a node, such as `16G`
     gpus: int = 0
     gpu_type: str = ""
-    time: str = ""
-    array: str = ""
+    time: str = ""  # limit, as Slurm writes it: `1-12:00:00` or `02:00:00`
+    array: str = ""  # indices, such as `0-9%2`
     mail: str = ""
-    modules: Tuple[str, ...] = ()
-    way: str = ""
+    modules: Tuple[str, ...] = ()  # names of modules to load
+    way: str = ""  # a way of running containers, which is one of CALLS
     image: str = ""
 
 

@@ -11,39 +11,23 @@ from slurmfab.on_hosts.programs.user_tools.questions import JOB_FIELDS
 
 
 class Job(NamedTuple):
-    """A job, or the pending tasks of a job array.
+    """A job, or the pending tasks of a job array."""
 
-    Args:
-        id: such as `12`, `12_3` or `12_[4-9%2]`.
-        partitions: in which it runs, or may run.
-        account: it runs in.
-        qos: of the job.
-        state: such as `RUNNING`.
-        reason: why it waits; empty otherwise.
-        start: when it started, or when Slurm expects it to, in seconds since 1970; `None` where that is unknown.
-        nodes: number of nodes.
-        node_list: its nodes as a hostlist; empty while it waits.
-        cpus: number of CPUs of each task.
-        gpus: number of GPUs of each task.
-        seconds: run time.
-        time_limit: in Slurm's form.
-        name: of the job, without what cannot be printed.
-    """
-
-    id: str
-    partitions: Tuple[str, ...]
-    account: str
-    qos: str
-    state: str
-    reason: str
+    id: str  # such as `12`, `12_3` or `12_[4-9%2]`
+    partitions: Tuple[str, ...]  # in which it runs, or may run
+    account: str  # it runs in
+    qos: str  # of the job
+    state: str  # such as `RUNNING`
+    reason: str  # why it waits; empty otherwise
+    # when it started, or when Slurm expects it to, in seconds since 1970; `None` where that is unknown
     start: Optional[float]
-    nodes: int
-    node_list: str
-    cpus: int
-    gpus: int
-    seconds: int
-    time_limit: str
-    name: str
+    nodes: int  # number of nodes
+    node_list: str  # its nodes as a hostlist; empty while it waits
+    cpus: int  # number of CPUs of each task
+    gpus: int  # number of GPUs of each task
+    seconds: int  # run time
+    time_limit: str  # in Slurm's form
+    name: str  # of the job, without what cannot be printed
 
     @property
     def is_pending(self) -> bool:

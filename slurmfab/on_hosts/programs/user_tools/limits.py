@@ -10,35 +10,22 @@ UNLIMITED = frozenset({"", "-1"})
 
 
 class Association(NamedTuple):
-    """A user in an account.
-
-    Args:
-        account: its name.
-        partition: the only partition that it is for; empty for all.
-        default_qos: the QOS of jobs that name none; empty for Slurm's default.
-        qos: the QOS that jobs may have.
-        limits: by sacctmgr's names, such as `MaxTRES`: those that are set here or in the accounts above.
-    """
+    """A user in an account."""
 
     account: str
-    partition: str
-    default_qos: str
-    qos: Tuple[str, ...]
+    partition: str  # the only partition that it is for; empty for all
+    default_qos: str  # the QOS of jobs that name none; empty for Slurm's default
+    qos: Tuple[str, ...]  # the QOS that jobs may have
+    # by sacctmgr's names, such as `MaxTRES`: those that are set here or in the accounts above
     limits: Mapping[str, str]
 
 
 class Qos(NamedTuple):
-    """A quality of service.
-
-    Args:
-        name: its name.
-        flags: such as `DenyOnLimit`, with which jobs beyond a limit are refused and do not wait.
-        limits: by sacctmgr's names, such as `MaxTRESPU`: those that are set.
-    """
+    """A quality of service."""
 
     name: str
-    flags: Tuple[str, ...]
-    limits: Mapping[str, str]
+    flags: Tuple[str, ...]  # such as `DenyOnLimit`, with which jobs beyond a limit are refused and do not wait
+    limits: Mapping[str, str]  # by sacctmgr's names, such as `MaxTRESPU`: those that are set
 
 
 def associations(shown: str) -> Tuple[Association, ...]:

@@ -239,8 +239,6 @@ def fits(node: Node, cpus: int, memory: int, wanted: Mapping[str, int]) -> bool:
     """Whether an empty node has so much.
 
     Args:
-        node: the node.
-        cpus: number of CPUs.
         memory: in MiB.
         wanted: GPUs by type.
     """

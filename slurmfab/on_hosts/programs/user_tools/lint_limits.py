@@ -84,9 +84,6 @@ def counting(held: Iterable[Tuple[str, str]]) -> Iterator[Tuple[str, str, str]]:
     """Yield holder, resource and amount of the limits that count.
 
     Of a limit that two have, the first one's counts; but accounts that are above each other all count.
-
-    Args:
-        held: holders and what they allow.
     """
     first: Dict[str, str] = {}
     for holder, amounts in held:

@@ -24,7 +24,6 @@ def check(wanted: Wanted, here: str, user: str) -> Iterator[Finding]:
     Args:
         wanted: by the job.
         here: the directory from which it is submitted.
-        user: login name.
     """
     start = os.path.join(here, wanted.value("chdir"))
     if "chdir" in wanted.given and not is_local(start) and not os.path.isdir(start):
@@ -58,9 +57,7 @@ def written(wanted: Wanted, name: str, path: str, user: str) -> Iterator[Finding
 
     Args:
         wanted: by the job.
-        name: of the option.
         path: of the file, with patterns.
-        user: login name.
     """
     folder = os.path.dirname(path.replace("%u", user))
     line = wanted.line(name)

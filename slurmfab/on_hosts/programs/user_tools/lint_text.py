@@ -190,7 +190,6 @@ def unknown_option(number: int, name: str) -> Iterator[Finding]:
     """Yield that srun has no such option; those of pyxis begin with `container`.
 
     Args:
-        number: of the line.
         name: as it is written, without dashes.
     """
     known = sbatch_options.resolve(name, sbatch_options.OF_SRUN)

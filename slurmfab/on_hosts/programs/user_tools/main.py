@@ -19,7 +19,6 @@ def main(name: str, *words: str) -> int:
 
     Args:
         name: of the command, and of its module here, whose `main` takes the words and returns the exit code.
-        words: the arguments of the user.
 
     Returns:
         The exit code: 1 if Slurm does not answer.

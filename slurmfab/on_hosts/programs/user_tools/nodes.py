@@ -9,35 +9,20 @@ from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of, number_of
 
 
 class Node(NamedTuple):
-    """A compute node; memory in MiB.
+    """A compute node; memory in MiB."""
 
-    Args:
-        name: NodeName.
-        state: of the node, with the reason if it is out of service.
-        cpus: that jobs can have.
-        cpus_used: by jobs.
-        memory: RealMemory.
-        memory_used: by jobs.
-        gpus: number of GPUs by type; the type of untyped ones is `gpu`.
-        gpus_used: likewise, by jobs.
-        gres: all generic resources as Slurm writes them.
-        features: that jobs can ask for (--constraint).
-        partitions: of the node.
-        fields: all values by scontrol's names.
-    """
-
-    name: str
-    state: NodeState
-    cpus: int
-    cpus_used: int
+    name: str  # NodeName
+    state: NodeState  # of the node, with the reason if it is out of service
+    cpus: int  # that jobs can have
+    cpus_used: int  # by jobs
     memory: int
-    memory_used: int
-    gpus: Mapping[str, int]
-    gpus_used: Mapping[str, int]
-    gres: str
-    features: Tuple[str, ...]
+    memory_used: int  # by jobs
+    gpus: Mapping[str, int]  # number of GPUs by type; the type of untyped ones is `gpu`
+    gpus_used: Mapping[str, int]  # likewise, by jobs
+    gres: str  # all generic resources as Slurm writes them
+    features: Tuple[str, ...]  # that jobs can ask for (--constraint)
     partitions: Tuple[str, ...]
-    fields: Mapping[str, str]
+    fields: Mapping[str, str]  # all values by scontrol's names
 
     @property
     def is_free(self) -> bool:

@@ -13,51 +13,28 @@ _ALL = frozenset({"", "ALL", "NONE", "(null)"})
 
 
 class Partition(NamedTuple):
-    """A partition.
-
-    Args:
-        name: its name.
-        is_default: whether jobs without a partition run in it.
-        state: `UP`, `DOWN` (jobs are queued), `DRAIN` (no new jobs are taken, queued ones run) or `INACTIVE`.
-        max_seconds: the longest time limit; `None` for no limit, as for the other numbers.
-        default_seconds: the time limit of jobs without one; `None` if that is the longest.
-        min_nodes: the fewest nodes of a job.
-        max_nodes: the most nodes of a job.
-        max_cpus_per_node: of each node.
-        max_mem_per_node: in MiB.
-        max_mem_per_cpu: in MiB.
-        def_mem_per_node: of jobs that say none, in MiB.
-        def_mem_per_cpu: of jobs that say none, in MiB.
-        allow_groups: the groups whose members may use it; empty for all users.
-        allow_accounts: the accounts that may use it; empty for all.
-        deny_accounts: the accounts that may not.
-        allow_qos: the QOS that its jobs may have; empty for all.
-        deny_qos: the QOS that its jobs may not have.
-        qos: the QOS whose limits hold for its jobs; empty for none.
-        nodes: a hostlist.
-        fields: all values by scontrol's names.
-    """
+    """A partition."""
 
     name: str
-    is_default: bool
-    state: str
-    max_seconds: Optional[int]
-    default_seconds: Optional[int]
+    is_default: bool  # whether jobs without a partition run in it
+    state: str  # `UP`, `DOWN` (jobs are queued), `DRAIN` (no new jobs are taken, queued ones run) or `INACTIVE`
+    max_seconds: Optional[int]  # the longest time limit; `None` for no limit, as for the other numbers
+    default_seconds: Optional[int]  # the time limit of jobs without one; `None` if that is the longest
     min_nodes: int
     max_nodes: Optional[int]
-    max_cpus_per_node: Optional[int]
-    max_mem_per_node: Optional[int]
-    max_mem_per_cpu: Optional[int]
-    def_mem_per_node: Optional[int]
-    def_mem_per_cpu: Optional[int]
-    allow_groups: Tuple[str, ...]
-    allow_accounts: Tuple[str, ...]
-    deny_accounts: Tuple[str, ...]
-    allow_qos: Tuple[str, ...]
-    deny_qos: Tuple[str, ...]
-    qos: str
-    nodes: str
-    fields: Mapping[str, str]
+    max_cpus_per_node: Optional[int]  # of each node
+    max_mem_per_node: Optional[int]  # in MiB
+    max_mem_per_cpu: Optional[int]  # in MiB
+    def_mem_per_node: Optional[int]  # of jobs that say none, in MiB
+    def_mem_per_cpu: Optional[int]  # of jobs that say none, in MiB
+    allow_groups: Tuple[str, ...]  # the groups whose members may use it; empty for all users
+    allow_accounts: Tuple[str, ...]  # the accounts that may use it; empty for all
+    deny_accounts: Tuple[str, ...]  # the accounts that may not
+    allow_qos: Tuple[str, ...]  # the QOS that its jobs may have; empty for all
+    deny_qos: Tuple[str, ...]  # the QOS that its jobs may not have
+    qos: str  # the QOS whose limits hold for its jobs; empty for none
+    nodes: str  # a hostlist
+    fields: Mapping[str, str]  # all values by scontrol's names
 
     @property
     def takes_jobs(self) -> bool:

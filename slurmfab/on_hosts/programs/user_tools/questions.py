@@ -51,7 +51,6 @@ def associations(user: str, cluster: str = "") -> Question:
     """The accounts of a user, with QOS and limits; `limits.associations` reads them, and slurmdbd answers.
 
     Args:
-        user: login name.
         cluster: ClusterName, since a slurmdbd can serve several clusters; empty for all of them.
     """
     here = ("cluster=" + cluster,) if cluster else ()
@@ -60,20 +59,12 @@ def associations(user: str, cluster: str = "") -> Question:
 
 
 def use(user: str) -> Question:
-    """What a user uses of their own limits and of those of all QOS, from slurmctld's memory; `use.read` reads it.
-
-    Args:
-        user: login name.
-    """
+    """What a user uses of their own limits and of those of all QOS, from slurmctld's memory; `use.read` reads it."""
     return Question(("scontrol", "show", "assoc_mgr", "flags=assoc,qos", "users=" + user))
 
 
 def jobs_of(user: str) -> Tuple[Question, Table]:
-    """The jobs of a user that have not ended, and what reads the rows of the answer.
-
-    Args:
-        user: login name.
-    """
+    """The jobs of a user that have not ended, and what reads the rows of the answer."""
     # With --all: a job in a hidden partition is none the less the user's.
     table = Table(("squeue", "--all", "--noheader", "--user=" + user), JOB_FIELDS)
     return Question(table.argv, table.env), table

@@ -77,15 +77,10 @@ CUTOFF = 0.65
 
 
 class Known(NamedTuple):
-    """What a name means.
+    """What a name means."""
 
-    Args:
-        name: the whole name of the option; empty if there is no such option.
-        candidates: the options that an abbreviation fits, if there are several.
-    """
-
-    name: str
-    candidates: Tuple[str, ...] = ()
+    name: str  # the whole name of the option; empty if there is no such option
+    candidates: Tuple[str, ...] = ()  # the options that an abbreviation fits, if there are several
 
 
 def resolve(name: str, more: AbstractSet[str] = frozenset()) -> Known:

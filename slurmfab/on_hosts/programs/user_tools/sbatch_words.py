@@ -45,17 +45,11 @@ MEANINGS = (
 
 
 class Verdict(NamedTuple):
-    """What sbatch says.
+    """What sbatch says."""
 
-    Args:
-        accepted: whether it takes the script.
-        said: its own words.
-        text: the same in plain words.
-    """
-
-    accepted: bool
-    said: str
-    text: str
+    accepted: bool  # whether it takes the script
+    said: str  # its own words
+    text: str  # the same in plain words
 
     @property
     def data(self) -> Dict[str, Any]:
@@ -64,12 +58,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(code: int, shown: str) -> Verdict:
-    """What sbatch means.
-
-    Args:
-        code: its exit code.
-        shown: what it printed.
-    """
+    """What sbatch means."""
     lines = [re.sub(r"^sbatch: (?:error: |fatal: )?|^allocation failure: ", "", line) for line in shown.split("\n")]
     said = clean("; ".join(line.strip() for line in lines if line.strip()), LONGEST)
     taken = _TAKEN.search(shown)

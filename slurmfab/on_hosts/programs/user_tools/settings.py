@@ -11,11 +11,7 @@ LARGEST = 1 << 20
 
 
 def read(path: str = PATH) -> Mapping[str, Any]:
-    """The settings by name; none if the file is missing or damaged, for Slurm knows most by itself.
-
-    Args:
-        path: of the file.
-    """
+    """The settings by name; none if the file is missing or damaged, for Slurm knows most by itself."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.loads(file.read(LARGEST))

@@ -28,7 +28,6 @@ class Paint:
 
     Args:
         out: where the text goes.
-        environment: of the process.
     """
 
     def __init__(self, out: TextIO, environment: Mapping[str, str] = os.environ) -> None:
@@ -41,14 +40,7 @@ class Paint:
 
 
 def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
-    """All lines.
-
-    Args:
-        state: what to show.
-        paint: colours.
-        now: seconds since 1970.
-        width: of the screen.
-    """
+    """All lines."""
     found = [paint("%s status:" % state.cluster, BOLD), *cluster(state), ""]
     found.append(paint("Jobs of %s:" % state.person.name, BOLD))
     found += [paint(one.text, YELLOW if one.is_used_up else "") for one in state.limits]
@@ -90,7 +82,6 @@ def table(jobs: Sequence[Job], paint: Paint) -> List[str]:
 
     Args:
         jobs: at least one.
-        paint: colours.
     """
     rows = [HEADER, *(cells(one) for one in jobs)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEADER))]
@@ -119,8 +110,6 @@ def why(jobs: Sequence[Job], now: float, width: int) -> List[str]:
 
     Args:
         jobs: all of the user's.
-        now: seconds since 1970.
-        width: of the screen.
     """
     groups: Dict[str, List[Job]] = {}
     for job in jobs:
@@ -147,7 +136,6 @@ def expected(start: float, now: float) -> str:
 
     Args:
         start: seconds since 1970.
-        now: likewise.
     """
     left = max(0, int(start - now))
     units = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
@@ -156,12 +144,7 @@ def expected(start: float, now: float) -> str:
 
 
 def wrapped(text: str, width: int) -> List[str]:
-    """A text in lines no longer than the screen, further ones indented; words stay whole, as in commands to copy.
-
-    Args:
-        text: one line.
-        width: of the screen.
-    """
+    """A text in lines no longer than the screen, further ones indented; words stay whole, as in commands to copy."""
     found = [""]
     for word in text.split(" "):
         if found[-1].strip() and len(found[-1]) + 1 + len(word) > width:

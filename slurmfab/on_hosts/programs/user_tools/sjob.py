@@ -29,17 +29,11 @@ Exit codes: 0 written, 1 not written (the cluster cannot give that, or the file 
 
 
 class Field(NamedTuple):
-    """An answer about a job.
-
-    Args:
-        name: of the flag, and of the field of JobOptions.
-        help: for --help.
-        read: makes a value of a text; raises ValueError with what is wrong.
-    """
+    """An answer about a job."""
 
     name: str
     help: str
-    read: Callable[[str, Limits], Any]
+    read: Callable[[str, Limits], Any]  # makes a value of a text; raises ValueError with what is wrong
 
 
 FIELDS = (
@@ -66,9 +60,6 @@ BY_NAME = {field.name: field for field in FIELDS}
 
 def main(words: Sequence[str]) -> int:
     """Write a script.
-
-    Args:
-        words: the arguments.
 
     Returns:
         The exit code, as told by --help.
@@ -142,7 +133,6 @@ class Interview:
         answers: what flags have said; the answers are added.
         limits: of the cluster, and then of the partition that the user chose.
         ask: asks a question that has a default, and returns the answer; raises EOFError when the input has ended.
-        tell: shows a line.
     """
 
     def __init__(
@@ -197,7 +187,6 @@ def finish(text: str, path: str, force: bool, around: slint.Surroundings) -> int
     """Check a script and write it; the exit code.
 
     Args:
-        text: of the script.
         path: of the file; `-` for standard output.
         force: whether an existing file is overwritten.
         around: what it is checked against.

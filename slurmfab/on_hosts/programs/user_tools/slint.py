@@ -104,17 +104,11 @@ class SlintJson(TypedDict):
 
 
 class Checked(NamedTuple):
-    """A script and what was found.
+    """A script and what was found."""
 
-    Args:
-        path: as the user wrote it.
-        findings: in the order of their lines.
-        verdict: what sbatch says; `None` if it was not asked.
-    """
-
-    path: str
-    findings: Tuple[Finding, ...]
-    verdict: Optional[Verdict]
+    path: str  # as the user wrote it
+    findings: Tuple[Finding, ...]  # in the order of their lines
+    verdict: Optional[Verdict]  # what sbatch says; `None` if it was not asked
 
     @property
     def errors(self) -> int:
@@ -135,28 +129,17 @@ class Checked(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What scripts are checked against.
+    """What scripts are checked against."""
 
-    Args:
-        cluster: what Slurm says; `None` if it does not answer.
-        options: further options of sbatch, such as those of plugins.
-        notes: what could not be asked.
-        host: what this host has.
-        here: the directory from which scripts are submitted.
-    """
-
-    cluster: Optional[Cluster]
-    options: FrozenSet[str]
-    notes: Tuple[Finding, ...]
-    host: lint_text.Host
-    here: str
+    cluster: Optional[Cluster]  # what Slurm says; `None` if it does not answer
+    options: FrozenSet[str]  # further options of sbatch, such as those of plugins
+    notes: Tuple[Finding, ...]  # what could not be asked
+    host: lint_text.Host  # what this host has
+    here: str  # the directory from which scripts are submitted
 
 
 def main(words: Sequence[str]) -> int:
     """Check scripts.
-
-    Args:
-        words: the arguments.
 
     Returns:
         The exit code, as told by --help.
@@ -242,13 +225,7 @@ def in_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def check(path: str, content: bytes, around: Surroundings) -> Checked:
-    """Check one script.
-
-    Args:
-        path: as the user wrote it.
-        content: of the file.
-        around: what to check it against.
-    """
+    """Check one script."""
     script = submit_script.read(content, around.options)
     found = [*script.findings, *lint_text.shebang(script, around.host), *lint_text.bashisms(script, around.host)]
     user = around.cluster.user if around.cluster else pwd.getpwuid(os.geteuid()).pw_name
@@ -301,9 +278,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], given: bytes, seconds: floa
     """Run a command, and return its exit code and all that it printed.
 
     Args:
-        argv: the command.
         env: variables besides the user's own.
-        given: its standard input.
         seconds: after which it is stopped.
     """
     try:
@@ -319,12 +294,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], given: bytes, seconds: floa
 
 
 def lines(checked: Checked, colours: bool) -> Iterator[str]:
-    """Yield the lines for people.
-
-    Args:
-        checked: a script and what was found.
-        colours: whether to colour them.
-    """
+    """Yield the lines for people."""
     for one in checked.findings:
         place = "%s:%d" % (checked.path, one.line) if one.line else checked.path
         severity = "\033[%sm%s\033[0m" % (COLOURS[one.severity], one.severity) if colours else one.severity

@@ -41,9 +41,6 @@ class WrongWords(Exception):
 def main(words: Sequence[str]) -> int:
     """Print the state.
 
-    Args:
-        words: the arguments.
-
     Returns:
         The exit code: 2 for wrong arguments.
     """
@@ -100,7 +97,6 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
     """The lines to print.
 
     Args:
-        user: whose jobs.
         is_json: whether as JSON.
 
     Raises:

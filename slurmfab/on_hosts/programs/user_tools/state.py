@@ -106,25 +106,15 @@ class SstatusJson(TypedDict):
 
 
 class State(NamedTuple):
-    """All that is shown.
-
-    Args:
-        cluster: its name.
-        person: whose jobs and limits.
-        nodes: that the user may see.
-        partitions: likewise.
-        limits: of the user, with what is used of them.
-        jobs: of the user.
-        notes: what could not be had, in words.
-    """
+    """All that is shown."""
 
     cluster: str
     person: Person
-    nodes: Tuple[nodes.Node, ...]
+    nodes: Tuple[nodes.Node, ...]  # that the user may see
     partitions: Tuple[partitions.Partition, ...]
-    limits: Tuple[Limit, ...]
+    limits: Tuple[Limit, ...]  # of the user, with what is used of them
     jobs: Tuple[jobs.Job, ...]
-    notes: Tuple[str, ...]
+    notes: Tuple[str, ...]  # what could not be had, in words
 
     @property
     def gpus(self) -> Dict[str, Tuple[int, int]]:
@@ -169,10 +159,7 @@ def state(
     """What Slurm's answers say.
 
     Args:
-        person: the user.
         answers: to `nodes`, `partitions`, `use`, `associations` and `qos`.
-        rows: of the user's jobs.
-        settings: of the cluster file.
     """
     has_accounts = bool(settings.get("accounting"))
     found = nodes.read(answers["nodes"].text)
@@ -207,10 +194,7 @@ def limits_of(
     """The limits of a user: on partitions, with QOS, and in accounts.
 
     Args:
-        person: the user.
         answers: as for `state`.
-        there: the partitions.
-        mine: the user's jobs.
     """
     records = use.read(answers["use"].text)
     associations = limits.associations(answers["associations"].text)

@@ -27,46 +27,27 @@ ALIKE = 0.8
 
 
 class Setting(NamedTuple):
-    """An option in a directive.
+    """An option in a directive."""
 
-    Args:
-        name: the long name; empty for a word that is no option.
-        value: its value; `None` if it has none.
-        line: number of the line.
-        word: as it is written.
-    """
-
-    name: str
-    value: Optional[str]
+    name: str  # the long name; empty for a word that is no option
+    value: Optional[str]  # its value; `None` if it has none
     line: int
-    word: str
+    word: str  # as it is written
 
 
 class Script(NamedTuple):
-    """A submit script.
+    """A submit script."""
 
-    Args:
-        lines: its lines, without line ends.
-        jobs: the options of each component; only heterogeneous jobs have several.
-        body: number of the first line with a command; 0 if there is none.
-        findings: what is wrong with its form.
-    """
-
-    lines: Tuple[str, ...]
-    jobs: Tuple[Tuple[Setting, ...], ...]
-    body: int
-    findings: Tuple[Finding, ...]
+    lines: Tuple[str, ...]  # its lines, without line ends
+    jobs: Tuple[Tuple[Setting, ...], ...]  # the options of each component; only heterogeneous jobs have several
+    body: int  # number of the first line with a command; 0 if there is none
+    findings: Tuple[Finding, ...]  # what is wrong with its form
 
 
 class Word(NamedTuple):
-    """A word of a directive.
+    """A word of a directive."""
 
-    Args:
-        text: without quotes.
-        line: number of the line.
-    """
-
-    text: str
+    text: str  # without quotes
     line: int
 
 
@@ -132,9 +113,6 @@ def split(line: str) -> List[str]:
 
     >>> split(' --job-name="my job" -n 2 # two')
     ['--job-name=my job', '-n', '2']
-
-    Args:
-        line: what follows the magic word.
 
     Raises:
         ValueError: a quote is not closed, or a word begins with a colon.
@@ -267,10 +245,6 @@ def valued(
     """An option of one letter with its value, and how many of the following words are the value.
 
     Args:
-        word: the word.
-        name: the option's long name.
-        rest: what follows the letter.
-        following: the next word.
         found: where to note what is wrong.
     """
     value, used = rest or following, int(not rest and following is not None)

@@ -32,41 +32,24 @@ Counted = Mapping[str, Mapping[str, Tuple[Optional[int], int]]]
 
 
 class Record(NamedTuple):
-    """What slurmctld counts for an association, or for a QOS.
+    """What slurmctld counts for an association, or for a QOS."""
 
-    Args:
-        account: name of the account; for a QOS, of the account whose use it is.
-        user: login name, or UID if Slurm tells that alone; empty for all users of the account or QOS.
-        partition: of an association that is for one partition alone.
-        qos: name of the QOS; empty for an association.
-        counted: limits and use.
-    """
-
-    account: str
-    user: str
-    partition: str
-    qos: str
+    account: str  # name of the account; for a QOS, of the account whose use it is
+    user: str  # login name, or UID if Slurm tells that alone; empty for all users of the account or QOS
+    partition: str  # of an association that is for one partition alone
+    qos: str  # name of the QOS; empty for an association
     counted: Counted
 
 
 class Limit(NamedTuple):
-    """A limit, and how much of it is used.
+    """A limit, and how much of it is used."""
 
-    Args:
-        whose: `USER`, `ACCOUNT` or `ALL`.
-        account: the account, where it is about one.
-        where: as in `on partition gpu`, `with QOS normal`, `in account physics`.
-        resource: what is counted, such as `GPUs` or `jobs`.
-        used: how much is used, in MiB for memory.
-        limit: how much is allowed.
-    """
-
-    whose: str
-    account: str
-    where: str
-    resource: str
-    used: int
-    limit: int
+    whose: str  # `USER`, `ACCOUNT` or `ALL`
+    account: str  # the account, where it is about one
+    where: str  # as in `on partition gpu`, `with QOS normal`, `in account physics`
+    resource: str  # what is counted, such as `GPUs` or `jobs`
+    used: int  # how much is used, in MiB for memory
+    limit: int  # how much is allowed
 
     @property
     def text(self) -> str:
@@ -87,8 +70,6 @@ def sentence(whose: str, account: str, numbers: Tuple[int, int], resource: str, 
 
     Args:
         whose: `USER`, `ACCOUNT` or `ALL`.
-        account: the account, where it is about one.
-        numbers: used and allowed.
         resource: what is counted.
         where: where the limit holds.
     """
@@ -188,13 +169,7 @@ def counted_in(lines: Iterable[str]) -> Counted:
 
 
 def of_associations(records: Iterable[Record], user: str, accounts: Iterable[str]) -> Iterator[Limit]:
-    """Yield the limits of a user in their accounts, and of these accounts.
-
-    Args:
-        records: what slurmctld counts.
-        user: login name.
-        accounts: the user's.
-    """
+    """Yield the limits of a user in their accounts, and of these accounts."""
     known = frozenset(accounts)
     for record in records:
         if record.qos or record.account not in known or record.user not in ("", user):
@@ -213,11 +188,8 @@ def of_named_qos(
     """Yield the limits of a QOS.
 
     Args:
-        qos: its name.
         where: where it holds, as in `on partition gpu`.
         limits: by sacctmgr's names; empty if slurmdbd does not answer: then slurmctld's are taken.
-        records: what slurmctld counts.
-        who: the user's login name and UID, and accounts.
     """
     user, uid, accounts = who
     for name, (whose, counted) in WHOSE.items():

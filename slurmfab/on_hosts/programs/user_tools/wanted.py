@@ -46,39 +46,22 @@ _VARIABLE = r"\$(?:\w+|\{\w*\}|\()|`|^~(?=/|$)"
 
 
 class Wanted(NamedTuple):
-    """What one job asks for; memory in MiB.
+    """What one job asks for; memory in MiB."""
 
-    Args:
-        given: its options by name, without those whose values have no form that Slurm reads.
-        partitions: names of partitions, any of which will do; none for the default one.
-        seconds: its time limit; `None` if it has none, or names none.
-        nodes: the fewest nodes.
-        most_nodes: the most; 0 if any number will do.
-        tasks: number of tasks.
-        task_cpus: CPUs of each task.
-        gpus: in all, by type; the type of untyped ones is `gpu`.
-        node_gpus: at least one node needs as many, by type.
-        node_cpus: likewise.
-        node_memory: likewise; `None` if it says none.
-        each_gpus: every node needs as many, by type.
-        each_cpus: likewise.
-        memory: in all.
-    """
-
-    given: Mapping[str, Setting]
-    partitions: Tuple[str, ...]
-    seconds: Optional[int]
+    given: Mapping[str, Setting]  # its options by name, without those whose values have no form that Slurm reads
+    partitions: Tuple[str, ...]  # names of partitions, any of which will do; none for the default one
+    seconds: Optional[int]  # its time limit; `None` if it has none, or names none
     nodes: int
-    most_nodes: int
+    most_nodes: int  # the most; 0 if any number will do
     tasks: int
-    task_cpus: int
-    gpus: Mapping[str, int]
-    node_gpus: Mapping[str, int]
+    task_cpus: int  # CPUs of each task
+    gpus: Mapping[str, int]  # in all, by type; the type of untyped ones is `gpu`
+    node_gpus: Mapping[str, int]  # at least one node needs as many, by type
     node_cpus: int
-    node_memory: Optional[int]
-    each_gpus: Mapping[str, int]
+    node_memory: Optional[int]  # likewise; `None` if it says none
+    each_gpus: Mapping[str, int]  # every node needs as many, by type
     each_cpus: int
-    memory: Optional[int]
+    memory: Optional[int]  # in all
 
     @property
     def cpus(self) -> int:
@@ -223,7 +206,6 @@ def memory_wanted(
     """The memory that one node needs at least, and that of all nodes together.
 
     Args:
-        given: the options.
         factors: by option, how often its amount is needed on one node, and in all.
     """
     for name, (in_node, in_all) in factors.items():
