@@ -52,7 +52,8 @@ def nccl(bench: Bench, node: str) -> str:
     assert not found.failure, f"{found.failure}. Repair: see `dmesg` on {node} for Xid errors"
     assert not found.wrong, f"{found.wrong} values are wrong. Repair: a GPU or link of {node} is broken; see `dmesg`"
     size = f"{found.size / 2**20:.0f} MiB"
-    return f"all_reduce over {there.description}: {found.busbw:.1f} GB/s bus bandwidth at {size}, no value wrong"
+    speed = f"{found.busbw:.1f} GB/s bus bandwidth" if there.total > 1 else "no bus between GPUs"
+    return f"all_reduce over {there.description}: {speed} at {size}, no value wrong"
 
 
 def program_of(bench: Bench) -> tuple[str, tuple[str, ...]]:

@@ -10,6 +10,9 @@ import pytest
 from slurmfab.cluster.facts import DriverlessGpu, Gpu, from_answer
 from slurmfab.on_hosts.agent.facts import gpus, nvidia_gpus, pci
 
+H200 = Path(__file__).with_name("h200")
+"""What the driver 580.159 shows of a real NVIDIA H200; its serial number and UUID are replaced."""
+
 A100 = "NVIDIA A100-SXM4-40GB"
 CAPS = "/dev/nvidia-caps/nvidia-cap"
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -139,6 +142,17 @@ def test_four_gpus_when_they_hang_on_two_sockets_have_slots_and_the_cores_near_t
         Gpu("/dev/nvidia2", "a100-sxm4-40gb", "0000:87:00.0", "16-31"),
         Gpu("/dev/nvidia3", "a100-sxm4-40gb", "0000:8b:00.0", "16-31"),
     )
+
+
+@pytest.mark.parametrize("source", ["the driver's files", "nvidia-smi"])
+def test_a_real_h200_when_told_by_either_source_has_its_type_and_slot(machine: Machine, source: str) -> None:
+    machine.card("0000:00:06.0")
+    machine.device("dev/nvidia0")
+    if source == "nvidia-smi":
+        machine.tool(("-q", (H200 / "nvidia-smi-q.txt").read_text()), ("-L", (H200 / "nvidia-smi-L.txt").read_text()))
+    else:
+        machine.write("proc/driver/nvidia/gpus/0000:00:06.0/information", (H200 / "information").read_text())
+    assert machine.gpus() == (Gpu("/dev/nvidia0", "h200", "0000:00:06.0"),)
 
 
 def test_eight_gpus_when_sockets_have_several_numa_nodes_are_near_whole_sockets(machine: Machine) -> None:

@@ -1,11 +1,15 @@
-"""The output of nccl-tests, as versions from 1.x to 2.17 print it."""
+"""The output of nccl-tests, as versions from 1.x to 2.19 print it; files in `real` are from a machine with one H200."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from slurmfab.lab import nccl_standin
 from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement, parse
+
+REAL = {path.stem: path.read_text() for path in Path(__file__).with_name("real").iterdir()}
 
 HEAD = """\
 #                                                              out-of-place                       in-place
@@ -104,6 +108,9 @@ NOISY = "srun: some remark\n" + CHECKED.replace(
         pytest.param(STAMPED, (230.54, 227.545, 2147483648, 0, True), id="a column more"),
         pytest.param(WRONG, (230.54, 227.545, 2147483648, 7, True), id="wrong values"),
         pytest.param(OLD_AND_WRONG, (67.57, 65.3961, 134217728, 2, False), id="out of bounds"),
+        pytest.param(
+            REAL["one-h200"], (0.0, 0.0, 536870912, 0, True), id="2.19 on one H200, which has no bus to others"
+        ),
         pytest.param(NOISY, (230.54, 227.545, 2147483648, 0, True), id="remarks in between"),
     ],
 )
@@ -120,8 +127,10 @@ def test_figures_are_found_by_the_names_of_their_columns(output: str, measured: 
             "Test NCCL failure common.cu:1212 'unhandled system error (run with NCCL_DEBUG=INFO for details) / '",
         ),
         ("g1: Test timeout (60s) common.cu:300\n", "Test timeout (60s) common.cu:300"),
+        (REAL["no-gpu-visible"], "Test CUDA failure util.cu:674 'no CUDA-capable device is detected'"),
+        (REAL["two-gpus-asked-of-one"], "Invalid number of GPUs: 2 requested but only 1 were found."),
     ],
-    ids=["at once", "between", "timeout"],
+    ids=["at once", "between", "timeout", "no GPU visible", "fewer GPUs than asked for"],
 )
 def test_a_failure_is_told_in_the_programs_words_without_the_host(output: str, failure: str) -> None:
     measured = parse(output)
