@@ -145,7 +145,7 @@ def perform(scenario: Scenario, options: Options, shared: Labs, tools: Tools, di
     rounds = options.rounds or scenario.rounds
     place = directory / scenario.name
     place.mkdir(exist_ok=True)
-    setting = Setting(shared, tuple(tools.peers), place, say, rounds + scenario.warm_ups)
+    setting = Setting(shared, tuple(tools.peers), place, say, 2 * rounds + scenario.warm_ups)
     try:
         ways = tuple(scenario.ways(setting))
         measured = measure(
@@ -174,7 +174,7 @@ def result_of(  # noqa: PLR0917 - all that a result consists of
         {**found, **versions, "suite": options.suite},
         datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M"),
         skipped,
-        scenario.notes,
+        (*scenario.notes, *([f"{scenario.name}: {measured.disturbance}."] if measured.disturbance else [])),
     )
 
 

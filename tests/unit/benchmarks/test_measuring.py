@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Callable
+from itertools import accumulate, chain, count, pairwise, repeat
 
 import pytest
 
@@ -90,3 +91,36 @@ def test_slurmfab_or_a_floor_when_it_fails_then_ends_the_scenario() -> None:
     journal = Journal()
     with pytest.raises(ProgramFailed, match="ours is broken"):
         measure([journal.way("ours", fails_in_round=2)], 3, journal.said.append, limit=LONG)
+
+
+def stealing(*parts: int) -> Callable[[], tuple[int, int]]:
+    """A clock of processor time: rounds of 100 ticks, of which other machines take so many, and none after these."""
+    sums = list(accumulate(chain(parts, repeat(0, 9)), initial=0))
+    looks = ((100 * number, stolen) for pair in enumerate(pairwise(sums)) for number, stolen in numbered(*pair))
+    return lambda: next(looks)
+
+
+def numbered(number: int, sums: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """A round's two looks: how many rounds are over, and the stolen ticks."""
+    return (number, sums[0]), (number + 1, sums[1])
+
+
+def test_a_round_when_another_machine_took_processor_time_then_is_left_out_and_measured_again() -> None:
+    journal = Journal()
+    found = measure([journal.way("floor"), journal.way("ours")], 2, journal.said.append, limit=LONG,
+                    ticks=stealing(0, 12))  # fmt: skip
+    assert found.samples == {"floor": [Sample(1.0), Sample(3.0)], "ours": [Sample(1.0), Sample(3.0)]}
+    assert "round 2: other machines took 12.0% of processor time; it does not count" in journal.said
+    assert found.disturbance == (
+        "other machines took up to 0.0% of processor time in a round; 1 of 3 rounds are left out, which lost more"
+    )
+
+
+def test_rounds_when_another_machine_spoils_all_then_count_all_the_same_and_the_result_says_so() -> None:
+    found = measure([Journal().way("ours")], 2, lambda _: None, limit=LONG, ticks=stealing(*repeat(5, 4)))
+    assert len(found.samples["ours"]) == 4
+    assert found.disturbance == "other machines took up to 5.0% of processor time in a round"
+
+
+def test_rounds_when_other_machines_took_nothing_then_the_result_has_no_remark() -> None:
+    assert measure([Journal().way("ours")], 2, lambda _: None, limit=LONG, ticks=stealing()).disturbance == ""

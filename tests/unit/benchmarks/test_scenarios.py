@@ -60,7 +60,7 @@ def test_a_result_when_measured_on_another_suite_then_stands_beside_the_usual_on
 ) -> None:
     options = program.Options(("add-node",), 1, tmp_path, suite, "b", with_peers=False)
     setting = Setting(Labs("b", suite, tmp_path, print), (), tmp_path, print, 1)
-    made = program.result_of(SCENARIOS["add-node"], Measured({}, {}), {}, Tools(), setting, options)
+    made = program.result_of(SCENARIOS["add-node"], Measured(), {}, Tools(), setting, options)
     assert (made.scenario, made.title.endswith(", bookworm")) == (name, suite == "bookworm")
 
 
