@@ -27,8 +27,8 @@ class Tool(NamedTuple):
 
 
 LINT = (
-    "cluster", "findings", "job_script", "lint_cluster", "lint_limits", "lint_paths", "lint_text", "sbatch_options",
-    "sbatch_words", "submit_script", "wanted",
+    "cluster", "findings", "job_script", "lint_cluster", "lint_limits", "lint_paths", "lint_programs", "lint_text",
+    "sbatch_options", "sbatch_words", "submit_script", "wanted",
 )  # fmt: skip
 """The modules of what reads and writes submit scripts."""
 

@@ -36,6 +36,15 @@ def check(wanted: Wanted, here: str, user: str) -> Iterator[Finding]:
     source = os.path.join(start, wanted.value("input"))
     if "input" in wanted.given and "%" not in source and not is_local(source) and not os.path.exists(source):
         yield error(wanted.line("input"), "path", "the file %s does not exist" % source)
+    if "container" in wanted.given:
+        yield from bundle(wanted.line("container"), os.path.join(start, wanted.value("container")))
+
+
+def bundle(line: int, path: str) -> Iterator[Finding]:
+    """Yield why a directory is no OCI bundle, which has a file `config.json` (OCI runtime specification, bundle.md)."""
+    if not is_local(path) and not os.path.isfile(os.path.join(path, "config.json")):
+        reason = "has no config.json, so it is no OCI bundle" if os.path.isdir(path) else "does not exist"
+        yield error(line, "path", "the container bundle %s %s" % (path, reason), "sbundle IMAGE, to make one")
 
 
 def is_local(path: str) -> bool:

@@ -172,7 +172,7 @@ def sruns(script: Script, wanted: Wanted) -> Iterator[Finding]:
     text = "\n".join(line for _, line in commands(script))
     for number, line in commands(script) if shell(script) else ():
         match = _SRUN.match(line)
-        options = srun_options(match[1]) if match else {}
+        options = srun_options(match[1])[0] if match else {}
         for name in options:
             yield from unknown_option(number, name)
         tasks = options.get("ntasks", options.get("n", ""))
@@ -198,12 +198,17 @@ def unknown_option(number: int, name: str) -> Iterator[Finding]:
         yield warning(number, "srun", "srun has no option --%s" % name, "srun --%s ..." % near if near else "")
 
 
-def srun_options(text: str) -> Dict[str, str]:
-    """The options of a call of srun by name, without what they are for: values are only those that are sure."""
+def words_of(text: str) -> List[str]:
+    """The words of a command as the shell splits them; none if a quote is not closed."""
     try:
-        words = shlex.split(text, comments=True)
+        return shlex.split(text, comments=True)
     except ValueError:
-        return {}
+        return []
+
+
+def srun_options(text: str) -> Tuple[Dict[str, str], List[str]]:
+    """The options of a call of srun by name, with the values that are sure, and the words behind them."""
+    words = words_of(text)
     found: Dict[str, str] = {}
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] not in ("-", "--"):
@@ -220,4 +225,4 @@ def srun_options(text: str) -> Dict[str, str]:
             value = words[place]
             place += 1
         found[name] = value
-    return found
+    return found, words[place:]

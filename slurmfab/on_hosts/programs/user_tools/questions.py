@@ -42,6 +42,9 @@ TEST_ONLY = Question(("sbatch", "--test-only"))
 MODULES = Question(("bash", "-lc", "module -t avail 2>&1"))
 """The modules that the user's login shell finds, one a line."""
 
+MPI_KINDS = Question(("sh", "-c", "srun --mpi=list 2>&1"))
+"""The MPI plugins that srun has; it starts nothing (srun(1), --mpi)."""
+
 CONFIG = Question(("scontrol", "show", "config"))
 QOS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=" + ",".join(QOS_FIELDS)))
 """All QOS, which `limits.qos` reads; slurmdbd answers, which may be down while slurmctld is not."""

@@ -29,6 +29,7 @@ from slurmfab.on_hosts.programs.user_tools import (
     cluster,
     lint_cluster,
     lint_paths,
+    lint_programs,
     lint_text,
     questions,
     sbatch_options,
@@ -45,7 +46,7 @@ from slurmfab.on_hosts.programs.user_tools.sbatch_words import Verdict
 STDIN = "-"
 MOST_FINDINGS = 100
 TEST_SECONDS = 20.0
-MODULE_SECONDS = 20.0
+HOST_SECONDS = 20.0
 USAGE_ERROR = 2
 OVERRIDING = (
     "SBATCH_PARTITION", "SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_TIMELIMIT", "SBATCH_GRES", "SBATCH_GPUS",
@@ -54,7 +55,7 @@ OVERRIDING = (
 """Variables of users that surprise them most."""
 
 NOT_FOR_SBATCH = frozenset(
-    ("late", "limit", "misspelt", "module", "nodes", "path", "shebang", "slurm", "srun", "time", "variable")
+    ("late", "limit", "misspelt", "module", "nodes", "path", "program", "shebang", "slurm", "srun", "time", "variable")
 )
 """Rules about what sbatch takes, although the job then waits for ever, fails or gets other resources."""
 
@@ -235,10 +236,14 @@ def check(path: str, content: bytes, around: Surroundings) -> Checked:
         if around.cluster:
             found += [*lint_cluster.check(asked, around.cluster), *releases(job, around.cluster.version)]
         if len(script.jobs) == 1:
-            found += lint_text.sruns(script, asked)
+            start = os.path.join(around.here, asked.value("chdir"))
+            found += [*lint_text.sruns(script, asked), *lint_programs.check(script, start)]
     loaded = lint_text.modules(script)
     if loaded:
         found += lint_text.unknown_modules(loaded, modules())
+    kinds = lint_programs.mpi_kinds(script) if around.cluster else []
+    if kinds:
+        found += lint_programs.unknown_kinds(kinds, shown_by(questions.MPI_KINDS)[1])
     found += around.notes
     answer = test(content) if around.cluster else None
     if answer and answer.accepted:
@@ -263,9 +268,13 @@ def releases(job: Sequence[submit_script.Setting], version: str) -> Iterator[Fin
 
 def modules() -> Optional[FrozenSet[str]]:
     """The modules that a login shell of the user finds; `None` if it has no command `module`."""
-    argv, env = questions.MODULES
-    code, shown = run(argv, env, b"", MODULE_SECONDS)
+    code, shown = shown_by(questions.MODULES)
     return None if code == asking.NOT_FOUND else lint_text.available_modules(shown)
+
+
+def shown_by(question: asking.Question) -> Tuple[int, str]:
+    """Exit code and output of a command that asks about this host."""
+    return run(question.argv, question.env, b"", HOST_SECONDS)
 
 
 def test(content: bytes) -> Verdict:

@@ -16,6 +16,7 @@ from submit_cluster import CLUSTER, Everything
 from slurmfab.on_hosts.programs.user_tools import (
     cluster,
     lint_cluster,
+    lint_programs,
     lint_text,
     sbatch_words,
     slint,
@@ -208,6 +209,18 @@ WHOLE = [
     ),
     (b"#!/bin/bash\n#SBATCH -c 4\nsrun ./a\n", [(3, W, "each task of srun gets one CPU", "--cpus-per-task=4")]),
     (b"#!/bin/bash\n#SBATCH -c 4\nsrun --cpus-per-task=4 ./a\nsrun --container-image=x -c4 ./b\n", []),
+    (b"#!/bin/bash\n#SBATCH --container=/nowhere/b\nid\n", [(2, E, "bundle /nowhere/b does not exist", "sbundle")]),
+    (
+        b"#!/bin/bash\nsrun --container=/etc id\n",
+        [(2, E, "/etc has no config.json, so it is no OCI bundle", "sbundle")],
+    ),
+    (b"#!/bin/bash\nsrun -n1 /nowhere/a b\n", [(2, W, "the program /nowhere/a does not exist", "")]),
+    (b"#!/bin/bash\nmpirun -np 4 --mca btl self -x A=1 /etc/passwd\n", [(2, W, "is not executable", "chmod +x")]),
+    (b"#!/bin/bash\nmpirun --map-by=core /etc\n", [(2, W, "/etc is a directory, not a program", "")]),
+    (b"#!/bin/bash\nmpirun --new-option /nowhere/a\nsrun $A/b\nsrun sh -c /nowhere/a\nsrun /bin/true\n", []),
+    (b"#!/bin/bash\ncd /nowhere\nsrun ./a\nsrun --container=b ./a\nmpirun '\n", []),
+    (b"#!/bin/bash\n#SBATCH -D /usr\nmpiexec bin/env\nmpiexec bin/nothing\n", [(4, W, "/usr/bin/nothing does", "")]),
+    (b"#!/bin/bash\nsrun --container-image=x /nowhere/a\n", []),
     (b"#!/bin/bash\n" + b"#" * (4 << 20), [(0, E, "larger than 4 MiB", "")]),
 ]
 
@@ -245,6 +258,38 @@ def test_module_names_when_a_script_loads_them_then_those_that_are_not_there_are
     expected = [(2, W, 'there is no module "opnmpi"', "module load openmpi")]
     compare(lint_text.unknown_modules(names, there), expected)
     compare(lint_text.unknown_modules(names, None), [(2, W, "there is no command module", "")])
+
+
+KINDS = {
+    "22.05": "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\n"
+    "specific pmix plugin versions available: pmix_v4\n",
+    "24.11": "MPI plugin types are...\n\tnone\n\tpmix\n\tcray_shasta\n\tpmi2\n"
+    "specific pmix plugin versions available: pmix_v5\n",
+    "nothing": "srun: error: no answer\n",
+}
+"""What `srun --mpi=list` of Debian 12 and 13 prints."""
+
+
+@pytest.mark.parametrize(
+    ("version", "call", "expected"),
+    [
+        ("22.05", "srun --mpi=pmix_v4 ./a", []),
+        (
+            "22.05",
+            "srun --mpi=pmix_v5 ./a",
+            [(2, E, 'no MPI plugin "pmix_v5"; there is cray_shasta, none', "--mpi=pmix_v4")],
+        ),
+        ("24.11", "srun --mpi pmix -n2 ./a", []),
+        ("24.11", "srun --mpi=openmpi ./a", [(2, E, 'no MPI plugin "openmpi"; there is', "")]),
+        ("24.11", "srun --mpi=$KIND ./a", []),
+        ("nothing", "srun --mpi=openmpi ./a", []),
+    ],
+)
+def test_a_kind_of_mpi_when_srun_does_not_have_it_then_that_is_told(
+    version: str, call: str, expected: list[tuple[int, str, str, str]]
+) -> None:
+    script = submit_script.read(f"#!/bin/bash\n{call}\n".encode(), frozenset())
+    compare(lint_programs.unknown_kinds(lint_programs.mpi_kinds(script), KINDS[version]), expected)
 
 
 def test_modules_when_more_directories_are_used_then_nothing_is_known_about_them() -> None:

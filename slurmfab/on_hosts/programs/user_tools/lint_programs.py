@@ -1,0 +1,110 @@
+"""Programs that a submit script starts by srun or mpirun: are their files there, and the kind of MPI that they name?"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, FrozenSet, Iterator, List, Tuple
+
+from slurmfab.on_hosts.programs.user_tools import sbatch_options
+from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, listed, warning
+from slurmfab.on_hosts.programs.user_tools.lint_paths import bundle, is_local
+from slurmfab.on_hosts.programs.user_tools.lint_text import commands, shell, srun_options, words_of
+from slurmfab.on_hosts.programs.user_tools.submit_script import Script
+
+_STARTER = re.compile(r"\s*(?:time\s+|exec\s+)?(srun|mpirun|mpiexec)\s+(.*)")
+_MOVES = re.compile(r"\s*(?:cd|pushd|popd)\b")
+_PLAIN = re.compile(r"[\w./+@:=-]+")
+"""Paths without variables, patterns and other things that a shell expands."""
+
+MPIRUN_VALUES: Dict[str, int] = {
+    **dict.fromkeys(("n", "np", "c", "N", "npernode", "map-by", "bind-to", "rank-by", "H", "host", "hostfile"), 1),
+    **dict.fromkeys(("machinefile", "x", "wdir", "path", "ppn"), 1),
+    **dict.fromkeys(("mca", "gmca", "prtemca", "pmixmca", "genv", "env"), 2),
+    **dict.fromkeys(("oversubscribe", "report-bindings", "display-map", "tag-output", "verbose", "v", "q"), 0),
+}
+"""How many values options of mpirun have, by name (mpirun(1) of Open MPI 4 and 5, and of MPICH's Hydra 4)."""
+
+
+def check(script: Script, start: str) -> Iterator[Finding]:
+    """Yield programs and bundles of containers that are not there, of those whose place a reader can tell.
+
+    Args:
+        start: the directory in which the job starts.
+    """
+    has_moved = False
+    for number, line in commands(script) if shell(script) else ():
+        has_moved = has_moved or bool(_MOVES.match(line))
+        match = _STARTER.match(line)
+        if not match:
+            continue
+        options, rest = srun_options(match[2]) if match[1] == "srun" else ({}, after_mpirun(words_of(match[2])))
+        place = options.get("container", "")
+        if place and _PLAIN.fullmatch(place) and not (has_moved and not place.startswith("/")):
+            yield from bundle(number, os.path.join(start, place))
+        inside = any(name.startswith("container") for name in options)
+        path = rest[0] if rest else ""
+        if "/" in path and not inside and _PLAIN.fullmatch(path) and not (has_moved and not path.startswith("/")):
+            yield from program(number, os.path.join(start, path))
+
+
+def after_mpirun(words: List[str]) -> List[str]:
+    """The words behind mpirun's options; none if an option is not known, since it may have a value."""
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        name, equals, _ = words[place].lstrip("-").partition("=")
+        if name not in MPIRUN_VALUES:
+            return []
+        place += 1 + (0 if equals else MPIRUN_VALUES[name])
+    return words[place:]
+
+
+def program(line: int, path: str) -> Iterator[Finding]:
+    """Yield why a program cannot be started; the script itself may make it before."""
+    path = os.path.normpath(path)
+    if is_local(path):
+        return
+    if not os.path.exists(path):
+        yield warning(line, "program", "the program %s does not exist" % path)
+    elif os.path.isdir(path):
+        yield warning(line, "program", "%s is a directory, not a program" % path)
+    elif not os.access(path, os.X_OK):
+        yield warning(line, "program", "%s is not executable" % path, "chmod +x " + path)
+
+
+def mpi_kinds(script: Script) -> List[Tuple[int, str]]:
+    """Line and name of the kinds of MPI that calls of srun name."""
+    found = []
+    for number, line in commands(script) if shell(script) else ():
+        match = _STARTER.match(line)
+        kind = srun_options(match[2])[0].get("mpi", "") if match and match[1] == "srun" else ""
+        if kind and _PLAIN.fullmatch(kind):
+            found.append((number, kind))
+    return found
+
+
+def unknown_kinds(named: List[Tuple[int, str]], shown: str) -> Iterator[Finding]:
+    """Yield kinds of MPI that this Slurm does not have.
+
+    Args:
+        named: what `mpi_kinds` found.
+        shown: what `srun --mpi=list` printed; nothing is known if it lists none.
+    """
+    known = available_kinds(shown)
+    for number, kind in named if known else ():
+        if kind not in known:
+            near = sbatch_options.nearest(kind, known)
+            text = 'srun has no MPI plugin "%s"; there is %s' % (kind, listed(sorted(known)))
+            yield error(number, "srun", text, "srun --mpi=%s ..." % near if near else "")
+
+
+def available_kinds(shown: str) -> FrozenSet[str]:
+    """The kinds in what `srun --mpi=list` printed: one a line, and the versions of PMIx in a line of their own.
+
+    >>> sorted(available_kinds("MPI plugin types are...\\n\\tnone\\n\\tpmix\\nspecific versions available: pmix_v4"))
+    ['none', 'pmix', 'pmix_v4']
+    """
+    _, _, kinds = shown.partition("plugin types are")
+    found = {line.strip() for line in kinds.splitlines()[1:] if ":" not in line}
+    found |= {word for line in kinds.splitlines() if ":" in line for word in line.partition(":")[2].split(",")}
+    return frozenset(word for word in map(str.strip, found) if re.fullmatch(r"[\w.-]+", word))
