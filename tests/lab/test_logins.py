@@ -5,6 +5,7 @@ One lab goes through all of it, in this order.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -288,3 +289,22 @@ def test_who_became_powerful_in_another_way_is_found_by_checks_and_refused_from_
     assert not site.goes("late", "n1", "n3")
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("suite", in_turn("logins"))
+def test_a_controller_that_is_the_login_host_keeps_room_for_slurmctld(stock: Stock, tmp_path: Path, suite: str) -> None:
+    key = new_key(tmp_path)
+    with stock.copy(suite, nodes=1) as made:
+        site = Site(made, made.inventory_path.read_text().replace("controllers:", "login: [ctl]\ncontrollers:"), key)
+        site.write("motd: true\nuser_ssh: hostbased\n")
+        first, second = (made.slurmfab("deploy") for _ in range(2))
+        beside = ["run beside slurmctld" in " ".join((done.stdout + done.stderr).split()) for done in (first, second)]
+        assert (first.returncode, second.returncode, beside) == (0, 0, [True, False]), first.stdout + first.stderr
+        checked = made.slurmfab("check-cluster")
+        # On hosts with control groups of version 1, no process is in a group that limits it.
+        told = " ".join(checked.stdout.split())
+        assert checked.returncode == 0 or ("1 not run" in told and "no control groups that limit" in told), told
+        said = site.log_in("ctl", "systemctl show --property=TasksMax,MemoryMax user-$(id -u).slice | sort")[1]
+        assert re.fullmatch(r"MemoryMax=\d+\nTasksMax=1024\n", said)
+        assert "UP" in made.on("ctl", "scontrol ping")
+        assert site.log_in("ctl", "srun -N1 hostname") == (0, "n1\n")

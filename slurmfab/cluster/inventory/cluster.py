@@ -27,7 +27,15 @@ from slurmfab.cluster.inventory.files_on_hosts import Files
 from slurmfab.cluster.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.cluster.inventory.job_environment import JobEnvironmentOrNot
-from slurmfab.cluster.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins, PrivateData, UserSsh
+from slurmfab.cluster.inventory.logins import (
+    BESIDE_SLURMCTLD,
+    LoginLimits,
+    LoginLimitsOrNot,
+    Motd,
+    NodeLogins,
+    PrivateData,
+    UserSsh,
+)
 from slurmfab.cluster.inventory.mail import MailOrNot
 from slurmfab.cluster.inventory.modules import ModulesOrNot
 from slurmfab.cluster.inventory.monitoring import MonitoringOrNot
@@ -449,6 +457,12 @@ class Cluster(Model):
     def roles(self, host: str) -> tuple[str, ...]:
         """The roles of a host: any of `controller`, `database`, `login` and `compute`, in this order."""
         return tuple(role for role, hosts in self._hosts_by_role.items() if host in hosts)
+
+    def limits_on(self, host: str) -> LoginLimits | None:
+        """What each user may use on a login host; there are always limits beside slurmctld."""
+        roles = self.roles(host)
+        usual = BESIDE_SLURMCTLD if "controller" in roles else None
+        return (self.login_limits or usual) if "login" in roles else None
 
     def is_for_database_alone(self, host: str) -> bool:
         """Whether a host is nothing but slurmdbd's: no user and no job works there."""

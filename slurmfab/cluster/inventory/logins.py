@@ -55,6 +55,12 @@ class LoginLimits(Model):
     cpus: Annotated[int | None, Field(ge=1, le=MOST_CPUS, description="CPUs of each user.")] = None
 
 
+BESIDE_SLURMCTLD = LoginLimits(memory="25%", tasks=1024)
+"""The limits on a login host that is a controller, where the cluster file has none: slurmctld needs room.
+
+systemd shares CPUs equally between its services and all users together, whatever these run (CPUWeight).
+"""
+
 LoginLimitsOrNot = Annotated[
     LoginLimits | None,
     Field(description="What each user may use on login hosts: memory, tasks, cpus."),

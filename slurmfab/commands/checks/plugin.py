@@ -332,7 +332,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
         "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
         "closed_node": tuple(filter(cluster.closes, nodes)),
-        "limited_host": logins if cluster.login_limits else (),
+        "limited_host": tuple(host for host in logins if cluster.limits_on(host)),
         "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
         "greeting_host": logins if cluster.motd else (),
         "x11_host": slurm_hosts(cluster, hosts) if cluster.x11 else (),

@@ -158,7 +158,7 @@ def test_jobs_can_adopt_logins(closed_node: CheckedHost, slurm: Slurm) -> None:
 
 def test_users_have_their_limits(limited_host: CheckedHost, cluster: Cluster) -> None:
     """a user who logs in by SSH has no more memory, tasks and CPUs than the cluster file says"""
-    limits = cluster.login_limits
+    limits = cluster.limits_on(limited_host.name)
     assert limits is not None, "there are limited hosts only where the cluster file wants them"
     done = limited_host.run(f"{OUTSIDE} sh -c %s", LOG_IN, seconds=LOGIN_SECONDS)
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
@@ -216,7 +216,7 @@ def test_users_of_compute_nodes_need_keys_elsewhere(believing_host: CheckedHost,
 
 def test_users_are_greeted(greeting_host: CheckedHost, cluster: Cluster) -> None:
     """sshd's PAM shows the message of the day, with the cluster file's partitions and limits"""
-    wanted = motd.message(cluster).strip()
+    wanted = motd.message(cluster, greeting_host.name).strip()
     if greeting_host.run("cat %s", MESSAGE).stdout.strip() != wanted:
         raise Drifted(CHANGED_FILE, f"{MESSAGE} differs from the cluster file. Repair: {deploy(greeting_host.name)}")
     settings = greeting_host.ask(SSHD_SETTINGS).lower().splitlines()

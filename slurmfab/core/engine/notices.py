@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
@@ -14,8 +14,9 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact import gpu_changes
 from slurmfab.core.impact.hardware_changes import GPUS
-from slurmfab.core.plan import address_remarks, root_jobs
+from slurmfab.core.plan import address_remarks, motd, root_jobs
 from slurmfab.core.plan.phases import slurm_source
+from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import gres
 from slurmfab.core.plan.preflight.cgroups import cgroup_notices
@@ -28,6 +29,11 @@ PRUNABLE = ("person-gone",)
 
 KEEPING = ("export-files", "in-effect", "root-log")
 """Kinds of resources with remarks about what stays, for other hosts or until a boot, and what was there."""
+
+LOGIN_BESIDE = (
+    "is a login host, too, as the cluster file says: users' processes run beside slurmctld, and a disk that they fill "
+    "or a crash of theirs stops all jobs from starting."
+)
 
 SLURM_KEYS = f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys"
 KEY_LINE = re.compile(r"^([-+]).* slurm@(\S+)$", re.MULTILINE)
@@ -49,12 +55,21 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
         run.progress.line(line)
     tell_folded(run, root_jobs.notices(plan_input))
+    tell_folded(run, users_beside_slurmctld(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
     tell_folded(run, address_remarks.missing(plan_input, run.hosts))
     tell_folded(run, lost_logins(plan_input, steps))
     if keeps_spool(plan_input):
         run.progress.line(KEPT_SPOOL)
+
+
+def users_beside_slurmctld(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
+    """The controllers that become login hosts, each with what that means; said before they have their limits."""
+    for host in plan_input.cluster.login:
+        limits, facts = plan_input.cluster.limits_on(host), plan_input.facts.get(host)
+        if host in plan_input.cluster.controllers and limits and facts and LIMITS not in facts.owned:
+            yield host, f"{LOGIN_BESIDE} {motd.limits_line(limits).removesuffix('.')} (`login_limits` changes that)"
 
 
 def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from slurmfab.base.paths import user_guides
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.cluster.inventory.logins import LoginLimits
 
 COMMANDS = "Jobs: sbatch, srun, salloc, squeue, scancel. Nodes: sinfo."
 GUIDE = "What is free, and why jobs wait: sstatus. Guide: {0}/guide.md, with pages for a browser beside it."
@@ -16,8 +17,9 @@ CLOSED = "Compute nodes let you in by SSH while you have a job there."
 """What users should know where `node_logins` is `with_job`."""
 
 
-def message(cluster: Cluster) -> str:
-    """The text, with the site's own at its end."""
+def message(cluster: Cluster, host: str) -> str:
+    """The text for a login host, with the site's own at its end."""
+    limits = cluster.limits_on(host)
     own = cluster.motd if isinstance(cluster.motd, str) else ""
     lines = (
         f"Cluster {cluster.name}",
@@ -26,7 +28,7 @@ def message(cluster: Cluster) -> str:
         "",
         COMMANDS,
         *((GUIDE.format(user_guides(cluster.name)),) if cluster.user_tools else ()),
-        *((limits_line(cluster),) if cluster.login_limits else ()),
+        *((limits_line(limits),) if limits else ()),
         *((CLOSED,) if cluster.node_logins == "with_job" else ()),
         *(("", *own.splitlines()) if own else ()),
     )
@@ -54,10 +56,8 @@ def limit(settings: Mapping[str, str], key: str) -> str:
     return "none" if value.upper() in ("", "UNLIMITED", "INFINITE", "-1") else value
 
 
-def limits_line(cluster: Cluster) -> str:
+def limits_line(limits: LoginLimits) -> str:
     """What users may use here without a job."""
-    limits = cluster.login_limits
-    assert limits is not None, "the caller has looked"
     named = {"of memory": limits.memory, "tasks": limits.tasks, "CPUs": limits.cpus}
     told = ", ".join(f"{value} {what}" for what, value in named.items() if value)
     return f"Without a job you can use here: {told}."

@@ -54,8 +54,8 @@ def values(found: Offer) -> dict[str, Any]:
 
 def login_limits(cluster: Cluster) -> str:
     """What a user may use on a login host, in words; empty for no limits."""
-    limits = cluster.login_limits
-    if limits is None or not cluster.login:
+    limits = cluster.limits_on(cluster.login[0]) if cluster.login else None
+    if limits is None:
         return ""
     memory = f"{limits.memory} of {'the ' if limits.memory.endswith('%') else ''}memory" if limits.memory else ""
     tasks = f"{limits.tasks} processes" if limits.tasks else ""
@@ -93,7 +93,8 @@ def _hosts(cluster: Cluster, mount: Mount) -> str:
     """Where a mount is, in words; empty where no user works."""
     if mount.hosts is not None:
         return code(fold(mount.hosts))
-    has = {"login": bool(cluster.login), "compute": True, "controller": not cluster.login}
+    is_login = not cluster.login or not {*cluster.login}.isdisjoint(cluster.controllers)
+    has = {"login": bool(cluster.login), "compute": True, "controller": is_login}
     return ", ".join(words for role, words in _ROLES.items() if role in mount.roles and has[role])
 
 

@@ -19,7 +19,7 @@ from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.core.plan import motd
 
 GREETING = cluster(THREE_HOSTS + "motd: 'Help: ask ann'\nx11: true\nlogin: [l1]\n")
-TEXT = motd.message(GREETING)
+TEXT = motd.message(GREETING, "l1")
 NO_CTYPES = CommandResult(1, b"", b"ModuleNotFoundError: No module named 'ctypes'\n")
 GREETS: dict[str, Rule] = {"^cat": TEXT, "^sshd -T": "usepam yes\nx11forwarding yes\n", "pam_motd": f"Debian\n{TEXT}\n"}
 

@@ -97,3 +97,16 @@ def test_a_directory_of_slurmd_that_stays_where_it_was_is_told_until_the_cluster
     wanted = cluster(THREE_HOSTS + more)
     known = plan_input(wanted, facts_of(wanted, prepared))
     assert notices.keeps_spool(replace(known, lock=replace(known.lock, spool=spool))) == expected
+
+
+def test_a_controller_that_becomes_a_login_host_is_told_until_its_users_have_limits() -> None:
+    wanted = cluster(THREE_HOSTS.replace("controllers:", "login: [c1, l1]\ncontrollers:"))
+    assert [*notices.users_beside_slurmctld(plan_input(wanted, facts_of(wanted, prepared)))] == [
+        (
+            "c1",
+            f"{notices.LOGIN_BESIDE} Without a job you can use here: 25% of memory, 1024 tasks (`login_limits` changes "
+            "that)",
+        )
+    ]
+    limited = facts_of(wanted, prepared, owned=("login-limits",))
+    assert [*notices.users_beside_slurmctld(plan_input(wanted, limited))] == []

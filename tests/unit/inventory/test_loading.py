@@ -186,7 +186,6 @@ COMPLAINTS = {
         '4: nodes[0].hosts: "default" is a reserved name',
     ),
     "login and compute": (SMALL + "login: n02\n", '5: login: "n02" is also a compute node'),
-    "login and controller": (SMALL + "login: mn\n", '5: login: "mn" is also a controller'),
     "State of a node": (SMALL + "    State: DOWN\n", "5: nodes[0].State: slurmfab writes State itself: …scontrol"),
     "NodeAddr of a node": (SMALL + "    Nodeaddr: x\n", "5: nodes[0].Nodeaddr: slurmfab writes NodeAddr itself"),
     "a list for Slurm": (SMALL + "    Gres: [a, b]\n", "5: nodes[0].Gres: it must be one value"),
@@ -323,7 +322,7 @@ def test_parse_when_there_are_many_mistakes_then_all_are_said_in_the_files_order
     text = """\
 cluster: Titanic
 controllers: mn01
-login: mn01
+login: cn02
 colour: red
 nodes:
   - hosts: cn[01-04]

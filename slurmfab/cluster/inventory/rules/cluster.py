@@ -86,11 +86,10 @@ def each_node_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         first.update((host, number) for host in group.hosts if host not in first)
 
 
-def login_hosts_are_nothing_else(cluster: Cluster) -> Iterator[tuple[Place, str]]:
-    """Users work on login hosts, so these run neither jobs nor slurmctld."""
-    for others, role in ((cluster.controllers, "a controller"), (cluster.compute_nodes, "a compute node")):
-        for host in _in_both(cluster.login, others):
-            yield ("login",), f'"{host}" is also {role}; a login host has no other role'
+def login_hosts_run_no_jobs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """The processes of users who log in would take what Slurm promises to jobs."""
+    for host in _in_both(cluster.login, cluster.compute_nodes):
+        yield ("login",), f'"{host}" is also a compute node; a login host runs no jobs'
 
 
 def no_reserved_names(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -200,7 +199,7 @@ def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[P
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     two_controllers_share_their_state,
     each_node_once,
-    login_hosts_are_nothing_else,
+    login_hosts_run_no_jobs,
     no_reserved_names,
     slurmfabs_own_partition_is_not_the_users,
     partitions_of_known_nodes,

@@ -60,8 +60,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The packages that the host's logins need."""
     cluster = plan_input.cluster
     has_screens = cluster.x11 and not cluster.is_for_database_alone(host)
-    is_limited = cluster.login_limits is not None and "login" in cluster.roles(host)
-    sessions = (PAM_SYSTEMD,) if is_limited else ()
+    sessions = (PAM_SYSTEMD,) if cluster.limits_on(host) else ()
     return (
         *sessions,
         *((plan_input.platform.pam,) if cluster.closes(host) else ()),
@@ -73,9 +72,10 @@ def login_hosts(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The limits of users and the message of the day on a login host; their removal where they are not wanted."""
     cluster = plan_input.cluster
     is_login = "login" in cluster.roles(host)
-    limits = slices(cluster.login_limits) if is_login and cluster.login_limits else ()
+    wanted = cluster.limits_on(host)
+    limits = slices(wanted) if wanted else ()
     has_limits = host in plan_input.facts and LIMITS in plan_input.facts[host].owned
-    message = (OwnedFile(MESSAGE, motd.message(cluster)),) if is_login and cluster.motd else ()
+    message = (OwnedFile(MESSAGE, motd.message(cluster, host)),) if is_login and cluster.motd else ()
     return (
         *((UserSlices(LIMITS, limits),) if limits or has_limits else ()),
         *owned(plan_input, host, MOTD, message),

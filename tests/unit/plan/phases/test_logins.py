@@ -108,6 +108,28 @@ def test_users_of_login_hosts_have_limits_and_root_has_none() -> None:
     assert [logins.login_hosts(plan, host) for host in ("c1", "n1")] == [(), ()]
 
 
+BOTH = THREE_HOSTS.replace("controllers:", "login: [c1, l1]\ncontrollers:")
+"""Of the login hosts, one is the controller."""
+
+
+@pytest.mark.parametrize(
+    ("more", "beside", "elsewhere"),
+    [
+        ("", ["MemoryMax=25%", "TasksMax=1024"], []),
+        ("login_limits: {cpus: 2}\n", ["CPUQuota=200%"], ["CPUQuota=200%"]),
+    ],
+)
+def test_users_beside_slurmctld_have_limits_always_and_those_of_other_login_hosts_where_the_file_has_some(
+    more: str, beside: list[str], elsewhere: list[str]
+) -> None:
+    plan = closing(f"{more}motd: true\n", BOTH)
+    for host, wanted in (("c1", beside), ("l1", elsewhere)):
+        texts = texts_by_path(plan, host)
+        assert texts.get(logins.OF_USERS, "").splitlines()[2:] == wanted
+        assert ("Without a job you can use here" in texts[logins.MESSAGE]) == bool(wanted)
+    assert {"slurmctld", "libpam-systemd"} <= set(packages(plan, "c1")[0].names)  # type: ignore[attr-defined]
+
+
 def test_former_limits_and_messages_are_taken_back() -> None:
     plan = closing("", WITH_LOGIN, owned=("login-limits", "motd"))
     assert logins.login_hosts(plan, "l1") == (UserSlices("login-limits", ()), OwnedFiles("motd", ()))
