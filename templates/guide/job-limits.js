@@ -41,7 +41,7 @@ const jobMistakes = (offer, job) => {
   if (job.mail && !/^[^\s@"]+@[^\s@"]+$/.test(job.mail)) say("mail", "Write an address such as ann@example.org.");
   if (/["\n]/.test(job.name)) say("name", "A name has no quotes.");
   if (job.way && !job.image) say("image", "Name an image.");
-  for (const field of ["nodes", "tasks", "cpus", "gpus"]) {
+  for (const field of ["nodes", "tasks", "cpus", "gpus", "scratch"]) {
     if (!Number.isInteger(job[field]) || job[field] < 0) say(field, "Write a whole number.");
   }
   const time = job.time ? minutes(job.time) : null;
@@ -71,6 +71,9 @@ const jobMistakes = (offer, job) => {
   if (job.gpus > most(gpusOf)) {
     say("gpus", `A node of ${where} has ${count(most(gpusOf), "GPU")}${job.gpu_type ? ` of type ${job.gpu_type}` : ""}.`);
   }
+  if (job.scratch > most((one) => one.scratch)) {
+    say("scratch", `A node of ${where} has ${most((one) => one.scratch)} GB of scratch space.`);
+  }
 
   if (partition.accounts.length && !partition.accounts.includes(job.account)) {
     say("account", `${where} is for the accounts ${partition.accounts.join(", ")} alone.`);
@@ -94,7 +97,8 @@ const jobMistakes = (offer, job) => {
 
   // What each allows by itself, but no node has at once.
   const fitting = partition.shapes.filter((one) =>
-    (!one.cpus || one.cpus >= perNode) && (!one.memory || one.memory >= mem) && gpusOf(one) >= (job.gpus || 0));
+    (!one.cpus || one.cpus >= perNode) && (!one.memory || one.memory >= mem) && gpusOf(one) >= (job.gpus || 0) &&
+    one.scratch >= (job.scratch || 0));
   const there = fitting.reduce((sum, one) => sum + one.count, 0);
   if (!Object.keys(found).length && there < nodes) {
     say("nodes", there ? `${where} has ${count(there, "node")} with all of this.` : `No node of ${where} has all of this at once.`);

@@ -17,6 +17,10 @@ const jobScript = (() => {
   const singleQuoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const word = (text) => plain.test(text) && !text.includes("[") ? text : singleQuoted(text);
 
+  const gres = (job) => [
+    ...(job.gpus ? [`gpu:${job.gpu_type ? `${job.gpu_type}:` : ""}${job.gpus}`] : []),
+    ...(job.scratch ? [`scratch:${job.scratch}`] : []),
+  ].join(",");
   const directives = (job) => [
     ["job-name", job.name],
     ["partition", job.partition],
@@ -26,7 +30,7 @@ const jobScript = (() => {
     ["ntasks", job.tasks],
     ["cpus-per-task", job.cpus],
     ["mem", job.memory],
-    ["gres", job.gpus ? `gpu:${job.gpu_type ? `${job.gpu_type}:` : ""}${job.gpus}` : ""],
+    ["gres", gres(job)],
     ["time", job.time],
     ["array", job.array],
     ["output", job.array ? "%x-%A_%a.out" : "%x-%j.out"],

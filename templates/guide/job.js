@@ -14,8 +14,8 @@
   const job = () => ({
     command: command(), name: value("name"), partition: value("partition"), account: value("account"),
     qos: value("qos"), nodes: number("nodes"), tasks: number("tasks"), cpus: number("cpus"), memory: value("memory"),
-    gpus: number("gpus"), gpu_type: number("gpus") ? value("gpu_type") : "", time: value("time"), array: value("array"),
-    mail: value("mail"), modules: value("modules").split(/[\s,]+/).filter(Boolean), way: value("way"),
+    gpus: number("gpus"), gpu_type: number("gpus") ? value("gpu_type") : "", scratch: number("scratch"), time: value("time"),
+    array: value("array"), mail: value("mail"), modules: value("modules").split(/[\s,]+/).filter(Boolean), way: value("way"),
     image: value("way") ? value("image") : "",
   });
 
@@ -41,6 +41,7 @@
     const most = (of) => Math.max(0, ...partition.shapes.map(of));
     fields.nodes.max = nodes;
     fields.cpus.max = most((one) => one.cpus) || "";
+    if (fields.scratch) fields.scratch.max = most((one) => one.scratch);
     if (!fields.gpus) return;
     const kinds = new Map(partition.shapes.flatMap((one) => Object.entries(one.gpus)));
     const before = value("gpu_type");
@@ -63,7 +64,7 @@
     id("about-time").textContent = !mistakes.time && value("time") && !Number.isNaN(time) ? `${duration(time)}.` : "";
     if (id("container")) id("container").hidden = !value("way");
     const wrong = Object.keys(mistakes).length;
-    if (![wanted.nodes, wanted.tasks, wanted.cpus, wanted.gpus].some(Number.isNaN)) text.textContent = jobScript(wanted);
+    if (![wanted.nodes, wanted.tasks, wanted.cpus, wanted.gpus, wanted.scratch].some(Number.isNaN)) text.textContent = jobScript(wanted);
     text.classList.toggle("wrong", wrong > 0);
     id("copy").disabled = id("download").disabled = wrong > 0;
     state.textContent = wrong ? `${count(wrong, "field")} to mend first.` : "";

@@ -89,8 +89,8 @@ def test_a_container_when_chosen_then_needs_an_image(browser: Chrome) -> None:
 
 
 PLAIN = {"command": "x", "name": "", "partition": "batch", "account": "", "qos": "", "nodes": 1, "tasks": 1, "cpus": 1,
-         "memory": "", "gpus": 0, "gpu_type": "", "time": "", "array": "", "mail": "", "modules": [], "way": "",
-         "image": ""}  # fmt: skip
+         "memory": "", "gpus": 0, "gpu_type": "", "scratch": 0, "time": "", "array": "", "mail": "", "modules": [],
+         "way": "", "image": ""}  # fmt: skip
 MISTAKES: tuple[tuple[dict[str, object], dict[str, str]], ...] = (
     ({}, {}),
     ({"time": "8-0"}, {"time": "batch allows 7 days."}),
@@ -110,6 +110,9 @@ MISTAKES: tuple[tuple[dict[str, object], dict[str, str]], ...] = (
      {"gpus": "The limit of partition gpu: 6 GPUs for each user."}),
     ({"partition": "gpu", "nodes": 3, "tasks": 3, "gpu_type": "a100", "gpus": 2},
      {"nodes": "gpu has 2 nodes with all of this."}),
+    ({"scratch": 100}, {}),
+    ({"scratch": 2000}, {"scratch": "A node of batch has 800 GB of scratch space."}),
+    ({"scratch": 0.5}, {"scratch": "Write a whole number."}),
     ({"partition": "physics"}, {"account": "physics is for the accounts physics alone."}),
     ({"partition": "physics", "account": "physics"}, {}),
     ({"account": "biology", "nodes": 2, "tasks": 2, "cpus": 60},

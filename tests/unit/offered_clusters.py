@@ -36,6 +36,7 @@ accounts:
   - {name: biology, GrpTRES: cpu=96}
 users: [{name: ann, accounts: [physics]}]
 modules: lmod
+scratch: {size: 800G}
 containers: [podman, apptainer]
 packages: {all: [./apptainer_1.4.5_amd64.deb]}
 """

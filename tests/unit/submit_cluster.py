@@ -35,7 +35,7 @@ NODES = "\n".join(
         "cn3 16 cascadelake (null) 64000 batch,staff,slurmfab",
         "cn4 32 icelake (null) 128000 batch,staff,physics,slurmfab",
         "gpu1 64 a100 gpu:a100:4(S:0-1) 512000 gpu,slurmfab",
-        "gpu2 32 v100 gpu:v100:2 1024000 gpu,slurmfab",
+        "gpu2 32 v100 gpu:v100:2,scratch:400 1024000 gpu,slurmfab",
     )
 )
 QOS = "\n".join(

@@ -42,6 +42,7 @@ def page(found: Offer) -> str:
             accounts=found.accounts,
             qos=found.qos,
             has_gpus=bool(found.gpus),
+            has_scratch=any(shape.scratch for one in found.partitions for shape, _ in one.shapes),
             modules=cluster.modules is not None,
             containers=[(way, WAYS[way]) for way in use if way in WAYS],
             time=clock(60 * minutes),
@@ -86,7 +87,13 @@ def _partition(one: OfferedPartition) -> dict[str, Any]:
         "deniedQos": one.denied_qos,
         "caps": _caps(one.caps),
         "shapes": [
-            {"count": count, "cpus": shape.cpus, "memory": shape.memory, "gpus": dict(shape.gpus)}
+            {
+                "count": count,
+                "cpus": shape.cpus,
+                "memory": shape.memory,
+                "gpus": dict(shape.gpus),
+                "scratch": shape.scratch,
+            }
             for shape, count in one.shapes
         ],
     }

@@ -28,6 +28,7 @@ def test_the_form_when_made_then_knows_partitions_accounts_and_qos_with_their_li
         "cpus": 128,
         "memory": 1000070,
         "gpus": {"v100": 2},
+        "scratch": 800,
     }
     assert known_by_form["accounts"]["biology"] == [
         {"of": "cpus", "most": 96, "says": "account biology: 96 CPUs for all together"}

@@ -24,7 +24,7 @@ def test_partitions_when_nodes_are_known_then_have_their_limits_and_what_nodes_h
     cluster = form_cluster()
     batch, gpu, physics = offer(cluster, known(cluster)).partitions
     assert (batch.is_default, batch.count, batch.max_minutes, batch.max_nodes) == (True, 8, 7 * 24 * 60, 4)
-    assert batch.shapes == ((Shape(cpus=64, memory=249290), 8),)
+    assert batch.shapes == ((Shape(cpus=64, memory=249290, scratch=800), 8),)
     assert gpu.gpus == {"a100": 4, "v100": 2}
     assert gpu.caps == (Cap("gpus", 6, "partition gpu: 6 GPUs for each user"),)
     assert (physics.accounts, physics.max_minutes) == (("physics",), None)

@@ -35,6 +35,7 @@ class Limits(NamedTuple):
     default_seconds: int = 0  # of jobs that ask for none
     most_gpus: int = 0  # of the node with most of them
     gpu_types: Tuple[str, ...] = ()  # that have a name
+    most_scratch: int = 0  # GB of the node with most scratch space
 
     @property
     def memory_text(self) -> str:
@@ -88,6 +89,7 @@ class Limits(NamedTuple):
             default_seconds=partition.default_seconds or 0,
             most_gpus=max((total(node.gpus) for node in nodes), default=0),
             gpu_types=tuple(sorted(most_gpus(nodes))),
+            most_scratch=max((node.scratch for node in nodes), default=0),
         )
 
     def default_for(self, has_gpus: bool, kind: str) -> str:
@@ -215,6 +217,13 @@ def gpus(text: str, limits: Limits) -> int:
 def gpu_type(text: str, limits: Limits) -> str:
     """A type of GPU of the partition; empty for any."""
     return known(text, tuple(one for one in limits.gpu_types if one != UNTYPED), "type of GPU")
+
+
+def scratch(text: str, limits: Limits) -> int:
+    """GB of scratch space on a node."""
+    if limits.partition and not limits.most_scratch and text != "0":
+        raise ValueError("nodes of partition %s have no scratch space to reserve" % limits.partition)
+    return whole(text, 0, limits.most_scratch, "GB of scratch space on a node")
 
 
 def memory(text: str, limits: Limits) -> str:

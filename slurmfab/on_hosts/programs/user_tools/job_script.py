@@ -37,6 +37,7 @@ class JobOptions(NamedTuple):
     memory: str = ""  # of a node, such as `16G`
     gpus: int = 0
     gpu_type: str = ""
+    scratch: int = 0  # GB of a node
     time: str = ""  # limit, as Slurm writes it: `1-12:00:00` or `02:00:00`
     array: str = ""  # indices, such as `0-9%2`
     mail: str = ""
@@ -57,6 +58,7 @@ def script(job: JobOptions) -> str:
 def directives(job: JobOptions) -> Dict[str, str]:
     """Options of sbatch and their values, in the order of the script; empty values are left out."""
     gpus = "gpu:%s:%d" % (job.gpu_type, job.gpus) if job.gpu_type else "gpu:%d" % job.gpus
+    gres = [gpus] * (job.gpus > 0) + ["scratch:%d" % job.scratch] * (job.scratch > 0)
     return {
         "job-name": job.name,
         "partition": job.partition,
@@ -66,7 +68,7 @@ def directives(job: JobOptions) -> Dict[str, str]:
         "ntasks": number(job.tasks),
         "cpus-per-task": number(job.cpus),
         "mem": job.memory,
-        "gres": gpus if job.gpus else "",
+        "gres": ",".join(gres),
         "time": job.time,
         "array": job.array,
         "output": "%x-%A_%a.out" if job.array else "%x-%j.out",

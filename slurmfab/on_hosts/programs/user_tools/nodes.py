@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Dict, Mapping, NamedTuple, Tuple
 
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
@@ -23,6 +24,12 @@ class Node(NamedTuple):
     features: Tuple[str, ...]  # that jobs can ask for (--constraint)
     partitions: Tuple[str, ...]
     fields: Mapping[str, str]  # all values by scontrol's names
+
+    @property
+    def scratch(self) -> int:
+        """GB of scratch space that jobs can reserve, as the cluster file's `scratch` has it counted."""
+        found = re.search(r"(?:^|,)scratch:(?:\d+:)?(\d+)(?=[,(]|$)", self.gres)
+        return int(found[1]) if found else 0
 
     @property
     def is_free(self) -> bool:

@@ -48,6 +48,7 @@ FIELDS = (
     Field("memory", "memory of each node, as in 16G", job_answers.memory),
     Field("gpus", "GPUs of each node", job_answers.gpus),
     Field("gpu-type", "type of the GPUs", job_answers.gpu_type),
+    Field("scratch", "GB of scratch space on each node", job_answers.scratch),
     Field("time", "time limit, as in 2h, 90m, 1d or 1-12:00:00", job_answers.time),
     Field("array", "indices of an array, as in 0-9%%2", job_answers.array),
     Field("mail", "address for a message at the end", job_answers.mail),
@@ -175,6 +176,8 @@ class Interview:
                 self.about("gpu-type", "Type of GPU (%s; Return for any)" % ", ".join(limits.gpu_types))
         cpus = self.about("cpus", "CPUs%s" % limits.at_most(limits.cpus), "1")
         self.about("memory", "Memory, as in 16G%s" % limits.at_most(limits.memory_text), limits.default_memory(cpus))
+        if limits.most_scratch:
+            self.about("scratch", "GB of scratch space on each node (at most %d)" % limits.most_scratch, "0")
         self.about("time", "Time limit, as in 2h%s" % limits.at_most(limits.time_text), limits.default_time)
 
 

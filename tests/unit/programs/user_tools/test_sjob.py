@@ -39,6 +39,7 @@ FLAGS = [
         ["--command", "./a", "--array", "0-9%2", "--mail", "ann@example.org", "--cpus", "4", "--memory", "16"],
         ["--cpus-per-task=4", "--mem=16G", "--array=0-9%2", "--mail-user=ann@example.org", "--mail-type=END,FAIL"],
     ),
+    (["--command", "./a", "--partition", "gpu", "--scratch", "50"], ["--gres=scratch:50"]),
     (["--command", "./a", "--image", "ubuntu", "--account", "theory", "--qos", "short"], ["--account=theory"]),
 ]  # fmt: skip
 
@@ -64,6 +65,8 @@ WRONG = [
     (["--gpus", "9"], "--gpus: there are at most 4 GPUs on a node"),
     (["--gpus", "1", "--partition", "batch"], "--gpus: partition batch has no GPUs"),
     (["--gpus", "1", "--gpu-type", "a10"], 'there is no type of GPU "a10" for you; did you mean a100?'),
+    (["--partition", "gpu", "--scratch", "500"], "--scratch: there are at most 400 GB of scratch space on a node"),
+    (["--scratch", "5"], "--scratch: nodes of partition batch have no scratch space to reserve"),
     (["--partition", "gpuu"], 'there is no partition "gpuu" for you; did you mean gpu?'),
     (["--partition", "staff"], 'there is no partition "staff" for you'),
     (["--account", "x"], 'there is no account "x" for you; there is theory'),
@@ -121,6 +124,7 @@ def test_a_terminal_when_a_user_answers_then_wrong_answers_are_asked_again_and_t
         "1",
         "a100",
         "8",
+        "",
         "",
         "3h",
         "",
