@@ -434,7 +434,7 @@ class Cluster(Model):
     @cached_property
     def served(self) -> tuple[Served, ...]:
         """The exports that hosts mount, with these mounts."""
-        return tuple(served(self))
+        return tuple(served(self.exports, self.addresses))
 
     @cached_property
     def servers(self) -> tuple[str, ...]:

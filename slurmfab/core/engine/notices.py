@@ -19,7 +19,6 @@ from slurmfab.core.plan.phases import slurm_source
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import gres
 from slurmfab.core.plan.preflight.cgroups import cgroup_notices
-from slurmfab.core.plan.slurm_series import of_others
 from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, Outcome
 from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
 
@@ -43,7 +42,7 @@ KEPT_SPOOL = (
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     """Print all notices that a survey gives rise to."""
     tell_of_resources(run, steps)
-    if others := of_others(plan_input):
+    if others := with_other_slurm(plan_input):
         ours = plan_input.controller_facts.slurm_version
         run.progress.line(mixed.notice(others, plan_input.cluster.controller, ours))
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
@@ -55,6 +54,14 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, lost_logins(plan_input, steps))
     if keeps_spool(plan_input):
         run.progress.line(KEPT_SPOOL)
+
+
+def with_other_slurm(plan_input: PlanInput) -> dict[str, str]:
+    """The version of Slurm of each host that has another one than the controller."""
+    facts = plan_input.facts
+    there = {host: facts[host].slurm_version for host in plan_input.cluster.hosts if host in facts}
+    ours = plan_input.controller_facts.slurm_version
+    return {host: found for host, found in there.items() if found and ours and found != ours}
 
 
 def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:
