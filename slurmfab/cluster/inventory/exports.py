@@ -45,14 +45,7 @@ def _check_option(option: str) -> str:
 
 
 class Export(Model):
-    """A directory that a host of the cluster serves to others.
-
-    Args:
-        host: the host that has it.
-        to: the roles of the hosts that may mount it.
-        options: as in exports(5).
-        mount: where these hosts mount it; `None` if no host mounts it because of this key.
-    """
+    """A directory that a host of the cluster serves to others."""
 
     path: Annotated[Path, Field(description="Directory on the server, such as /srv/home.")]
     host: Annotated[str, Field(min_length=1, description="The host of the cluster that serves it.")]

@@ -67,18 +67,7 @@ AccountName = Annotated[str, AfterValidator(_check_account)]
 
 
 class FileOnHosts(Model):
-    """A file of the site's own on hosts.
-
-    Args:
-        source: the file beside the cluster file; `None` if `text` has it.
-        template: whether the content is a Jinja2 template.
-        roles: the roles of the hosts that have it, in the words of the cluster file; `all` for every host.
-        hosts: further hosts that have it; without roles and hosts, all hosts do.
-        owner: name of its user on the hosts.
-        group: name of its group.
-        mode: its permission bits as octal text.
-        restart: a systemd unit that reads it when it starts; empty for none.
-    """
+    """A file of the site's own on hosts."""
 
     source: Annotated[str | None, Field(min_length=1, description="Path, relative to the cluster file.")] = None
     text: Annotated[str | None, Field(max_length=LARGEST_FILE, description="Content, instead of a source.")] = None

@@ -104,10 +104,6 @@ class Mount(Model):
     """A file system that hosts mount.
 
     Args:
-        source: what is mounted: `server:/export/home`, `/dev/disk/by-label/data`, or a directory for `bind`.
-        type: as for mount(8), such as `nfs4`; `bind` for a directory of the same host.
-        options: as for mount(8).
-        roles: the roles of the hosts that mount it.
         automount: whether it is mounted only when it is first used; left out, see `is_tried_again`.
     """
 
