@@ -9,6 +9,7 @@ import ast
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TOP = Path(__file__).parents[1]
@@ -43,10 +44,16 @@ def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
             yield from (name if name in known else node.module for name in named if {name, node.module} & set(known))
 
 
+@cache
+def imported() -> dict[str, set[str]]:
+    """By file, the other files that it imports."""
+    known = sources()
+    return {name: set(imports(path, known)) - {name} for name, path in known.items()}
+
+
 def arrows() -> set[tuple[str, str]]:
     """Which room imports which other one; the package's own file, which has its version, is none."""
-    known = sources()
-    pairs = {(room(name), room(other)) for name, path in known.items() for other in imports(path, known)}
+    pairs = {(room(name), room(other)) for name, others in imported().items() for other in others}
     return {(one, other) for one, other in pairs if other not in (one, "slurmfab")}
 
 

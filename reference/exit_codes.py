@@ -11,7 +11,7 @@ import slurmfab
 from reference.markdown import WRITTEN, anchor, code, plain, table, text_of
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.exit_codes import EXIT_CODES
-from slurmfab.cli.tasks.description import all_tasks
+from slurmfab.cli.tasks import all_tasks
 
 
 def page() -> str:

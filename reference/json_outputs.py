@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from reference.json_schemas import Maker
 from reference.markdown import WRITTEN, anchor, code, marked, table, text_of
-from slurmfab.cli.tasks.description import all_tasks
+from slurmfab.cli.tasks import all_tasks
 from slurmfab.commands.accept.listing import AcceptanceHistoryJson
 from slurmfab.commands.accept.results import AcceptanceJson
 from slurmfab.commands.checks.results import ChecksJson

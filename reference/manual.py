@@ -10,7 +10,8 @@ from itertools import groupby
 from slurmfab import __version__
 from slurmfab.base.exit_codes import EXIT_CODES
 from slurmfab.base.program_name import FAB
-from slurmfab.cli.tasks.description import Description, Option, all_tasks
+from slurmfab.cli.tasks import all_tasks
+from slurmfab.cli.tasks.description import Description, Option
 
 PROGRAM = "slurmfab"
 """The program that a manual page is about; `fab` is Fabric's, with a page of its own."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from reference.markdown import WRITTEN, anchor, code, indented, plain, table, text_of
-from slurmfab.cli.tasks.description import Description, Option, all_tasks
+from slurmfab.cli.tasks import all_tasks
+from slurmfab.cli.tasks.description import Description, Option
 
 
 def page() -> str:

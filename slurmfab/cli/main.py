@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from slurmfab.cli.completion.takes import Table
 
 COMPLETE = "--complete"
 """What the scripts of `fab completion` call this program with."""
@@ -19,7 +15,7 @@ def main() -> None:
     if arguments[:1] == [COMPLETE]:
         from slurmfab.cli.completion import answering
 
-        answering.write(arguments[1:], make_table, words_elsewhere)
+        answering.write(arguments[1:])
         return
     from slurmfab.base import interrupts
 
@@ -52,17 +48,3 @@ def is_answered(arguments: list[str]) -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True
     return answer is not None
-
-
-def make_table() -> Table:
-    """What all tasks take."""
-    from slurmfab.cli.tasks import completion
-
-    return completion.table()
-
-
-def words_elsewhere(what: str) -> list[str]:
-    """Words that a shell completes, and that are in modules which take long to load."""
-    from slurmfab.cli.tasks import values
-
-    return values.words_elsewhere(what)

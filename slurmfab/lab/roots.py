@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from slurmfab.lab import disks, mounts, nccl_standin, standins
+from slurmfab.lab import disks, mounts, standins
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
 from slurmfab.lab.network import resolver_text
@@ -147,19 +147,14 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
     if models:
         (etc / "tmpfiles.d/lab-gpus.conf").write_text(standins.gpu_devices(len(models)))
         (etc / "lab-gpus").write_text(standins.gpu_models(models))
-        tool = host.root / "usr/bin/nvidia-smi"
-        tool.write_text(standins.NVIDIA_SMI)
-        tool.chmod(0o755)
-        measuring = host.root / nccl_standin.PROGRAM.lstrip("/")
-        measuring.write_text(nccl_standin.ALL_REDUCE_PERF)
-        measuring.chmod(0o755)
-        table = host.root / nccl_standin.TABLE_FILE.lstrip("/")
-        table.parent.mkdir(exist_ok=True)
-        table.write_text(nccl_standin.TABLE)
+        for name, place in standins.ON_GPU_HOSTS.items():
+            (host.root / place).parent.mkdir(exist_ok=True)
+            shutil.copy(standins.SHIPPED / name, host.root / place)
+            (host.root / place).chmod(0o755 if place.startswith("usr/bin/") else 0o644)
     if host.name in spec.hanging:
         units = etc / "systemd/system"
-        (units / "lab-hanging.socket").write_text(standins.HANGING_SOCKET)
-        (units / "lab-hanging.service").write_text(standins.HANGING_SERVICE)
+        for name in ("lab-hanging.socket", "lab-hanging.service"):
+            shutil.copy(standins.SHIPPED / name, units)
         (units / "multi-user.target.wants").mkdir(exist_ok=True)
         (units / "multi-user.target.wants/lab-hanging.socket").symlink_to(units.joinpath("lab-hanging.socket").name)
         (units / "ssh.service").symlink_to("/dev/null")

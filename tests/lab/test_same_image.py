@@ -1,7 +1,7 @@
 """One image, from the cluster's own registry, in jobs with one of two GPUs by every way of running containers.
 
 The cluster is configless and has a second controller. Stand-ins are the GPUs (device files), enroot, pyxis and
-Apptainer (`slurmfab.lab.container_standins`).
+Apptainer (`container_standins`).
 One lab goes through all of it, in this order.
 """
 
@@ -11,11 +11,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import container_standins
 import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
-
-from slurmfab.lab import container_standins
 
 pytestmark = pytest.mark.lab
 

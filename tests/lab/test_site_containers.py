@@ -1,6 +1,6 @@
 """enroot with pyxis, and Apptainer, from packages of the site's own, which are stand-ins.
 
-`slurmfab.lab.container_standins` makes them. One lab per suite goes through all of it, in this order.
+`container_standins` makes them. One lab per suite goes through all of it, in this order.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import container_standins
 import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
 from slurmfab.commands.checks.container_ways import make_script
-from slurmfab.lab import container_standins
 
 pytestmark = pytest.mark.lab
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from reference import PAGES, PLACE
 from reference.json_outputs import ALL, OUTPUTS, Output, schema_of, tasks_without_schema
 from reference.markdown import anchor, plain
-from slurmfab.cli.tasks.description import all_tasks
+from slurmfab.cli.tasks import all_tasks
 
 
 @pytest.mark.parametrize("name", PAGES)

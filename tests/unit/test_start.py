@@ -169,7 +169,7 @@ def test_a_shell_when_it_asks_what_fits_then_loads_neither_tasks_nor_models(tmp_
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs/cluster.yaml").write_text(CLUSTER)
     ask = calling("slurmfab", "--complete", "fish", "slurmfab", "drain", "n")
-    assert loaded_by(ask, tmp_path).isdisjoint(("invoke", "fabric", "pydantic"))  # now tasks and names are kept
+    assert loaded_by(ask, tmp_path).isdisjoint(("invoke", "fabric", "pydantic"))  # now the cluster's names are kept
     loaded = loaded_by(ask, tmp_path)
     assert "n1" in loaded
     assert loaded.isdisjoint((*NOT_WITHOUT_A_TASK, "inspect", "slurmfab.cli.tasks", "slurmfab.base.hostlist"))

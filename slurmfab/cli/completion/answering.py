@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from slurmfab.cli.completion.candidates import FILES, WORDS, Candidates, candidates
 from slurmfab.cli.completion.command_line import split, wanted
-from slurmfab.cli.completion.kept import kept
-from slurmfab.cli.completion.takes import CHOICES, ELSEWHERE, Table, Takes, from_plain, plain
+from slurmfab.cli.completion.takes import read_table
 
 MOST_BYTES = 64 << 10
-
-Words = Callable[[str], list[str]]
-"""Makes the words of a kind."""
 
 BASH, ZSH, FISH = "bash", "zsh", "fish"
 SHELLS = (BASH, ZSH, FISH)
 
 
-def answer(arguments: Sequence[str], make_table: Callable[[], Table], words_elsewhere: Words) -> str:
+def answer(arguments: Sequence[str]) -> str:
     """The lines for a shell: what they are, then the words, or the beginning of a path that it completes itself.
 
     Args:
@@ -32,23 +28,19 @@ def answer(arguments: Sequence[str], make_table: Callable[[], Table], words_else
     shell, *rest = arguments
     part, line = rest if shell == BASH else ("", "")
     program, *words = split(line) if shell == BASH else rest
-    fitting = offered(program, words, make_table, words_elsewhere)
+    fitting = offered(program, words)
     if fitting.kind != WORDS:
         shell = FISH  # the beginning of a path as it is
     lines = (format_word(shell, word, text, words, part) for word, text in fitting.words)
     return "".join(f"{one}\n" for one in (fitting.kind, *lines))
 
 
-def offered(program: str, words: Sequence[str], make_table: Callable[[], Table], words_elsewhere: Words) -> Candidates:
+def offered(program: str, words: Sequence[str]) -> Candidates:
     """What fits; for `fab` in a directory with other tasks than ours, files."""
     if PurePath(program).name == "fab" and not has_our_fabfile(Path.cwd()):
         return Candidates(FILES, ((words[-1] if words else "", ""),))
-    known = from_plain(kept("tasks", [], lambda: plain(make_table())))
-    place = wanted(words, known)
-    if place.takes and (what := place.takes.what) in ELSEWHERE:
-        choices = tuple(map(str, kept(what.replace(" ", "-"), [], lambda: words_elsewhere(what))))
-        place = place._replace(takes=Takes(CHOICES, place.takes.many, choices))
-    return candidates(place, known)
+    known = read_table()
+    return candidates(wanted(words, known), known)
 
 
 def has_our_fabfile(directory: Path) -> bool:
@@ -77,8 +69,8 @@ def format_word(shell: str, word: str, text: str, words: Sequence[str], part: st
     return f"{word}\t{text}" if text else word
 
 
-def write(arguments: Sequence[str], make_table: Callable[[], Table], words_elsewhere: Words) -> None:
+def write(arguments: Sequence[str]) -> None:
     """Write the answer; a question that is none of a script of ours gets none."""
     shell, *rest = arguments or [""]
     if shell in SHELLS and (len(rest) == 2 if shell == BASH else rest):  # noqa: PLR2004 - see `answer`
-        sys.stdout.write(answer(arguments, make_table, words_elsewhere))
+        sys.stdout.write(answer(arguments))

@@ -1,10 +1,9 @@
-"""What takes longer to find out than a TAB should, kept in the user's cache: all tasks, and a cluster file's names."""
+"""What takes longer to find out than a TAB should, kept in the user's cache: a cluster file's names."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Any
 from slurmfab import __version__
 
 PACKAGE = Path(__file__).parents[1]
-SOURCES = ("tasks", "completion")
-"""The packages whose sources say what is kept."""
 
 
 def kept(name: str, of: list[str], make: Callable[[], Any]) -> Any:
@@ -23,7 +20,7 @@ def kept(name: str, of: list[str], make: Callable[[], Any]) -> Any:
     Args:
         name: name of the file.
     """
-    path, mark = directory() / f"{name}.json", [*fingerprint(), *of]
+    path, mark = directory() / f"{name}.json", [__version__, str(PACKAGE), *of]
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         found = json.loads(path.read_bytes())
         if found["of"] == mark:
@@ -54,9 +51,3 @@ def write(path: Path, text: str) -> None:
     fresh.touch(0o600, exist_ok=False)
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
-
-
-def fingerprint() -> list[str]:
-    """What differs between two slurmfab that may keep different things: version, place, Python, times of sources."""
-    written = max(entry.stat().st_mtime_ns for part in SOURCES for entry in os.scandir(PACKAGE / part))
-    return [__version__, str(PACKAGE), sys.version, str(written)]

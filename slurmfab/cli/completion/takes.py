@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 TEXT = "text"
@@ -29,9 +31,6 @@ RUNS = "runs"
 
 LABS = "labs"
 TASKS = "tasks"
-DISRUPTIONS, CHECK_GROUPS, QUICKCHECKS = "disruptions", "check groups", "quickchecks"
-ELSEWHERE = (DISRUPTIONS, CHECK_GROUPS, QUICKCHECKS)
-"""Words that are in modules which take long to load; the table of all tasks is made without them."""
 
 
 class Takes(NamedTuple):
@@ -62,43 +61,19 @@ Table = dict[str, Entry]
 """All tasks, by their names."""
 
 
-def plain(table: Table) -> dict[str, Any]:
-    """A table as JSON values."""
-    return {
-        name: [
-            entry.help,
-            [_plain_takes(takes) for takes in entry.words],
-            {flag: [option.help, _plain_takes(option.takes), option.repeats] for flag, option in entry.options.items()},
-        ]
-        for name, entry in table.items()
+def read_table() -> Table:
+    """The table of all tasks, which `make reference` writes from their declarations."""
+    values = json.loads((Path(__file__).parent / "shipped/table.json").read_bytes())
+    return {name: _entry(*entry) for name, entry in values.items()}
+
+
+def _entry(help: str, words: list[Any], options: dict[str, Any]) -> Entry:
+    known = {
+        flag: Option(text, _takes(one) if one else None, repeats) for flag, (text, one, repeats) in options.items()
     }
+    return Entry(help, tuple(map(_takes, words)), known)
 
 
-def from_plain(values: Any) -> Table:
-    """A table from JSON values.
-
-    Raises:
-        TypeError, ValueError, AttributeError: they are not what `plain` makes.
-    """
-    return {
-        name: Entry(
-            str(text),
-            tuple(takes for takes in map(_takes, words) if takes),
-            {
-                str(flag): Option(str(of), _takes(takes), bool(repeats))
-                for flag, (of, takes, repeats) in options.items()
-            },
-        )
-        for name, (text, words, options) in values.items()
-    }
-
-
-def _plain_takes(takes: Takes | None) -> list[Any] | None:
-    return [takes.what, takes.many, list(takes.choices)] if takes else None
-
-
-def _takes(values: Any) -> Takes | None:
-    if values is None:
-        return None
+def _takes(values: list[Any]) -> Takes:
     what, many, choices = values
-    return Takes(str(what), bool(many), tuple(map(str, choices)))
+    return Takes(what, many, tuple(choices))

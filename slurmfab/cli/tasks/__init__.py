@@ -1,5 +1,8 @@
-"""The commands: a few lines each, every task of one kind in one module."""
+"""The commands: a few lines each, every task of one kind in one module; those about all tasks are here."""
 
+from slurmfab.base.errors import InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cli.completion import script
 from slurmfab.cli.tasks import (
     acceptance,
     accounts,
@@ -7,11 +10,9 @@ from slurmfab.cli.tasks import (
     bundle,
     check,
     cluster_file,
-    completion,
     deploy,
     doctor,
     drift,
-    help,
     history,
     lab,
     logs,
@@ -30,8 +31,47 @@ from slurmfab.cli.tasks import (
     usage,
     user_guide,
 )
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.description import Description, described
+from slurmfab.cli.tasks.help import Group, overview, task_help
+from slurmfab.cli.tasks.options import Common
+from slurmfab.cli.tasks.spelling import closest, did_you_mean
 
-GROUPS: tuple[help.Group, ...] = (
+
+@command(
+    common=(),
+    positional=["[task]"],
+    help={"task": "the task to show the help of (default: list all tasks)"},
+)
+def help(_common: Common, *, task: str = "") -> None:
+    """Show all tasks, or the help of one.
+
+    Exit codes: 0 shown, 2 there is no such task.
+
+    Examples:
+        fab help
+        fab help add-node
+    """
+    print(help_text(task))  # noqa: T201 - the answer
+
+
+@command(common=(), positional=["shell"], help={"shell": "bash, zsh or fish"})
+def completion(_common: Common, shell: str) -> None:
+    """Print a script that completes command lines in your shell.
+
+    It completes tasks, options, and their values: hosts, partitions, users and accounts of the cluster file, nodes that
+    were drained for resume, groups of checks, recorded runs, files. Both fab and slurmfab are completed.
+
+    In ~/.bashrc or ~/.zshrc, eval "$(slurmfab completion bash)" is enough. Exit codes: 0 printed, 2 wrong input.
+
+    Examples:
+        fab completion bash
+        fab completion fish > ~/.config/fish/conf.d/slurmfab.fish
+    """
+    print(script.script(shell))  # noqa: T201 - the answer
+
+
+GROUPS: tuple[Group, ...] = (
     (
         "First contact and deployment",
         (
@@ -70,9 +110,26 @@ GROUPS: tuple[help.Group, ...] = (
         "Lab: hosts on this machine, to try slurmfab",
         (lab.lab_up, lab.lab_down, lab.lab_off, lab.lab_on, lab.lab_status),
     ),
-    ("Help", (help.help, completion.completion)),
+    ("Help", (help, completion)),
 )
 """All tasks, in the order in which they are shown."""
 
 TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}
 """All tasks by their names."""
+
+
+def help_text(task: str) -> str:
+    """The help of a task; without a name, all tasks.
+
+    Raises:
+        InputError: there is no such task.
+    """
+    if task and task not in TASKS:
+        near = did_you_mean(closest(task, TASKS))
+        raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")
+    return task_help(TASKS[task]) if task else overview(GROUPS)
+
+
+def all_tasks() -> tuple[Description, ...]:
+    """All tasks, in the order in which `fab help` shows them."""
+    return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)

@@ -9,9 +9,10 @@ from typing import NamedTuple, NoReturn
 from slurmfab import __version__
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
-from slurmfab.cli.tasks import GROUPS, TASKS, completion
+from slurmfab.cli.completion import script
+from slurmfab.cli.tasks import GROUPS, TASKS, help_text
 from slurmfab.cli.tasks.command import Command, Parameter
-from slurmfab.cli.tasks.help import overview, task_help, text
+from slurmfab.cli.tasks.help import overview, task_help
 from slurmfab.cli.tasks.spelling import NEAR, NEARER, closest, did_you_mean, meant
 
 HELP = ("--help", "-h")
@@ -176,11 +177,11 @@ def answer(arguments: Sequence[str]) -> str | None:
         case [flag] if flag in HELP:
             found = f"{overview(GROUPS)}\n{CORE_OPTIONS}"
         case [] | ["help"] | ["--list"] | ["-l"]:
-            found = text("")
+            found = help_text("")
         case [word, task] if word == "help" or word in HELP:
-            found = text(task)
+            found = help_text(task)
         case ["completion", shell]:
-            found = completion.script(shell)
+            found = script.script(shell)
     return found
 
 

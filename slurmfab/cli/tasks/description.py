@@ -84,13 +84,6 @@ class Description:
         return any(option.name == "json" for option in self.options)
 
 
-def all_tasks() -> tuple[Description, ...]:
-    """All tasks, in the order in which `fab help` shows them."""
-    from slurmfab.cli.tasks import GROUPS  # which has the task `help`, and that needs this module
-
-    return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)
-
-
 def described(task: Command, group: str = "") -> Description:
     """A task as data.
 

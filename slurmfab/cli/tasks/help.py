@@ -8,12 +8,9 @@ import textwrap
 from collections.abc import Iterable
 
 from slurmfab.base import terminal
-from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
-from slurmfab.cli.tasks.command import Command, command
+from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.description import Option, described
-from slurmfab.cli.tasks.options import Common
-from slurmfab.cli.tasks.spelling import closest, did_you_mean
 
 SUMMARY = "slurmfab turns bare machines into a working Slurm cluster over SSH, and keeps it working."
 
@@ -28,37 +25,6 @@ GAP = 5
 
 Group = tuple[str, tuple[Command, ...]]
 """A heading, and the tasks below it."""
-
-
-@command(
-    common=(),
-    positional=["[task]"],
-    help={"task": "the task to show the help of (default: list all tasks)"},
-)
-def help(_common: Common, *, task: str = "") -> None:
-    """Show all tasks, or the help of one.
-
-    Exit codes: 0 shown, 2 there is no such task.
-
-    Examples:
-        fab help
-        fab help add-node
-    """
-    print(text(task))  # noqa: T201 - the answer
-
-
-def text(task: str) -> str:
-    """The help of a task; without a name, all tasks.
-
-    Raises:
-        InputError: there is no such task.
-    """
-    from slurmfab.cli.tasks import GROUPS, TASKS
-
-    if task and task not in TASKS:
-        near = did_you_mean(closest(task, TASKS))
-        raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")
-    return task_help(TASKS[task]) if task else overview(GROUPS)
 
 
 def overview(groups: Iterable[Group]) -> str:

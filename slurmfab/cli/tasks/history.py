@@ -47,6 +47,6 @@ def restore_lock(common: Common, *, from_controller: bool = False, fingerprint: 
         fab restore-lock --from-controller
         fab restore-lock --from-controller --fingerprint SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8
     """
-    from slurmfab.core.engine import lock_copy
+    from slurmfab.core.engine import lost_lock
 
-    return lock_copy.restore(common.cluster, common.output, from_controller=from_controller, fingerprint=fingerprint)
+    return lost_lock.restore(common.cluster, common.output, from_controller=from_controller, fingerprint=fingerprint)

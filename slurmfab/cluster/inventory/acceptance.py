@@ -128,9 +128,7 @@ class Figure(Model):
 
     Args:
         pattern: regular expression with one group for the figure; the last line that matches counts.
-        target: the expected figure; `None` if the figure is only recorded.
         tolerance: percent by which it may be worse than the target, and than in earlier runs.
-        better: whether a `higher` or a `lower` figure is better.
     """
 
     pattern: Annotated[
@@ -151,14 +149,7 @@ class AcceptanceJob(Figure):
         script: a file beside the cluster file, or the name of a shipped job; `None` for the one with the job's name.
         nodes: `each` for one job on each node, `all` for one job on all of them, or the number of nodes of one job;
             `None` for what a shipped job has, else `each`.
-        hosts: the nodes that may be used; none for all of the partition.
-        partition: of the job; `None` for one that has the nodes.
-        tasks: tasks on each node; `cores` for one on each core.
-        gpus: GPUs on each node; `all` for all that Slurm has there.
-        whole_nodes: whether the job has its nodes for itself.
-        at_once: how many jobs of this name run at the same time.
         user: who runs it; `None` for the user of the command line.
-        figures: several figures, by name.
     """
 
     script: Annotated[

@@ -75,17 +75,7 @@ Logins = Annotated[tuple[Login, ...], BeforeValidator(_names, json_schema_input_
 
 
 class Database(Model):
-    """The host of slurmdbd, and the database that it writes to.
-
-    Args:
-        host: the host of slurmdbd, and of MariaDB unless `external` is set.
-        external: address of an existing database server that slurmfab does not manage, such as `db.example.org` or
-            `db.example.org:3307`.
-        name: name of the database (StorageLoc).
-        password_file: file on the deployer with the password for an external database.
-        keep_password: whether the password for an external database is the one in the host's slurmdbd.conf.
-        settings: whether slurmfab writes MariaDB's settings; otherwise they stay as they are.
-    """
+    """The host of slurmdbd, and the database that it writes to."""
 
     host: Annotated[
         str,
@@ -129,7 +119,6 @@ class Account(Model):
     Args:
         description: its purpose; its name by default.
         organization: its owner; its parent's name by default.
-        coordinators: users who may manage its users and limits.
         settings: limits and other keys of `sacctmgr modify account` (sacctmgr(1)) in the file's order.
     """
 
@@ -147,12 +136,6 @@ class User(Model):
     Args:
         uid: UID on every host; slurmfab chooses a free one by default.
         gid: GID of the group with the user's name; the same number as the UID by default.
-        home: the home directory; by default `NAME` in `homes` of the cluster, or `/home/NAME`.
-        comment: the person's name in full, for passwd(5).
-        keys: public SSH keys, as lines of authorized_keys.
-        sudo: whether they may become root on login hosts and controllers.
-        accounts: the accounts of the user, the default first.
-        quota: what the user may store, instead of the cluster's `quota`; false for any amount.
         associations: by account, limits of the user in that account only; they replace those of `settings`.
         settings: limits and other keys of `sacctmgr modify user` (sacctmgr(1)) in the file's order.
     """

@@ -14,14 +14,7 @@ _MOST_KEPT = 10_000
 
 
 class Backup(Model):
-    """Backups that the controller and the database host make by a systemd timer.
-
-    Args:
-        directory: directory on these hosts, preferably on the disk of another machine.
-        when: `hourly`, `daily`, `weekly`, a time of the day, or of a day of the week.
-        keep: number of backups to keep; older ones are deleted.
-        encrypt_to: public keys, of which each decrypts the backups; empty for backups that are not encrypted.
-    """
+    """Backups that the controller and the database host make by a systemd timer."""
 
     directory: Annotated[
         str,

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from slurmfab.cluster.inventory.mounts import BIND, ROLES, Mount, Path, Roles, split_options
 from slurmfab.cluster.inventory.values import Model
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 TYPE = "nfs4"
 """The type of the mounts: the server serves version 4 alone, on one TCP port."""
@@ -48,14 +45,7 @@ def _check_option(option: str) -> str:
 
 
 class Export(Model):
-    """A directory that a host of the cluster serves to others.
-
-    Args:
-        host: the host that has it.
-        to: the roles of the hosts that may mount it.
-        options: as in exports(5).
-        mount: where these hosts mount it; `None` if no host mounts it because of this key.
-    """
+    """A directory that a host of the cluster serves to others."""
 
     path: Annotated[Path, Field(description="Directory on the server, such as /srv/home.")]
     host: Annotated[str, Field(min_length=1, description="The host of the cluster that serves it.")]
@@ -90,13 +80,13 @@ class Served(NamedTuple):
     elsewhere: Mount  # the mount on all other hosts
 
 
-def served(cluster: Cluster) -> Iterator[Served]:
+def served(exports: Iterable[Export], addresses: Mapping[str, str]) -> Iterator[Served]:
     """Yield the exports that hosts mount."""
-    for export in cluster.exports:
+    for export in exports:
         if export.mount is not None:
             is_same = export.mount == export.path
             here = None if is_same else Mount(path=export.mount, source=export.path, type=BIND)
-            source = f"{bracketed(cluster.addresses.get(export.host) or export.host)}:{export.path}"
+            source = f"{bracketed(addresses.get(export.host) or export.host)}:{export.path}"
             options = (READ_ONLY,) if READ_ONLY in export.options else ()
             yield Served(export, here, Mount(path=export.mount, source=source, type=TYPE, options=options))
 
@@ -111,14 +101,3 @@ def bracketed(address: str) -> str:
         return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address  # noqa: PLR2004 - IPv6
     except ValueError:
         return address
-
-
-def clients(cluster: Cluster, export: Export) -> tuple[str, ...]:
-    """The hosts that may mount an export, in the cluster's order; without the server itself."""
-    roles = set(export.to)
-    return tuple(host for host in cluster.hosts if host != export.host and roles & set(cluster.roles(host)))
-
-
-def exports_of(cluster: Cluster, host: str) -> tuple[Export, ...]:
-    """The directories that a host serves."""
-    return tuple(export for export in cluster.exports if export.host == host)

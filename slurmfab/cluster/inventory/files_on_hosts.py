@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.base import bounded_file
-from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.cluster.inventory.values import HostNames, Model, written_as
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 MOST_FILES = 128
 """The most files."""
@@ -74,18 +67,7 @@ AccountName = Annotated[str, AfterValidator(_check_account)]
 
 
 class FileOnHosts(Model):
-    """A file of the site's own on hosts.
-
-    Args:
-        source: the file beside the cluster file; `None` if `text` has it.
-        template: whether the content is a Jinja2 template.
-        roles: the roles of the hosts that have it, in the words of the cluster file; `all` for every host.
-        hosts: further hosts that have it; without roles and hosts, all hosts do.
-        owner: name of its user on the hosts.
-        group: name of its group.
-        mode: its permission bits as octal text.
-        restart: a systemd unit that reads it when it starts; empty for none.
-    """
+    """A file of the site's own on hosts."""
 
     source: Annotated[str | None, Field(min_length=1, description="Path, relative to the cluster file.")] = None
     text: Annotated[str | None, Field(max_length=LARGEST_FILE, description="Content, instead of a source.")] = None
@@ -139,109 +121,3 @@ Files = Annotated[
     Field(description="Files of the site's own on hosts, by their absolute path there."),
 ]
 """The key `files`."""
-
-
-class Content(NamedTuple):
-    """The content of one of these files, before a template is filled in."""
-
-    path: str
-    text: str  # the content; bytes that are not UTF-8 are surrogates
-
-
-def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
-    """Read the files that a cluster file names.
-
-    Returns:
-        The contents, sorted by path.
-
-    Raises:
-        InputError: a file is missing, unreadable or too large; one line for each mistake.
-    """
-    found: list[Content] = []
-    complaints: list[str] = []
-    for path, one in sorted(cluster.files.items()):
-        try:
-            found.append(Content(path, _content(one, beside)))
-        except InputError as error:
-            complaints.append(f"files.{path}: {error}")
-    complaints += _too_much(found)
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
-    return tuple(found)
-
-
-def read_whole(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
-    """Read the files that a cluster file names, and fill in each template for each of its hosts to see that it can be.
-
-    Returns:
-        The contents, sorted by path.
-
-    Raises:
-        InputError: a file cannot be read, or a template is wrong; one line for each mistake.
-    """
-    found, complaints = read(cluster, beside), list[str]()
-    for content in found:
-        one = cluster.files[content.path]
-        try:
-            for host in cluster.hosts if one.template else ():
-                if one.is_on(host, cluster.roles(host)):
-                    text_on(cluster, host, content)
-        except InputError as error:
-            complaints.append(f"files.{content.path}: {error}")
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
-    return found
-
-
-def text_on(cluster: Cluster, host: str, content: Content) -> str:
-    """The text of a file on one host; a template is filled in.
-
-    Raises:
-        InputError: the template is wrong.
-    """
-    if not cluster.files[content.path].template:
-        return content.text
-    from slurmfab.cluster.slurm.render import fill_text  # Jinja2 takes long to load, and few files are templates
-
-    return fill_text(content.text, values(cluster, host))
-
-
-def values(cluster: Cluster, host: str) -> Mapping[str, Any]:
-    """The values that templates can use on a host."""
-    return {
-        "cluster": cluster.name,
-        "controllers": cluster.controllers,
-        "database": cluster.database.host if cluster.database else "",
-        "login": cluster.login,
-        "compute": cluster.compute_nodes,
-        "hosts": cluster.hosts,
-        "partitions": tuple(partition.name for partition in cluster.partitions),
-        "addresses": {**{name: name for name in cluster.hosts}, **cluster.addresses},
-        "host": host,
-        "address": cluster.addresses.get(host) or host,
-        "roles": cluster.roles(host),
-    }
-
-
-def _content(one: FileOnHosts, beside: Path) -> str:
-    """The content of a file.
-
-    Raises:
-        InputError: it cannot be read, and why.
-    """
-    if one.source is None:
-        return one.text or ""
-    path = beside / Path(one.source).expanduser()
-    try:
-        return bounded_file.read(path, LARGEST_FILE).decode("utf-8", "surrogateescape")
-    except BrokenFile:
-        raise InputError(f"{path} is not a regular file of at most {LARGEST_FILE >> 10} KiB.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _too_much(files: list[Content]) -> Iterator[str]:
-    """Yield a complaint if the files together are too large."""
-    size = sum(len(one.text) for one in files)
-    if size > LARGEST_SUM:
-        yield f"files: they have {size >> 10} KiB together; at most {LARGEST_SUM >> 10} KiB are allowed."

@@ -38,17 +38,7 @@ Unit = Annotated[str, AfterValidator(_check_unit)]
 
 
 class Health(Model):
-    """The health check of every compute node (HealthCheckProgram).
-
-    Args:
-        interval: seconds between two checks.
-        mounts: mount points whose file system must be mounted and respond.
-        disk: least free space by path, as a percentage, or in K, M, G or T.
-        memory: whether the node must have the RealMemory of slurm.conf.
-        gpus: whether its GPUs must be present, without errors that need a reset.
-        clock: highest deviation of its clock in seconds, if chrony runs; 0 for any deviation.
-        daemons: systemd units that must run, in addition to munge.
-    """
+    """The health check of every compute node (HealthCheckProgram)."""
 
     interval: Annotated[
         int, Field(ge=1, le=_LONGEST_INTERVAL, description="Seconds between two checks (HealthCheckInterval).")

@@ -41,9 +41,7 @@ class LoginLimits(Model):
     """What the processes of each user together may use on a login host; root has no such limits.
 
     Args:
-        memory: a percentage of the host's memory, or an amount such as `8G`; `None` for no limit.
         tasks: number of processes and threads; `None` for systemd's own limit.
-        cpus: number of CPUs; `None` for no limit.
     """
 
     memory: Annotated[

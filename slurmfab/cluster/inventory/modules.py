@@ -32,12 +32,7 @@ def modules_of(value: Any) -> Any:
 
 
 class Modules(Model):
-    """The command `module` on all hosts on which people or jobs work.
-
-    Args:
-        system: the package that provides it.
-        path: directories of modules, searched first and in this order.
-    """
+    """The command `module` on all hosts on which people or jobs work."""
 
     system: Annotated[System, Field(description="The package: lmod or environment-modules.")]
     path: Annotated[

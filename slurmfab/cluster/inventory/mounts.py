@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.cluster.inventory.values import HostNames, Model, check_directory, written_as
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 Role = Literal["controller", "database", "login", "compute"]
 
@@ -107,10 +104,6 @@ class Mount(Model):
     """A file system that hosts mount.
 
     Args:
-        source: what is mounted: `server:/export/home`, `/dev/disk/by-label/data`, or a directory for `bind`.
-        type: as for mount(8), such as `nfs4`; `bind` for a directory of the same host.
-        options: as for mount(8).
-        roles: the roles of the hosts that mount it.
         automount: whether it is mounted only when it is first used; left out, see `is_tried_again`.
     """
 
@@ -181,30 +174,6 @@ Mounts = Annotated[
     tuple[Mount, ...], Field(description="File systems that hosts mount, such as homes on a file server.")
 ]
 """The key `mounts`."""
-
-
-def mounts_of(cluster: Cluster, host: str) -> tuple[Mount, ...]:
-    """The mounts of a host, those of exports included, each behind the one that it is inside of."""
-    if not cluster.mounts and not cluster.served:
-        return ()
-    roles = set(cluster.roles(host))
-    there = [one for one in cluster.mounts if (host in one.hosts if one.hosts is not None else roles & set(one.roles))]
-    for export, here, elsewhere in cluster.served:
-        if host == export.host:
-            there += [here] if here else []
-        elif roles & set(export.to):
-            there.append(elsewhere)
-    return tuple(sorted(there, key=lambda one: one.path))
-
-
-def named_mounts(cluster: Cluster) -> Iterator[tuple[tuple[str, int, str], Mount]]:
-    """Yield all mounts of a cluster file, those of exports included, each with the place of its path in the file."""
-    for number, mount in enumerate(cluster.mounts):
-        yield ("mounts", number, "path"), mount
-    numbers = {id(export): number for number, export in enumerate(cluster.exports)}
-    for export, here, elsewhere in cluster.served:
-        for mount in filter(None, (here, elsewhere)):
-            yield ("exports", numbers[id(export)], "mount"), mount
 
 
 def covering(mounts: Iterable[Mount], path: str) -> Mount | None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.mounts import BIND, Path, covering, mounts_of
+from slurmfab.cluster.inventory.mounts import Path
 from slurmfab.cluster.inventory.values import Model, written_as
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 _SIZE = re.compile(r"(\d{1,9})([KMGT])")
 _KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
@@ -38,12 +35,7 @@ Size = Annotated[str, AfterValidator(_check_size)]
 
 
 class UserQuota(Model):
-    """What a user may store.
-
-    Args:
-        soft: more than this is possible for a time of grace only; `None` for no such limit.
-        hard: more than this cannot be written; `None` for no such limit.
-    """
+    """What a user may store."""
 
     soft: Annotated[Size | None, Field(description="What users may exceed for a time of grace, such as 50G.")] = None
     hard: Annotated[Size | None, Field(description="What users cannot exceed, such as 60G.")] = None
@@ -58,11 +50,7 @@ class UserQuota(Model):
 
 
 class Quota(UserQuota):
-    """What each user may store on a file system.
-
-    Args:
-        path: a directory of the file system, as users see it.
-    """
+    """What each user may store on a file system."""
 
     path: Annotated[Path, Field(description="A directory of the file system, as users see it, such as /home.")]
 
@@ -83,35 +71,3 @@ UserQuotaOrNot = Annotated[
     Field(description="What this user may store, instead of quota; false for any amount."),
 ]
 """The key `users[].quota`."""
-
-
-class Limit(NamedTuple):
-    """A user's limits in KiB; 0 for none."""
-
-    user: str
-    soft: int
-    hard: int
-
-
-def limits(cluster: Cluster) -> tuple[Limit, ...]:
-    """The limits of all users who have any, in the order of the cluster file."""
-    default = cluster.quota
-    if default is None:
-        return ()
-    own = ((user.name, default if user.quota is None else user.quota) for user in cluster.users)
-    return tuple(Limit(name, kib(one.soft), kib(one.hard)) for name, one in own if one)
-
-
-def places(cluster: Cluster) -> dict[str, str]:
-    """By host, the directory of the file system on which quotas are set: on an export's server, or on local disks.
-
-    Empty if no host of the cluster has the file system itself.
-    """
-    if cluster.quota is None:
-        return {}
-    path = cluster.quota.path
-    for export in cluster.exports:
-        if f"{path}/".startswith(f"{export.mount or export.path}/"):
-            return {export.host: export.path}
-    found = {host: covering(mounts_of(cluster, host), path) for host in cluster.hosts}
-    return {host: one.path for host, one in found.items() if one and not one.is_network and one.type != BIND}

@@ -49,11 +49,8 @@ class Scratch(Model):
     """A directory for each job on each of its nodes, removed after it, and counted as the Gres `scratch`.
 
     Args:
-        path: the directory that has those of jobs, on a disk of the node's own.
         size: gigabytes that the jobs of a node share; 0 for none but those of groups.
         groups: other sizes; of two for a node, the later one.
-        variable: the variable that tells a job its directory.
-        tmpdir: whether TMPDIR is that directory, too.
     """
 
     path: Annotated[

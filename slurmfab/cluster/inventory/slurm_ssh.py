@@ -35,8 +35,6 @@ class SlurmSsh(Model):
     Args:
         logins: `from_controllers`: from each controller to every other host, as programs of slurmctld need it that
             work on nodes; `both`: in both directions, so that root of any node is slurm on the controllers; `none`.
-        also_from: addresses and networks from which all keys are accepted besides those of their hosts, as for hosts
-            behind a router that changes addresses (NAT).
     """
 
     logins: Annotated[Logins, Field(description="from_controllers, both or none.")] = "from_controllers"

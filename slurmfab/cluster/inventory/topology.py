@@ -20,14 +20,7 @@ def _check_name(name: str) -> str:
 
 
 class Switch(Model):
-    """A switch, with the nodes or the switches that are connected to it (topology.conf(5)).
-
-    Args:
-        name: its name (SwitchName).
-        nodes: the compute nodes at it; empty for a switch of switches.
-        switches: the names of the switches at it; empty for a switch of nodes.
-        speed: LinkSpeed, which Slurm stores without using it; empty for none.
-    """
+    """A switch, with the nodes or the switches that are connected to it (topology.conf(5))."""
 
     name: Annotated[
         str, AfterValidator(_check_name), Field(validation_alias="SwitchName", description="Name of the switch.")

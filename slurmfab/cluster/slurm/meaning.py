@@ -1,6 +1,6 @@
 """What Slurm makes of values in its files: defaults that nobody wrote, and one value in several spellings.
 
-Only defaults that are the same in Slurm 22.05 to 26.05 are here (slurm.conf(5); read_config.h).
+Only defaults that are the same in Slurm 22.05 to 26.05 are here (`tables/defaults.ini`).
 """
 
 from __future__ import annotations
@@ -9,152 +9,16 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from slurmfab.cluster.slurm.tables import read_table
 from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
 SameHost = Callable[[str, str], bool]
 """Whether two names or addresses are those of one host."""
 
-SETTINGS: Mapping[str, str] = {
-    "accountingstoragehost": "localhost",
-    "accountingstorageport": "6819",
-    "accountingstoragetype": "accounting_storage/none",
-    "authtype": "auth/munge",
-    "batchstarttimeout": "10",
-    "completewait": "0",
-    "credtype": "cred/munge",
-    "cryptotype": "crypto/munge",
-    "defmempercpu": "0",
-    "defmempernode": "0",
-    "disablerootjobs": "no",
-    "eiotimeout": "60",
-    "enforcepartlimits": "no",
-    "epilogmsgtime": "2000",
-    "fairsharedampeningfactor": "1",
-    "firstjobid": "1",
-    "getenvtimeout": "2",
-    "groupupdateforce": "1",
-    "groupupdatetime": "600",
-    "healthcheckinterval": "0",
-    "healthchecknodestate": "any",
-    "inactivelimit": "0",
-    "jobacctgatherfrequency": "30",
-    "jobacctgathertype": "jobacct_gather/none",
-    "jobcomptype": "jobcomp/none",
-    "jobcontainertype": "job_container/none",
-    "jobfileappend": "0",
-    "jobrequeue": "1",
-    "killonbadexit": "0",
-    "killwait": "30",
-    "launchtype": "launch/slurm",
-    "logtimeformat": "iso8601_ms",
-    "maxarraysize": "1001",
-    "maxjobcount": "10000",
-    "maxmempercpu": "0",
-    "maxmempernode": "0",
-    "maxstepcount": "40000",
-    "maxtaskspernode": "512",
-    "messagetimeout": "10",
-    "minjobage": "300",
-    "mpidefault": "none",
-    "overtimelimit": "0",
-    "preemptmode": "off",
-    "preempttype": "preempt/none",
-    "prioritycalcperiod": "5",
-    "prioritydecayhalflife": "7-0",
-    "priorityfavorsmall": "no",
-    "prioritymaxage": "7-0",
-    "priorityusageresetperiod": "none",
-    "priorityweightage": "0",
-    "priorityweightassoc": "0",
-    "priorityweightfairshare": "0",
-    "priorityweightjobsize": "0",
-    "priorityweightpartition": "0",
-    "priorityweightqos": "0",
-    "proctracktype": "proctrack/cgroup",
-    "propagateprioprocess": "0",
-    "propagateresourcelimits": "all",
-    "resumerate": "300",
-    "resumetimeout": "60",
-    "resvoverrun": "0",
-    "returntoservice": "0",
-    "routeplugin": "route/default",
-    "schedulertimeslice": "30",
-    "schedulertype": "sched/backfill",
-    "slurmctlddebug": "info",
-    "slurmctldport": "6817",
-    "slurmctldtimeout": "120",
-    "slurmddebug": "info",
-    "slurmdport": "6818",
-    "slurmdspooldir": "/var/spool/slurmd",
-    "slurmdtimeout": "300",
-    "slurmduser": "root",
-    "slurmschedloglevel": "0",
-    "slurmuser": "root",
-    "suspendrate": "60",
-    "suspendtime": "unlimited",
-    "suspendtimeout": "30",
-    "switchtype": "switch/none",
-    "tcptimeout": "2",
-    "tlstype": "tls/none",
-    "topologyplugin": "topology/none",
-    "trackwckey": "no",
-    "usepam": "no",
-    "vsizefactor": "0",
-    "waittime": "0",
-}
-"""Defaults of settings, by key in lower case."""
+DEFAULTS = read_table("defaults.ini")
+"""By file or kind of line, the values of keys that are not set, by key in lower case."""
 
-CGROUP: Mapping[str, str] = {
-    "allowedramspace": "100",
-    "allowedswapspace": "0",
-    "cgroupmountpoint": "/sys/fs/cgroup",
-    "cgroupplugin": "autodetect",
-    "constraincores": "no",
-    "constraindevices": "no",
-    "constrainramspace": "no",
-    "constrainswapspace": "no",
-    "ignoresystemd": "no",
-    "ignoresystemdonfailure": "no",
-    "maxrampercent": "100",
-    "maxswappercent": "100",
-    "minramspace": "30",
-}
-"""Defaults of cgroup.conf (cgroup.conf(5); read_config of cgroup.c), by key in lower case."""
-
-DEFAULTS: Mapping[str, Mapping[str, str]] = {"slurm.conf": SETTINGS, "cgroup.conf": CGROUP}
-"""The defaults of settings by file."""
-
-NODE: Mapping[str, str] = {
-    "realmemory": "1",
-    "state": "unknown",
-    "tmpdisk": "0",
-    "weight": "1",
-}
-"""Defaults of node lines, besides those of the layout."""
-
-PARTITION: Mapping[str, str] = {
-    "allowaccounts": "all",
-    "allowallocnodes": "all",
-    "allowgroups": "all",
-    "allowqos": "all",
-    "default": "no",
-    "disablerootjobs": "no",
-    "exclusiveuser": "no",
-    "gracetime": "0",
-    "hidden": "no",
-    "lln": "no",
-    "maxcpuspernode": "unlimited",
-    "maxnodes": "unlimited",
-    "maxtime": "unlimited",
-    "minnodes": "0",
-    "oversubscribe": "no",
-    "priorityjobfactor": "1",
-    "prioritytier": "1",
-    "reqresv": "no",
-    "rootonly": "no",
-    "state": "up",
-}
-"""Defaults of partition lines."""
+SETTINGS, NODE, PARTITION = DEFAULTS["slurm.conf"], DEFAULTS["node lines"], DEFAULTS["partition lines"]
 
 ONE, TWO = ("yes", "true", "up", "1"), ("no", "false", "down", "0")
 TRUTHS = frozenset(

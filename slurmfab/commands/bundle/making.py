@@ -20,7 +20,8 @@ from slurmfab.cluster.inventory import deb_files, loading, repository_key, slurm
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.mounts import CLIENTS, named_mounts
+from slurmfab.cluster.inventory.mounts import CLIENTS
+from slurmfab.cluster.inventory.storage import named_mounts
 from slurmfab.cluster.slurm.platform import DEBIAN, wanted
 from slurmfab.cluster.slurm.software import (
     AGE,

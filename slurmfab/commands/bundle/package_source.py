@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.loading import Inventory
-    from slurmfab.core.engine.package_source import ResourcesByHost
-    from slurmfab.core.engine.run import Run
+    from slurmfab.core.engine.run import ResourcesByHost, Run
     from slurmfab.core.plan.plan_input import PlanInput
 
 

@@ -76,8 +76,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import harmless
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.mounts import mounts_of
-from slurmfab.cluster.inventory.quota import places
+from slurmfab.cluster.inventory.storage import mounts_of, places
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.exports import clients, exports_of
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.mounts import Mount, covering, mounts_of
+from slurmfab.cluster.inventory.mounts import Mount, covering
+from slurmfab.cluster.inventory.storage import clients, exports_of, mounts_of
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.on_hosts.agent.mounts.exports_file import Entry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory import deb_files, files_on_hosts
+from slurmfab.cluster.inventory import deb_files, file_contents
 from slurmfab.cluster.inventory.files_on_hosts import FileOnHosts
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks.applies import DoesNotApply
@@ -67,10 +67,10 @@ def wanted_files(inventory: Inventory, host: str) -> dict[str, set[str]]:
         InputError: one of the files cannot be read here.
     """
     cluster, found = inventory.cluster, dict[str, set[str]]()
-    for content in files_on_hosts.read(cluster, inventory.path.parent) if cluster.files else ():
+    for content in file_contents.read(cluster, inventory.path.parent) if cluster.files else ():
         one = cluster.files[content.path]
         if one.is_on(host, cluster.roles(host)):
-            text = files_on_hosts.text_on(cluster, host, content)
+            text = file_contents.text_on(cluster, host, content)
             digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
             found[content.path] = {f"{content.path} {access(one)}", f"{content.path} {digest}"}
     return found

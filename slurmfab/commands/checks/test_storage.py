@@ -10,8 +10,8 @@ import pytest
 
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.mounts import Mount, covering, mounts_of
-from slurmfab.cluster.inventory.quota import limits, places
+from slurmfab.cluster.inventory.mounts import Mount, covering
+from slurmfab.cluster.inventory.storage import limits, mounts_of, places
 from slurmfab.commands.checks import storage
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words

@@ -8,7 +8,7 @@ from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY, SLURM_HOME
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.mounts import mounts_of
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.core.plan.phases.logins import NODE_LOGINS
 from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED

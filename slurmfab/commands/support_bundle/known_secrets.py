@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
-from slurmfab.cluster.inventory import files_on_hosts
+from slurmfab.cluster.inventory import file_contents
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import database_password, mail_password, power_password, registry_users
@@ -62,7 +62,7 @@ def private_lines(cluster: Cluster, beside: Path) -> Iterator[str]:
     Raises:
         InputError: a file cannot be read.
     """
-    for content in files_on_hosts.read(cluster, beside):
+    for content in file_contents.read(cluster, beside):
         if not cluster.files[content.path].is_secret:
             continue
         for line in map(str.strip, content.text.splitlines()):

@@ -20,7 +20,6 @@ from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import gres
 from slurmfab.core.plan.preflight.cgroups import cgroup_notices
-from slurmfab.core.plan.slurm_series import of_others
 from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, Outcome
 from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
 
@@ -49,7 +48,7 @@ KEPT_SPOOL = (
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     """Print all notices that a survey gives rise to."""
     tell_of_resources(run, steps)
-    if others := of_others(plan_input):
+    if others := with_other_slurm(plan_input):
         ours = plan_input.controller_facts.slurm_version
         run.progress.line(mixed.notice(others, plan_input.cluster.controller, ours))
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
@@ -70,6 +69,14 @@ def users_beside_slurmctld(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
         limits, facts = plan_input.cluster.limits_on(host), plan_input.facts.get(host)
         if host in plan_input.cluster.controllers and limits and facts and LIMITS not in facts.owned:
             yield host, f"{LOGIN_BESIDE} {motd.limits_line(limits).removesuffix('.')} (`login_limits` changes that)"
+
+
+def with_other_slurm(plan_input: PlanInput) -> dict[str, str]:
+    """The version of Slurm of each host that has another one than the controller."""
+    facts = plan_input.facts
+    there = {host: facts[host].slurm_version for host in plan_input.cluster.hosts if host in facts}
+    ours = plan_input.controller_facts.slurm_version
+    return {host: found for host, found in there.items() if found and ours and found != ours}
 
 
 def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from slurmfab.base.folding import fold_lines
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import (
     deb_files,
-    files_on_hosts,
+    file_contents,
     job_scripts,
     people_ids,
     repository_key,
@@ -20,7 +20,7 @@ from slurmfab.cluster.inventory import (
     system_ids,
 )
 from slurmfab.cluster.inventory.deb_files import DebFile
-from slurmfab.cluster.inventory.files_on_hosts import Content
+from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.cluster.inventory.job_scripts import Scripts
 from slurmfab.cluster.inventory.key_lines import with_lines
 from slurmfab.cluster.inventory.loading import Inventory
@@ -88,7 +88,7 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
         passwords,
         scripts=all_of.take(lambda: job_scripts.read(cluster, beside), {}),
         slurm_files=all_of.take(lambda: slurm_files.read(cluster.slurm_files, beside), ()),
-        own_files=all_of.take(lambda: files_on_hosts.read_whole(cluster, beside), ()),
+        own_files=all_of.take(lambda: file_contents.read_whole(cluster, beside), ()),
         deb_files=all_of.take(lambda: deb_files.read(inventory), {}),
         slurm_key=all_of.take(lambda: repository_key.read(inventory), ""),
         slurm_debs=all_of.take(lambda: slurm_debs.read(inventory), ()),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slurmfab.base.errors import DeployFailed, HostError, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.base.exit_codes import DONE
@@ -18,7 +18,6 @@ from slurmfab.base.terminal import agrees, can_ask, write
 from slurmfab.cluster.inventory import shared_files
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.engine.package_source import HostRepositories, PackageSource
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.report import Report, Step, resource_keys
 from slurmfab.core.impact.approvals import NOTHING, Approvals
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.facts import HostFacts
     from slurmfab.cluster.inventory.shared_files import FilesRead
     from slurmfab.core.impact.job_tally import JobTally
+    from slurmfab.core.plan.plan_input import PlanInput
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,54 @@ class RunOptions:
     # hosts of a first contact that did not answer, as the user typed them, each with the reason
     not_met: Mapping[str, str] = field(default_factory=dict)
     asks: bool = False  # whether the user is asked, on a terminal, before what cannot be undone
+
+
+ResourcesByHost = Mapping[str, tuple[Any, ...]]
+"""The resources of a phase, by host."""
+
+
+class PackageSource(Protocol):
+    """Gives hosts the packages that a deployment installs: the repositories that they have, or files that are sent."""
+
+    def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
+        """The hosts that lack packages which this source does not have, each with the reason.
+
+        Args:
+            plan_input: what the plan is made from.
+
+        Raises:
+            InputError: a file that is needed is missing, damaged or another one than before.
+        """
+
+    def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
+        """Send packages to the hosts that lack them.
+
+        Args:
+            run: a host to which packages cannot be sent is excluded from it.
+            resources: the resources of the next phase, by host.
+
+        Returns:
+            These resources, with packages to be installed from what was sent.
+
+        Raises:
+            InputError: a file that is needed is missing, damaged or another one than before.
+        """
+
+
+@dataclass(frozen=True)
+class HostRepositories:
+    """Hosts download packages from the repositories in their own apt configuration; the deployer sends nothing."""
+
+    def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
+        """None: whether a repository has a package shows when the host installs it."""
+        del plan_input, hosts
+        assert not inventory.cluster.bundle, "a cluster file with bundles needs a source that reads them"
+        return {}
+
+    def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
+        """The resources as they are."""
+        del run, plan_input
+        return resources
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import file_writing, missing_lock, record
-from slurmfab.core.engine.package_source import HostRepositories, PackageSource
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.report import Report, failures
-from slurmfab.core.engine.run import Run, RunHooks, RunOptions
+from slurmfab.core.engine.run import HostRepositories, PackageSource, Run, RunHooks, RunOptions
 from slurmfab.core.engine.summary import next_step, summary
 from slurmfab.hosts import route
 from slurmfab.hosts.hidden_input import hidden_input
@@ -107,7 +106,7 @@ def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
 def keep_lock_copy(run: Run) -> None:
     """Have the controller keep the lock as a run leaves it, if the run may have changed anything."""
     if run.claim.is_held:
-        from slurmfab.core.engine import lock_copy  # it imports this module
+        from slurmfab.core.engine import lock_copy  # not before hosts are asked
 
         lock_copy.keep(run)
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import HostError, InputError, SlurmfabError
-from slurmfab.cluster.inventory.mounts import covering, mounts_of
+from slurmfab.cluster.inventory.mounts import covering
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK, Outcome
 from slurmfab.on_hosts.agent.files.left_file import LeftFile

@@ -23,6 +23,9 @@ OF_EACH_HOST = (GRES, CGROUP)
 """The files that may differ between hosts."""
 
 
+ROOT_JOBS = "DisableRootJobs"
+"""The key of slurm.conf with which slurmctld refuses jobs of root, with `Invalid user id`."""
+
 SERVES = "enable_configless"
 """The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
 

@@ -15,7 +15,7 @@ from slurmfab.base.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
 from slurmfab.cluster.inventory import trusted_addresses
 from slurmfab.cluster.inventory.deb_files import DebFile
-from slurmfab.cluster.inventory.files_on_hosts import Content
+from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.slurm_files import SiteFile
 from slurmfab.cluster.slurm import accounting, render
@@ -34,7 +34,7 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reaches
 from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
 from slurmfab.core.plan import hand_made_files as by_hand
-from slurmfab.core.plan.root_jobs import ROOT_JOBS
+from slurmfab.core.plan.hand_made_files import ROOT_JOBS
 from slurmfab.core.plan.slurm_series import series
 
 if TYPE_CHECKING:

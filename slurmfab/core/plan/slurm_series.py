@@ -10,7 +10,6 @@ from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 if TYPE_CHECKING:
     from slurmfab.cluster.facts import HostFacts
     from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.core.plan.plan_input import PlanInput
 
 parsed = cache(SlurmVersion.parse)
 """The series of a version; cached, because ten thousand hosts have the same."""
@@ -44,14 +43,6 @@ def version(fact: HostFacts, cluster: Cluster) -> str:
         SlurmfabError: slurmfab does not know this version or distribution.
     """
     return fact.slurm_version or str(series(fact, cluster))
-
-
-def of_others(plan_input: PlanInput) -> dict[str, str]:
-    """The version of Slurm of each host that has another one than the controller."""
-    facts = plan_input.facts
-    there = {host: facts[host].slurm_version for host in plan_input.cluster.hosts if host in facts}
-    ours = plan_input.controller_facts.slurm_version
-    return {host: found for host, found in there.items() if found and ours and found != ours}
 
 
 def in_lock(before: str, installed: str, now: str, cluster_before: str) -> str:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from slurmfab.cli.completion import answering
-from slurmfab.cli.completion.takes import Table
-from slurmfab.cli.tasks.completion import table
-from slurmfab.cli.tasks.values import words_elsewhere
 
 CLUSTER = """\
 cluster: lab
@@ -29,7 +25,6 @@ accounts: [{name: physics}]
 users: [{name: ann}, {name: bob}]
 acceptance: {memory: {target: 1}, hpcc: {}}
 """
-TABLE = table()
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +40,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def asked(*words: str, make: Callable[[], Table] = lambda: TABLE) -> list[str]:
+def asked(*words: str) -> list[str]:
     """The lines for fish, which has whole words, without explanations."""
-    return [
-        line.partition("\t")[0]
-        for line in answering.answer(["fish", "fab", *words], make, words_elsewhere).splitlines()
-    ]
+    return [line.partition("\t")[0] for line in answering.answer(["fish", "fab", *words]).splitlines()]
 
 
 def record(place: Path, name: str, command: str, *hosts: str, code: int = 0) -> None:
@@ -159,38 +151,32 @@ def test_a_cluster_file_when_changed_then_is_read_again(place: Path) -> None:
 def test_fab_when_the_fabfile_is_another_projects_then_completes_files(place: Path) -> None:
     (place / "fabfile.py").write_text("from invoke import task\n")
     assert asked("dep") == ["files", "dep"]
-    assert answering.answer(["fish", "/usr/bin/slurmfab", "dep"], lambda: TABLE, words_elsewhere).startswith(
-        "words\ndeploy\t"
-    )
+    assert answering.answer(["fish", "/usr/bin/slurmfab", "dep"]).startswith("words\ndeploy\t")
 
 
-def test_the_table_when_asked_for_twice_then_is_made_once() -> None:
-    made: list[int] = []
-
-    def make() -> Table:
-        made.append(1)
-        return TABLE
-
-    assert asked("dep", make=make) == asked("dep", make=make)
-    assert made == [1]
+def test_names_when_asked_for_twice_then_are_read_once(place: Path) -> None:
+    assert asked("drain", "n") == ["words", "n1", "n2", "n3"]
+    cache = place / ".cache/slurmfab/cluster.json"
+    cache.write_text(cache.read_text().replace("n3", "n8"))
+    assert asked("drain", "n") == ["words", "n1", "n2", "n8"]
 
 
 @pytest.mark.parametrize("kept", [b"", b"[]", b'{"of": 1}', b"\xff", b"[" * 100_000])
 def test_the_cache_when_broken_then_is_made_anew(place: Path, kept: bytes) -> None:
-    asked("dep")
-    (place / ".cache/slurmfab/tasks.json").write_bytes(kept)
-    assert asked("dep") == ["words", "deploy"]
-    assert (place / ".cache/slurmfab/tasks.json").read_bytes() != kept
+    asked("drain", "n")
+    (place / ".cache/slurmfab/cluster.json").write_bytes(kept)
+    assert asked("drain", "n") == ["words", "n1", "n2", "n3"]
+    assert (place / ".cache/slurmfab/cluster.json").read_bytes() != kept
 
 
 def test_the_cache_when_it_cannot_be_written_then_nothing_fails(place: Path) -> None:
     (place / ".cache").write_text("")
-    assert asked("dep") == ["words", "deploy"]
+    assert asked("drain", "n") == ["words", "n1", "n2", "n3"]
 
 
 def test_bash_when_it_ended_a_word_at_a_sign_then_gets_the_rest() -> None:
     def bash(part: str, line: str) -> list[str]:
-        return answering.answer(["bash", part, line], lambda: TABLE, words_elsewhere).splitlines()[1:]
+        return answering.answer(["bash", part, line]).splitlines()[1:]
 
     assert bash("n", "fab deploy --hosts=n") == ["n1", "n2", "n3"]
     assert bash("n1,n", "fab deploy --hosts n1,n") == ["n1,n2", "n1,n3"]
@@ -198,11 +184,11 @@ def test_bash_when_it_ended_a_word_at_a_sign_then_gets_the_rest() -> None:
 
 
 def test_zsh_when_words_have_a_colon_then_gets_it_escaped() -> None:
-    lines = answering.answer(["zsh", "fab", "dep"], lambda: TABLE, words_elsewhere).splitlines()
+    lines = answering.answer(["zsh", "fab", "dep"]).splitlines()
     assert lines == ["words", "deploy:Make the hosts what the cluster file says."]
 
 
 @pytest.mark.parametrize("words", [[], ["tcsh", "fab"], ["bash"], ["fish"]])
 def test_a_question_that_no_script_asks_gets_no_answer(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    answering.write(words, lambda: TABLE, words_elsewhere)
+    answering.write(words)
     assert capsys.readouterr().out == ""

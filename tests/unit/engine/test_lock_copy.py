@@ -17,8 +17,8 @@ from slurmfab.base.errors import AgentFailed, HostFailed, HostKeyChanged, HostKe
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shared_files import FilesRead
-from slurmfab.core.engine import lock_copy
-from slurmfab.core.engine.lock_copy import ComparedKey
+from slurmfab.core.engine import lock_copy, lost_lock
+from slurmfab.core.engine.lost_lock import ComparedKey
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.plan.pinned import pin
 from slurmfab.hosts.known_hosts import fingerprint
@@ -50,7 +50,7 @@ class Controller(FakeHosts):
 
 def asked(copy: Mapping[str, str], key: tuple[str, str] | None = None) -> locks.Lock:
     known = Inventory(cluster(), locks.Lock(), Path("cluster.yaml"))
-    return lock_copy.asked(known, Controller({}, copy=copy, key=key)).lock
+    return lost_lock.asked(known, Controller({}, copy=copy, key=key)).lock
 
 
 def test_a_copy_when_it_is_taken_then_has_all_but_whom_and_what_archives_are_trusted_by() -> None:

@@ -12,7 +12,7 @@ from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_ove
 from slurmfab.base.errors import DeployFailed, HostKeyUnknown, InputError
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory import lock as locks
-from slurmfab.core.engine import lock_copy, session
+from slurmfab.core.engine import lost_lock, session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.pinned import pin
@@ -45,7 +45,7 @@ def started(path: Path) -> None:
 
 
 def restored(path: Path) -> int:
-    return lock_copy.restore(str(path), Output(), from_controller=False, fingerprint="")
+    return lost_lock.restore(str(path), Output(), from_controller=False, fingerprint="")
 
 
 def values(lock: locks.Lock = LOCK) -> object:

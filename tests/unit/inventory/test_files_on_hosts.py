@@ -9,7 +9,7 @@ from support import THREE_HOSTS, cluster
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.files_on_hosts import Content, read_whole, text_on
+from slurmfab.cluster.inventory.file_contents import Content, read_whole, text_on
 
 
 def with_template(text: str) -> tuple[Cluster, Content]:

@@ -13,7 +13,8 @@ def ask(tmp_path, count: int, *arguments: str) -> str:
         (tmp_path / f"nvidia{number}").touch()
     (tmp_path / "nvidiactl").touch()
     (tmp_path / "lab-gpus").write_text(standins.gpu_models(MODELS))
-    script = standins.NVIDIA_SMI.replace("/dev/nvidia", f"{tmp_path}/nvidia").replace("/etc/", f"{tmp_path}/")
+    script = (standins.SHIPPED / "nvidia-smi").read_text()
+    script = script.replace("/dev/nvidia", f"{tmp_path}/nvidia").replace("/etc/", f"{tmp_path}/")
     return subprocess.run(
         ["sh", "-c", script, "nvidia-smi", *arguments], check=True, capture_output=True, text=True
     ).stdout

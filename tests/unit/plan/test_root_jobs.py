@@ -11,8 +11,9 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.impact.restart_requirements import Requirement, need
 from slurmfab.core.impact.slurm_diff import Difference
+from slurmfab.core.plan.hand_made_files import ROOT_JOBS
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.root_jobs import REFUSED, ROOT_JOBS, notices
+from slurmfab.core.plan.root_jobs import REFUSED, notices
 
 HEAD = "cluster: lab\ncontrollers: [c1]\ndatabase: d1\n"
 APART = HEAD + "nodes: [{hosts: n1}]\n"

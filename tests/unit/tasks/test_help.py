@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from slurmfab.cli.tasks import GROUPS, TASKS
-from slurmfab.cli.tasks.description import all_tasks
+from slurmfab.cli.tasks import GROUPS, TASKS, all_tasks
 from slurmfab.cli.tasks.help import columns, overview, task_help
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from slurmfab.cluster.inventory.mounts import covering, mounts_of
+from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.rules.mounts import is_systems, used_by_others
+from slurmfab.cluster.inventory.storage import mounts_of
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME, UNIT_FILES
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.mounts import mounts_of, unit_name
+from slurmfab.cluster.inventory.mounts import unit_name
+from slurmfab.cluster.inventory.storage import mounts_of
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster

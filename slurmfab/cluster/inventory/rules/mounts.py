@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.base.hostlist import fold
-from slurmfab.cluster.inventory.mounts import covering, mounts_of, named_mounts
+from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.rules.directories import SYSTEM, USED, overlap
+from slurmfab.cluster.inventory.storage import mounts_of, named_mounts
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster

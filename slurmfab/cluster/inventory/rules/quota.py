@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from slurmfab.cluster.inventory.mounts import covering, mounts_of
-from slurmfab.cluster.inventory.quota import places
+from slurmfab.cluster.inventory.mounts import covering
+from slurmfab.cluster.inventory.storage import mounts_of, places
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.base.hostlist import fold
-from slurmfab.cluster.inventory.mounts import covering, mounts_of, needs_network
+from slurmfab.cluster.inventory.mounts import covering, needs_network
 from slurmfab.cluster.inventory.rules.directories import named, overlap
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.gres import SCRATCH, gres_value, parsed
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slurmfab.cluster.inventory.exports import clients, exports_of
+from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm.software import NFS_SERVER
 from slurmfab.core.plan.phases.once import once
 from slurmfab.on_hosts.agent.mounts.export_files import ExportFiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slurmfab.cluster.inventory.files_on_hosts import text_on
+from slurmfab.cluster.inventory.file_contents import text_on
 from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource

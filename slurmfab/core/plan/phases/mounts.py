@@ -6,15 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.base.paths import UNIT_FILES
-from slurmfab.cluster.inventory.mounts import (
-    BIND,
-    CLIENTS,
-    covering,
-    is_tried_again,
-    mounts_of,
-    needs_network,
-    unit_name,
-)
+from slurmfab.cluster.inventory.mounts import BIND, CLIENTS, covering, is_tried_again, needs_network, unit_name
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases.owned import owned
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile

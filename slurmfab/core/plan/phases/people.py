@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from slurmfab.cluster.inventory.mounts import covering, mounts_of
+from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.people_ids import former, further_groups, split
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.phases.once import once
 from slurmfab.on_hosts.agent.accounting.removed_associations import AssociationsGone

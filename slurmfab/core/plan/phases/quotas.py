@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slurmfab.cluster.inventory.quota import limits, places
+from slurmfab.cluster.inventory.storage import limits, places
 from slurmfab.cluster.slurm.software import QUOTA
 from slurmfab.core.plan.phases.once import once
 from slurmfab.on_hosts.agent.mounts.quota_report import OF

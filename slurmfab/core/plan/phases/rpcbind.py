@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slurmfab.base.paths import UNIT_FILES
-from slurmfab.cluster.inventory.mounts import mounts_of
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.software import RPCBIND
 from slurmfab.core.plan.phases import exports
 from slurmfab.core.plan.phases.owned import owned

@@ -6,7 +6,8 @@ import functools
 import json
 
 from slurmfab.base.paths import SCRATCH_PROGRAM, SCRATCH_SETTINGS
-from slurmfab.cluster.inventory.mounts import covering, mounts_of
+from slurmfab.cluster.inventory.mounts import covering
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases import programs
 from slurmfab.core.plan.phases.owned import owned

@@ -15,7 +15,7 @@ from slurmfab.base.hostlist import expand, expand_files
 from slurmfab.base.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS, SLURM_SPOOL
 from slurmfab.cluster.inventory.health import Health, directory_of
 from slurmfab.cluster.inventory.job_scripts import key_of
-from slurmfab.cluster.inventory.mounts import mounts_of
+from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.directories import spool_directory

@@ -7,14 +7,12 @@ GPUs busy. Without that, CPU time tells something: whoever drives a GPU needs so
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
+from slurmfab.on_hosts.agent.accounting.job_record import Record
 from slurmfab.on_hosts.agent.accounting.tres_amounts import amounts
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-
-if TYPE_CHECKING:
-    from slurmfab.on_hosts.agent.accounting.job_records import Record
 
 IDLE_FIELDS = ("job", "user", "account", "partition", "gpus", "gpu_seconds", "evidence", "running")
 

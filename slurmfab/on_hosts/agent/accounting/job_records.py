@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.accounting import idle_gpus
 from slurmfab.on_hosts.agent.accounting.idle_gpus import MOST_LISTED, Evidence
+from slurmfab.on_hosts.agent.accounting.job_record import Record
 from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 from slurmfab.on_hosts.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
 from slurmfab.on_hosts.agent.client import commands
@@ -41,41 +42,6 @@ HOUR, DAY = 3600, 86400
 HOURLY_UP_TO = 3 * DAY
 MOST_POINTS = 4000
 """Of a longer window, only the last points are told."""
-
-
-class Record(NamedTuple):
-    """A job's record, or one of a part of a job that was requeued or resized.
-
-    Args:
-        user, account, partition, state: as sacct prints them; the state is its first word.
-        eligible, start, end: seconds since 1970; 0 for never.
-    """
-
-    number: str  # of the job; a task of an array has its own
-    job: str  # the id as squeue prints it
-    user: str
-    account: str
-    partition: str
-    state: str
-    eligible: int
-    start: int
-    end: int
-    whole: int  # seconds that it ran, also outside of the window
-    clipped: int  # seconds that it ran within the window
-    tres: Mapping[str, float]  # what it was given, or has asked for while it waits, by Slurm's name; memory in MiB
-    cpu_used: float  # seconds of CPU time of all its processes
-    memory: float  # MiB that the largest step used; 0 if Slurm has not seen any
-    gpu_peak: float  # the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look
-
-    @property
-    def cpus(self) -> int:
-        """How many CPUs it was given."""
-        return int(self.tres.get("cpu", 0))
-
-    @property
-    def gpus(self) -> int:
-        """How many GPUs it was given, as far as Slurm counts them."""
-        return int(self.tres.get("gres/gpu", 0))
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.reading import read_text
@@ -15,12 +15,6 @@ from slurmfab.on_hosts.agent.packages import apt_sources, dpkg_status
 
 SOURCES = "/etc/apt/sources.list.d/slurmfab-slurm.sources"
 RECORD = "/var/lib/slurmfab/slurm-source.json"
-
-ONLY = (
-    "-o", "Dir::Etc::sourcelist=" + SOURCES, "-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Get::List-Cleanup=0",
-)  # fmt: skip
-"""Options of apt-get update that leave the lists of all other sources as they are."""
-
 
 DEPENDS = re.compile(r"Depends: ([a-z0-9][a-z0-9+.-]+) \(.* is to be installed")
 """A line of apt-get about a package whose version is not the one that another package needs."""
@@ -40,22 +34,6 @@ class Release(NamedTuple):
         letters = {"o": self.origin, "l": self.label, "n": self.codename, "a": self.suite}
         said = ["%s=%s" % (key, text) for key, text in letters.items() if text and "," not in text]
         return "release " + ",".join(said) if said else ""
-
-
-def refresh(context: Context, options: Tuple[str, ...] = ONLY) -> str:
-    """Fetch the lists of the source of Slurm's packages, and of no other one.
-
-    Args:
-        options: of apt-get; empty to fetch the lists of all sources.
-
-    Returns:
-        What apt-get printed if it complained, otherwise an empty text.
-    """
-    from slurmfab.on_hosts.agent.packages.packages import apt_get
-
-    code, output = apt_get(context, [*options, "update"])
-    failed = code != 0 or "\nErr:" in output or (options and "\nW: Failed to fetch" in output)
-    return "\n" + output if failed else ""
 
 
 def releases(context: Context, digest: str = "") -> Optional[List[Release]]:

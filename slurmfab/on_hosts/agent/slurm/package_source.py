@@ -19,7 +19,8 @@ from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.packages import apt_sources
-from slurmfab.on_hosts.agent.packages.slurm_release import ONLY, RECORD, SOURCES, Release, refresh, releases
+from slurmfab.on_hosts.agent.packages.slurm_lists import ONLY, refresh
+from slurmfab.on_hosts.agent.packages.slurm_release import RECORD, SOURCES, Release, releases
 
 OF = "slurm-source"
 KEY = "/etc/apt/keyrings/slurmfab-slurm.asc"

@@ -6,7 +6,14 @@ import re
 from typing import ClassVar, Dict, List, Optional, Set, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, slurm_release, unfinished
+from slurmfab.on_hosts.agent.packages import (
+    apt_errors,
+    daemon_policy,
+    dpkg_status,
+    slurm_lists,
+    slurm_release,
+    unfinished,
+)
 from slurmfab.on_hosts.agent.packages.installed_packages import is_version
 from slurmfab.on_hosts.agent.packages.packages import (
     CONFIGURE,
@@ -153,7 +160,7 @@ class ExchangedPackages(Resource):
         if slurm_release.releases(context) is None:
             update(context)
         else:
-            slurm_release.refresh(context)
+            slurm_lists.refresh(context)
 
 
 def must_apt(context: Context, arguments: List[str]) -> None:

@@ -6,8 +6,7 @@ import pytest
 from support import cluster
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory.exports import clients
-from slurmfab.cluster.inventory.mounts import mounts_of
+from slurmfab.cluster.inventory.storage import clients, mounts_of
 
 HEAD = """\
 cluster: lab

@@ -6,7 +6,8 @@ import pytest
 from support import cluster
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory.mounts import covering, mounts_of, needs_network
+from slurmfab.cluster.inventory.mounts import covering, needs_network
+from slurmfab.cluster.inventory.storage import mounts_of
 
 HEAD = """\
 cluster: lab

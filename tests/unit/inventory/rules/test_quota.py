@@ -6,7 +6,7 @@ import pytest
 from support import cluster
 
 from slurmfab.base.errors import ClusterFileError, InputError
-from slurmfab.cluster.inventory.quota import limits, places
+from slurmfab.cluster.inventory.storage import limits, places
 
 HEAD = """\
 cluster: lab

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.cluster.inventory.files_on_hosts import Content
+from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.core.plan.phases import disks, files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.in_effect import InEffect

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.lab import nccl_standin
+from slurmfab.lab.standins import SHIPPED
 from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement, parse
 
 REAL = {path.stem: path.read_text() for path in Path(__file__).with_name("real").iterdir()}
@@ -148,6 +148,7 @@ def test_what_is_no_whole_output_is_no_measurement(output: str) -> None:
 
 
 def test_the_labs_program_says_that_it_is_a_stand_in() -> None:
-    assert "STAND-IN" in nccl_standin.ALL_REDUCE_PERF.splitlines()[1]
-    assert 'echo "# STAND-IN' in nccl_standin.ALL_REDUCE_PERF
-    assert "STAND-IN" in nccl_standin.TABLE.splitlines()[0]
+    program, table = ((SHIPPED / name).read_text() for name in ("all_reduce_perf", "nccl-table"))
+    assert "STAND-IN" in program.splitlines()[1]
+    assert 'echo "# STAND-IN' in program
+    assert "STAND-IN" in table.splitlines()[0]

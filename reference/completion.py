@@ -1,20 +1,24 @@
-"""What the options and words of tasks take, for shells that complete them."""
+"""What shells complete: the options and words of tasks, and what each takes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from slurmfab.cli.completion import takes
 from slurmfab.cli.completion.answering import SHELLS
-from slurmfab.cli.completion.takes import Takes
+from slurmfab.cli.completion.takes import Entry, Option, Table, Takes
+from slurmfab.cli.tasks import TASKS
+from slurmfab.cli.tasks.command import Command
+from slurmfab.cli.tasks.help import summary
+from slurmfab.commands.checks.runner import ORDER as CHECK_GROUPS
+from slurmfab.commands.quickcheck.running import CHECKS as QUICKCHECKS
+from slurmfab.core.impact.disruptive_changes import KNOWN as DISRUPTIONS
 
 TEXT = Takes()
 FILE, DIRECTORY = Takes(takes.FILE), Takes(takes.DIRECTORY)
 HOSTS, NODES = Takes(takes.HOSTS, many=True), Takes(takes.NODES, many=True)
 NEW_HOSTS = Takes(takes.NEW_HOSTS, many=True)
-
-DISRUPTIONS = Takes(takes.DISRUPTIONS)
-CHECK_GROUPS, QUICKCHECKS = Takes(takes.CHECK_GROUPS, many=True), Takes(takes.QUICKCHECKS, many=True)
 
 
 def one_of(*choices: str) -> Takes:
@@ -31,7 +35,7 @@ EVERYWHERE: Mapping[str, Takes] = {
     "account": Takes(takes.ACCOUNTS, many=True),
     "adopt": one_of("least", "usual"),
     "address": TEXT,
-    "allow": DISRUPTIONS,
+    "allow": one_of(*DISRUPTIONS),
     "around": TEXT,
     "at_once": TEXT,
     "become": one_of("sudo", "none"),
@@ -89,7 +93,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("accept", "user"): Takes(takes.USERS),
     ("add-node", "hosts"): NEW_HOSTS,
     ("add-user", "groups"): TEXT,
-    ("check-cluster", "only"): CHECK_GROUPS,
+    ("check-cluster", "only"): some_of(*CHECK_GROUPS),
     ("check-gpus", "hosts"): NODES,
     ("drain", "hosts"): NODES,
     ("import", "hosts"): NEW_HOSTS,
@@ -107,7 +111,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("logs", "target"): HOSTS,
     ("monitoring-files", "output"): DIRECTORY,
     ("quickcheck", "hosts"): NODES,
-    ("quickcheck", "only"): QUICKCHECKS,
+    ("quickcheck", "only"): some_of(*QUICKCHECKS),
     ("quickcheck", "user"): Takes(takes.USERS),
     ("reboot", "hosts"): NODES,
     ("remove-node", "hosts"): NODES,
@@ -139,20 +143,27 @@ def taken(task: str, parameter: str) -> Takes:
     return IN_TASK.get((task, parameter)) or EVERYWHERE[parameter]
 
 
-def words_elsewhere(what: str) -> list[str]:
-    """The words of a kind that other modules know.
+def entry(task: Command) -> Entry:
+    """A task, as shells complete it; a word that has to be given needs no flag."""
+    options = {
+        one.flags[0]: Option(
+            one.help, taken(task.name, one.name) if one.takes_value else None, isinstance(one.default, list)
+        )
+        for one in task.parameters
+        if not one.is_required
+    }
+    return Entry(summary(task), tuple(taken(task.name, one.name) for one in task.words), options)
 
-    Args:
-        what: one of `takes.ELSEWHERE`.
-    """
-    if what == takes.DISRUPTIONS:
-        from slurmfab.core.impact.disruptive_changes import KNOWN
 
-        return list(KNOWN)
-    if what == takes.CHECK_GROUPS:
-        from slurmfab.commands.checks.runner import ORDER
+def table() -> Table:
+    """All tasks, as shells complete them."""
+    return {name: entry(task) for name, task in TASKS.items()}
 
-        return list(ORDER)
-    from slurmfab.commands.quickcheck.running import CHECKS
 
-    return list(CHECKS)
+def table_text() -> str:
+    """The table as JSON: an option a line, so that changes of two branches seldom meet."""
+    lines = []
+    for name, made in table().items():
+        options = ",\n".join(f"    {json.dumps(flag)}: {json.dumps(one)}" for flag, one in made.options.items())
+        lines.append(f"{json.dumps(name)}: [{json.dumps(made.help)}, {json.dumps(made.words)}, {{\n{options}\n}}]")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
