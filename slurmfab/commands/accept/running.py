@@ -18,9 +18,8 @@ from slurmfab.commands.accept.judging import results_of
 from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt, NotSubmitted, Queue
 from slurmfab.commands.accept.results import NOT_STARTED, Columns, Result, Verdict, columns
 from slurmfab.commands.accept.wanted import PlannedRun, WantedJob, planned_runs, wanted_jobs
-from slurmfab.commands.checks import runner
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
-from slurmfab.commands.checks.opener import Opener
+from slurmfab.commands.checks.opener import Opener, host_in, opener_of
 from slurmfab.commands.checks.user_jobs import WAITING
 from slurmfab.commands.quickcheck.running import nodes_of, require_slurmctld, sender_of, senders
 from slurmfab.core.engine import session
@@ -80,9 +79,7 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
         atomic_file.require_writable(Path(junit), "--junit")
     known = loading.load_named(cluster)
     stream = output.stream
-    ask = output.asker()
-    opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
-    verdict = Acceptance(known, options, opener, lambda text: write(text, stream)).run()
+    verdict = Acceptance(known, options, opener_of(output), lambda text: write(text, stream)).run()
     write(verdict.headline, stream)
     if junit:
         atomic_file.write(Path(junit), verdict.as_junit())
@@ -150,11 +147,11 @@ class Acceptance:
     def controller(self, shells: Shells) -> CheckedHost | None:
         """The host with the history; `None` if it cannot be reached, so that nothing is kept."""
         name = self.known.cluster.controller
-        shell = shells[name]
-        if isinstance(shell, HostError):
-            self.tell(f"The history on {name} is not written: {shell.reason}")
+        try:
+            return host_in(shells, name)
+        except HostError as error:
+            self.tell(f"The history on {name} is not written: {error.reason}")
             return None
-        return CheckedHost(name, shell)
 
     def results_of_job(self, queue: Queue, job: WantedJob, runs: Sequence[PlannedRun]) -> Iterator[list[Result]]:
         """Run a job at all its places, and yield results as they come."""

@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.commands.checks import waiting
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
-from slurmfab.commands.checks.opener import Opener
+from slurmfab.commands.checks.opener import Opener, host_in
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
 from slurmfab.commands.checks.user_jobs import ANSWER_SECONDS, BAD_ENDS, asked, state
@@ -69,10 +69,7 @@ def verify(
     begun = time.monotonic()
     results = []
     with opener(known, cluster.controllers) as shells:
-        for shell in shells.values():
-            if isinstance(shell, HostError):
-                raise shell
-        primary, backup = (CheckedHost(host, shells[host]) for host in cluster.controllers)  # type: ignore[arg-type]
+        primary, backup = (host_in(shells, host) for host in cluster.controllers)
         proof = Proof(cluster, primary, backup, limit)
         try:
             for result in proof.results():

@@ -17,9 +17,8 @@ from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks import runner
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
-from slurmfab.commands.checks.opener import Opener, host_in
+from slurmfab.commands.checks.opener import Opener, host_in, opener_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.commands.checks.slurm import ping
@@ -108,14 +107,12 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
     """
     known = loading.load_named(cluster)
     out = output.stream
-    ask = output.asker()
-    opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
 
     def heard(line: Line) -> None:
         for text in line.text() if line.words != STOPPED else ():
             write(text, out)
 
-    summary = quickcheck(known, options, opener=opener, heard=heard)
+    summary = quickcheck(known, options, opener=opener_of(output), heard=heard)
     left = [line.check for line in summary.lines if line.words == STOPPED]
     write("\n".join([*([f"not run  {', '.join(left)}: {STOPPED}"] if left else []), summary.headline]), out)
     output.write_json(summary.as_json())
