@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slurmfab.base import atomic_file
 from slurmfab.commands.accept.matching import NoFigure, figure_in
-from slurmfab.commands.accept.queue import Attempt, Queue, reason_of
+from slurmfab.commands.accept.queue import Attempt, Queue
 from slurmfab.commands.accept.results import FAILED, NO_FIGURE, NOT_STARTED, PASSED, TIMED_OUT, Result
 from slurmfab.commands.accept.wanted import WantedFigure, WantedJob
 
@@ -59,23 +59,19 @@ def result(
 
 def ended_badly(attempt: Attempt, output: str) -> tuple[str, str]:
     """The verdict about a job that did not run to its end, and the reason; both empty for one that did."""
-    if attempt.state in NOT_ITS_FAULT:
-        return NOT_STARTED, NOT_ITS_FAULT[attempt.state]
+    state, code = attempt.job.state, attempt.job.code
+    if state in NOT_ITS_FAULT:
+        return NOT_STARTED, NOT_ITS_FAULT[state]
     if not attempt.has_ended:
-        return NOT_STARTED, reason_of(attempt)
-    if attempt.state in ("TIMEOUT", "DEADLINE"):
+        return NOT_STARTED, attempt.reason
+    if state in ("TIMEOUT", "DEADLINE"):
         return TIMED_OUT, f"it did not end within {attempt.run.job.minutes} min; {last_line(output)}"
-    if attempt.state in ENDS:
-        return FAILED, ENDS[attempt.state]
-    is_done = (attempt.state, attempt.code) == ("COMPLETED", "0:0")
-    return ("", "") if is_done else (FAILED, failure(attempt, output))
-
-
-def failure(attempt: Attempt, output: str) -> str:
-    """Why a job failed: its exit code, its last words, and the packages of a shipped job without its program."""
-    code = attempt.code.partition(":")[0]
-    words = f"it ended with exit code {attempt.code.removesuffix(':0')}: {last_line(output)}"
-    return words + (missing(attempt.run.job) if code == str(NOT_FOUND) else "")
+    if state in ENDS:
+        return FAILED, ENDS[state]
+    if (state, code) == ("COMPLETED", "0:0"):
+        return "", ""
+    words = f"it ended with exit code {code.removesuffix(':0')}: {last_line(output)}"
+    return FAILED, words + (missing(attempt.run.job) if code.partition(":")[0] == str(NOT_FOUND) else "")
 
 
 def missing(job: WantedJob) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, TypedDict
 
-from slurmfab.base.errors import HostError, HostlistError
+from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, table, write
@@ -14,8 +14,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.commands.accept import history
 from slurmfab.commands.accept.history import Entry, middle_of
 from slurmfab.commands.accept.results import BAD, VERSION, number, shortened, signed
-from slurmfab.commands.checks import runner
-from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.opener import opened, opener_of
 from slurmfab.core.engine import session
 
 LAST = 5
@@ -82,14 +81,8 @@ def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
     known = loading.load_named(cluster)
     names = {word.strip() for word in only.split(",") if word.strip()}
     nodes = set(expand(hosts)) if hosts else set()
-    ask = output.asker()
-    opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
-    controller = known.cluster.controller
-    with opener(known, (controller,)) as shells:
-        shell = shells[controller]
-        if isinstance(shell, HostError):
-            raise shell
-        entries = history.read(CheckedHost(controller, shell))
+    with opened(opener_of(output), known, known.cluster.controller) as controller:
+        entries = history.read(controller)
     chosen = [one for one in entries if (not names or one.job in names) and (not nodes or nodes & places(one))]
     shown = last_runs(chosen)
     stream = output.stream

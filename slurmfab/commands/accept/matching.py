@@ -13,8 +13,7 @@ import re
 import subprocess
 import sys
 
-MOST_OUTPUT = 4 * 1024 * 1024
-"""Bytes at the end of a job's output in which figures are looked for."""
+from slurmfab.commands.checks.user_jobs import MOST_OUTPUT
 
 LONGEST_LINE = 4096
 """Characters of a line that are looked at."""

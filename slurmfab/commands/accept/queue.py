@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from testinfra.backend.base import CommandResult
-
-from slurmfab.base.errors import HostError, InputError, SlurmfabError
+from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.accept.matching import MOST_OUTPUT
 from slurmfab.commands.accept.wanted import PlannedRun, WantedJob
 from slurmfab.commands.checks import node_state, waiting
-from slurmfab.commands.checks.controllers import ENDED, asked
-from slurmfab.commands.checks.hosts import CheckedHost, Shells, last_words, line_of
+from slurmfab.commands.checks.hosts import CheckedHost, line_of
+from slurmfab.commands.checks.opener import Opener
 from slurmfab.commands.checks.places import Place, place_for, places_of
-from slurmfab.commands.checks.shell import NoAnswer, SshShell
-from slurmfab.commands.quickcheck.bench import Person, number, person
+from slurmfab.commands.checks.shell import SshShell
+from slurmfab.commands.checks.user_jobs import ENDED, WAITING, Person, person, read_output, states, submit
+from slurmfab.commands.quickcheck.bench import number
 from slurmfab.commands.quickcheck.gpus import asked as asked_gpus
 from slurmfab.commands.quickcheck.gpus import gpus_in
 from slurmfab.core.impact.drift_kinds import acceptance as node_acceptance
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.commands import JobState
 from slurmfab.on_hosts.agent.nodes.states import records
-
-SUBMIT_SECONDS = 30
-"""Time limit of sbatch."""
-
-READ_SECONDS = 20
-"""Time limit for reading a job's output on its host."""
 
 POLL_SECONDS = (0.2, 5.0)
 """How often the queue is read: at first, and later on."""
@@ -46,8 +37,8 @@ GRACE_SECONDS = 180.0
 LIFELINE_SECONDS = 30 * 24 * 3600.0
 """How long the command may wait that cancels the jobs of a run whose connection is lost."""
 
-Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
-"""Opens shells on the named hosts of a cluster; see `slurmfab.commands.checks.hosts.open_shells`."""
+
+SUBMITTED = JobState("PENDING")
 
 
 class NotSubmitted(SlurmfabError):
@@ -63,15 +54,19 @@ class Attempt:
     output: str  # path of its output on its first node
     sent: float  # when it was submitted, by the monotonic clock
     started: float | None = None  # when it was first seen running; `None` if it has not been
-    state: str = "PENDING"  # as squeue prints it
-    reason: str = ""  # why it waits
-    nodes: str = ""  # where it runs or ran, as a hostlist
-    code: str = ""  # its exit code and signal, as `1:0`
+    job: JobState = SUBMITTED
+    nodes: str = ""  # where it runs or ran, as a hostlist; also while Slurm does not say
 
     @property
     def has_ended(self) -> bool:
         """Whether it has ended, or is not known to Slurm any more."""
-        return self.state in {*ENDED, "COMPLETED"} or self.state in ("DEADLINE", "REVOKED")
+        return self.job.state in ENDED
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, in Slurm's words."""
+        reason = waiting.real_reason(self.job.reason)
+        return f"Slurm's reason: {reason}" if reason else "Slurm has given no reason"
 
 
 class Queue:
@@ -117,11 +112,8 @@ class Queue:
         output = f"{who.home}/{self.job_name}-{run.job.name}-{run.number}.out"
         options = self.options(run, who, output)
         variables = [f"{name}={value}" for name, value in sorted(run.job.said.variables.items())]
-        line = self.as_person(who, "timeout", str(SUBMIT_SECONDS), "env", *variables, "sbatch", *options)
-        done = self.sender.run(line, stdin=run.job.script, seconds=SUBMIT_SECONDS + 10)
-        complaint = last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
-        job_id = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
-        if done.rc or not commands.is_job_id(job_id):
+        job_id, complaint = submit(self.sender, who, options, variables=variables, script=run.job.script)
+        if not job_id:
             repair = waiting.repair_of(run.job.said.partition or commands.PARTITION, complaint)
             more = "" if repair == waiting.LOGS else f". Repair: {repair}"
             raise NotSubmitted(f"Slurm rejects jobs of {who.name}: {complaint}{more}")
@@ -140,7 +132,6 @@ class Queue:
         where = [f"--nodelist={fold(run.nodes)}"] if run.nodes else self.left_out(job, place.partition)
         tasks = min(map(self.cores, nodes)) if job.tasks == "cores" else job.tasks
         return (
-            "--parsable",
             f"--job-name={self.job_name}",
             f"--chdir={who.home}",
             f"--output={output}",
@@ -218,18 +209,13 @@ class Queue:
 
     def look(self, attempts: Sequence[Attempt]) -> None:
         """Read the states of jobs; they stay as they were if slurmctld does not answer."""
-        if not attempts:
+        if not attempts or (found := states(self.sender, [one.job_id for one in attempts])) is None:
             return
-        done = asked(self.sender, commands.job_states(one.job_id for one in attempts))
-        found = commands.states(str(done.stdout))
-        if done.rc and not found and "Invalid job id" not in done.stderr:
-            return
-        now = time.monotonic()
         for one in attempts:
-            one.state, one.reason, nodes, one.code = found.get(one.job_id, ("GONE", "", "", ""))
-            one.nodes = nodes or one.nodes
-            if one.state not in waiting_states() and one.started is None:
-                one.started = now
+            one.job = found[one.job_id]
+            one.nodes = one.job.nodes or one.nodes
+            if one.job.state not in WAITING and one.started is None:
+                one.started = time.monotonic()
 
     def cancel(self, attempt: Attempt) -> None:
         """Cancel a job."""
@@ -261,58 +247,13 @@ class Queue:
                 self.cancel_all()
 
     def output_of(self, attempt: Attempt) -> tuple[str, str]:
-        """Read the end of a job's output, and remove the file.
-
-        It is on the submitting host if homes are shared, else on the job's first node.
-
-        Returns:
-            The output, and the reason why it cannot be read; the reason is empty if the file was read.
-        """
+        """Read the end of a job's output, and remove the file; see `user_jobs.read_output`."""
         who = self.people[attempt.run.job.user]
-        path = shlex.quote(attempt.output)
-        # It is the user's file, who may have put a FIFO or an endless one in its place.
-        end = f"test -f {path} && timeout {READ_SECONDS} tail -c {MOST_OUTPUT} -- {path} && rm -f -- {path}"
-        line = self.as_person(who, "sh", "-c", end)
         node = next(iter(expand(attempt.nodes)), "") if attempt.nodes else ""
-        try:
-            output, trouble = answer(self.sender.run(line))
-        except NoAnswer as error:
-            output, trouble = "", error.reason
-        if not trouble or node in ("", self.sender.name) or node not in self.known.cluster.hosts:
-            return output, trouble
-        return self.output_on(node, who, line)
-
-    def output_on(self, node: str, who: Person, line: str) -> tuple[str, str]:
-        """The output of a job that has it on its node's own disk.
-
-        Args:
-            line: the command line that reads it.
-
-        Returns:
-            As for `output_of`.
-        """
-        try:
-            with self.opener(self.known, (node,)) as shells:
-                shell = shells[node]
-                if isinstance(shell, HostError):
-                    return "", shell.reason
-                host = CheckedHost(node, shell)
-                if host.run("id %s", who.name).rc:
-                    return "", f"there is no user {who.name} on {node}; if slurmfab creates users: {FAB} deploy"
-                return answer(host.run(line))
-        except HostError as error:
-            return "", error.reason
-
-    def as_person(self, who: Person, *command: str) -> str:
-        """The command line, for a root shell, that runs a command as a user."""
-        return f"cd /tmp && {shlex.join([*who.command, *command])}"
-
-
-def answer(done: CommandResult) -> tuple[str, str]:
-    """The output that a command has read, and why it could not; see `Queue.output_of`."""
-    if done.rc == 0:
-        return str(done.stdout), ""
-    return "", last_words(done) if done.stderr.strip() else "it is not there, or no file"
+        found, trouble = read_output(self.sender, self.opener, self.known, who, path=attempt.output, node=node)
+        if trouble.startswith("there is no user"):
+            trouble += f"; if slurmfab creates users: {FAB} deploy"
+        return found, trouble
 
 
 def takes_jobs(record: Mapping[str, str]) -> bool:
@@ -320,14 +261,3 @@ def takes_jobs(record: Mapping[str, str]) -> bool:
     flags = node_state.flags(record.get("State", ""))
     is_away = flags & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
     return node_state.is_ready(record) or bool(flags & node_state.ASLEEP and not is_away)
-
-
-def waiting_states() -> frozenset[str]:
-    """States of a job that has not started."""
-    return frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-
-
-def reason_of(attempt: Attempt) -> str:
-    """Why a job waits, in Slurm's words."""
-    reason = waiting.real_reason(attempt.reason)
-    return f"Slurm's reason: {reason}" if reason else "Slurm has given no reason"

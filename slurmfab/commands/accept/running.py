@@ -9,29 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurmfab.base import atomic_file
-from slurmfab.base.errors import HostError, InputError, SlurmfabError
-from slurmfab.base.program_name import FAB
+from slurmfab.base.errors import HostError, InputError
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.accept import history
 from slurmfab.commands.accept.judging import results_of
-from slurmfab.commands.accept.queue import (
-    GRACE_SECONDS,
-    POLL_SECONDS,
-    Attempt,
-    NotSubmitted,
-    Opener,
-    Queue,
-    reason_of,
-    waiting_states,
-)
+from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt, NotSubmitted, Queue
 from slurmfab.commands.accept.results import NOT_STARTED, Columns, Result, Verdict, columns
 from slurmfab.commands.accept.wanted import PlannedRun, WantedJob, planned_runs, wanted_jobs
-from slurmfab.commands.checks import runner
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
-from slurmfab.commands.checks.slurm import ping
-from slurmfab.commands.quickcheck.running import nodes_of, sender_of, senders
+from slurmfab.commands.checks.opener import Opener, host_in, opener_of
+from slurmfab.commands.checks.user_jobs import WAITING
+from slurmfab.commands.quickcheck.running import nodes_of, require_slurmctld, sender_of, senders
 from slurmfab.core.engine import session
 
 WAIT = 10
@@ -89,9 +79,7 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
         atomic_file.require_writable(Path(junit), "--junit")
     known = loading.load_named(cluster)
     stream = output.stream
-    ask = output.asker()
-    opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
-    verdict = Acceptance(known, options, opener, lambda text: write(text, stream)).run()
+    verdict = Acceptance(known, options, opener_of(output), lambda text: write(text, stream)).run()
     write(verdict.headline, stream)
     if junit:
         atomic_file.write(Path(junit), verdict.as_junit())
@@ -152,22 +140,18 @@ class Acceptance:
         """
         queue = Queue(self.known, sender, self.opener)
         queue.learn_people(jobs)
-        if not ping(sender).endswith("is UP"):
-            raise SlurmfabError(
-                f"slurmctld does not answer on {self.known.cluster.controller}, so no job can be submitted. "
-                f"Try {FAB} check-cluster --only daemons, then {FAB} deploy."
-            )
+        require_slurmctld(self.known, sender)
         queue.learn_nodes()
         return queue
 
     def controller(self, shells: Shells) -> CheckedHost | None:
         """The host with the history; `None` if it cannot be reached, so that nothing is kept."""
         name = self.known.cluster.controller
-        shell = shells[name]
-        if isinstance(shell, HostError):
-            self.tell(f"The history on {name} is not written: {shell.reason}")
+        try:
+            return host_in(shells, name)
+        except HostError as error:
+            self.tell(f"The history on {name} is not written: {error.reason}")
             return None
-        return CheckedHost(name, shell)
 
     def results_of_job(self, queue: Queue, job: WantedJob, runs: Sequence[PlannedRun]) -> Iterator[list[Result]]:
         """Run a job at all its places, and yield results as they come."""
@@ -196,21 +180,19 @@ class Acceptance:
         now = time.monotonic()
         if attempt.started is None:
             power = self.known.cluster.power
-            wakes = power.resume_timeout if power and attempt.state == "CONFIGURING" else 0
+            wakes = power.resume_timeout if power and attempt.job.state == "CONFIGURING" else 0
             is_late = now - attempt.sent > max(SHORTEST_WAIT, self.options.wait * 60) + wakes
         else:
             is_late = now - attempt.started > attempt.run.job.minutes * 60 + GRACE_SECONDS
-            attempt.state = "TIMEOUT" if is_late else attempt.state
+            attempt.job = attempt.job._replace(state="TIMEOUT") if is_late else attempt.job
         if is_late:
             queue.cancel(attempt)
         return is_late
 
     def tell_waiting(self, there: Sequence[Attempt]) -> None:
         """Tell which jobs wait and why, whenever that has changed."""
-        waits = [
-            one for one in there if one.state in waiting_states() and time.monotonic() - one.sent > POLL_SECONDS[1]
-        ]
-        reasons = sorted({reason_of(one) for one in waits})
+        waits = [one for one in there if one.job.state in WAITING and time.monotonic() - one.sent > POLL_SECONDS[1]]
+        reasons = sorted({one.reason for one in waits})
         text = f"{len(waits)} of {len(there)} jobs wait: {', '.join(reasons)}" if waits else ""
         if text and text != self.told:
             self.tell(text)

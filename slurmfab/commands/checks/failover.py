@@ -10,8 +10,7 @@ import contextlib
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 
 from slurmfab.base.errors import HostError, InputError, SlurmfabError, Unreachable
 from slurmfab.base.program_name import FAB
@@ -19,12 +18,14 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.commands.checks import waiting
-from slurmfab.commands.checks.controllers import ENDED, RUNNING, Job, answering, is_served, job, ready_nodes
-from slurmfab.commands.checks.hosts import CheckedHost, Shells, line_of
+from slurmfab.commands.checks.hosts import CheckedHost, line_of
+from slurmfab.commands.checks.opener import Opener, host_in
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
+from slurmfab.commands.checks.user_jobs import ANSWER_SECONDS, BAD_ENDS, asked, state
 from slurmfab.commands.checks.wanted import setting
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.commands import JobState
 
 GROUP = "failover"
 POLL_SECONDS = 0.3
@@ -35,11 +36,11 @@ its nodes to register."""
 TAKEOVER_SECONDS = 120
 """Seconds; Slurm's default for SlurmctldTimeout (slurm.conf(5)), after which a backup takes over by itself."""
 
+RUNNING = frozenset({"RUNNING", "COMPLETING", "COMPLETED"})
+"""States of a job that runs or has completed."""
+
 WAITS_FOR_SIGNAL = "trap 'exit 0' USR1; sleep 600 & wait"
 """Script of a job that ends with exit code 0 when it gets SIGUSR1."""
-
-Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
-"""Opens shells on the named hosts of a cluster; see `slurmfab.commands.checks.hosts.open_shells`."""
 
 
 def verify(
@@ -68,10 +69,7 @@ def verify(
     begun = time.monotonic()
     results = []
     with opener(known, cluster.controllers) as shells:
-        for shell in shells.values():
-            if isinstance(shell, HostError):
-                raise shell
-        primary, backup = (CheckedHost(host, shells[host]) for host in cluster.controllers)  # type: ignore[arg-type]
+        primary, backup = (host_in(shells, host) for host in cluster.controllers)
         proof = Proof(cluster, primary, backup, limit)
         try:
             for result in proof.results():
@@ -95,7 +93,7 @@ class Proof:
         self.primary = primary
         self.backup = backup
         self.job_name = f"slurmfab-failover-{secrets.token_hex(3)}"
-        self.before: Mapping[str, Job] = {}
+        self.before: Mapping[str, JobState] = {}
         self.nodes: frozenset[str] = frozenset()
         self.long_job = ""
         self.new_job = ""
@@ -151,7 +149,7 @@ class Proof:
         self.wait_for_job(self.primary, self.long_job, {"RUNNING"})
         self.nodes = ready_nodes(self.primary)
         lines = self.primary.ask(line_of(commands.ids_of_jobs("--states=RUNNING"))).split()
-        self.before = {number: job(self.primary, number) for number in lines}
+        self.before = {number: state(self.primary, number) for number in lines}
 
     def backup_takes_over(self) -> None:
         """The backup takes over when it is told to."""
@@ -164,7 +162,7 @@ class Proof:
 
     def jobs_go_on(self) -> None:
         """Jobs that ran before the takeover run on."""
-        now = {number: job(self.backup, number) for number in self.before}
+        now = {number: state(self.backup, number) for number in self.before}
         lost = [
             f"{number} is {one.state}"
             for number, one in now.items()
@@ -188,13 +186,14 @@ class Proof:
 
     def job_from_before_ends_well(self) -> None:
         """The job from before the takeover takes a signal and ends well."""
-        assert job(self.primary, self.long_job) == self.before[self.long_job], "the job does not run on as it did"
+        now, before = state(self.primary, self.long_job), self.before[self.long_job]
+        assert now._replace(reason=before.reason) == before, "the job does not run on as it did"
         self.primary.ask(line_of(commands.signal_batch(self.long_job, "USR1")))
         self.wait_for_job(self.primary, self.long_job, {"COMPLETED"})
 
     def history_goes_on(self) -> None:
         """The primary knows the backup's jobs, and counts on."""
-        seen = job(self.primary, self.new_job).state
+        seen = state(self.primary, self.new_job).state
         assert seen == "COMPLETED", f"job {self.new_job}, which ran while the backup was in charge, is {seen}"
         number = self.submit(self.primary, "true")
         assert int(number) > int(self.new_job), f"job numbers went back from {self.new_job} to {number}"
@@ -243,14 +242,14 @@ class Proof:
             AssertionError: the job is not in such a state in time, or failed.
         """
         self.wait_until(
-            lambda: job(host, number).state in states | ENDED,
+            lambda: state(host, number).state in states | BAD_ENDS,
             lambda: (
                 f"job {number} is not {' or '.join(sorted(states))} within {JOB_SECONDS:.0f} s. Slurm's reason: "
-                + (waiting.real_reason(host.run(line_of(commands.waiting_reason(number))).stdout) or "none")
+                + (waiting.real_reason(state(host, number).reason) or "none")
             ),
             JOB_SECONDS,
         )
-        found = job(host, number)
+        found = state(host, number)
         is_well = found.state in states and (found.state != "COMPLETED" or found.code == "0:0")
         assert is_well, f"job {number} is {found.state} with exit code {found.code}. Repair: see slurmd.log on its node"
 
@@ -272,3 +271,20 @@ class Proof:
                 logs = f"/var/log/slurm/slurmctld.log on {self.primary.name} and {self.backup.name}"
                 raise AssertionError(f"{words}. Repair: see {logs}")
             time.sleep(POLL_SECONDS)
+
+
+def answering(host: CheckedHost) -> set[str]:
+    """The roles of the controllers that answer `scontrol ping` on a host: any of `primary` and `backup`."""
+    shown = asked(host, commands.PING, ANSWER_SECONDS * 2).stdout
+    return {role.rstrip("0123456789") for role, _, is_up in commands.controllers(shown) if is_up}
+
+
+def ready_nodes(host: CheckedHost) -> frozenset[str]:
+    """The responding nodes that run jobs or can take some."""
+    names = commands.names_of_nodes("--responding", "--states=idle,mixed,allocated,completing")
+    return frozenset(asked(host, names).stdout.split())
+
+
+def is_served(host: CheckedHost) -> bool:
+    """Whether a controller is in charge: one on standby answers pings, but not squeue."""
+    return bool(asked(host, commands.ids_of_jobs()).rc == 0)

@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +19,11 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import failover, junit_causes, kept
 from slurmfab.commands.checks.display import Display
-from slurmfab.commands.checks.hosts import Shells, open_shells
 from slurmfab.commands.checks.kept import CheckRun
+from slurmfab.commands.checks.opener import Opener, opener_of
 from slurmfab.commands.checks.resting import with_causes
 from slurmfab.commands.checks.results import Result, Verdict
 from slurmfab.core.engine import missing_lock, session
-from slurmfab.hosts.host_keys import PinnedKey
 
 if TYPE_CHECKING:
     from slurmfab.commands.checks.plugin import Checks
@@ -71,9 +69,6 @@ ORDER = (
 )
 """The groups of checks in the order in which they run; each relies on those before it. Add new files here."""
 
-Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
-"""Opens shells on the named hosts of a cluster; see `slurmfab.commands.checks.hosts.open_shells`."""
-
 WhenDone = Callable[[Inventory, CheckRun], None]
 """Gets the cluster and the results when the checks have run."""
 
@@ -110,10 +105,8 @@ def check(
         atomic_file.require_writable(Path(junit), "--junit")
     known = loading.load_named(cluster)
     names = session.select_hosts(known.cluster, hosts, known.path)
-    ask = output.asker()
-    opener = opener_with(ask, ask() if ask and output.ask_password else "")
     groups = tuple(filter(None, only.split(",")))
-    run = shown(known, names, groups, opener, output, junit=junit, with_failover=with_failover)
+    run = shown(known, names, groups, opener_of(output), output, junit=junit, with_failover=with_failover)
     if not (hosts or groups or with_failover):
         keep(known, run)
     when_done(known, run)
@@ -163,21 +156,6 @@ def keep(known: Inventory, run: CheckRun) -> None:
         kept.keep(known.path, run)
     except InputError as error:
         print(f"The results were not kept for {FAB} report: {error}", file=sys.stderr)  # noqa: T201
-
-
-def opener_with(ask: Callable[[], str] | None, password: str) -> Opener:
-    """A function that opens shells on hosts by SSH.
-
-    Args:
-        ask: prompts for the sudo password; `None` if prompting is impossible.
-        password: the sudo password if it is known already; empty if not.
-    """
-
-    def opener(inventory: Inventory, hosts: Sequence[str]) -> AbstractContextManager[Shells]:
-        policies = {host: PinnedKey(host, session.trusted_keys(inventory, host)) for host in inventory.cluster.hosts}
-        return open_shells(inventory, hosts, policies, ask, password)
-
-    return opener
 
 
 def verify(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from slurmfab.base import atomic_file
-from slurmfab.base.errors import HostError, HostFailed, SlurmfabError
+from slurmfab.base.errors import HostFailed, SlurmfabError
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.paths import DRIFT_RESULT
 from slurmfab.base.terminal import in_one_line, write
@@ -177,8 +177,7 @@ def tell_controller(known: Inventory, findings: Findings, output: Output) -> Non
     Raises:
         HostError: the controller did not take them.
     """
-    from slurmfab.commands.checks.runner import opener_with
-    from slurmfab.commands.checks.shell import SshShell
+    from slurmfab.commands.checks.opener import opened, opener_of
 
     controller = known.cluster.controller
     kinds = Counter(one.kind for one in findings.differing)
@@ -188,15 +187,10 @@ def tell_controller(known: Inventory, findings: Findings, output: Output) -> Non
         "hosts": findings.hosts_by_state(),
         "resources": {kind: kinds[kind] for kind in KINDS},
     }
-    ask = output.asker()
-    with opener_with(ask, ask() if ask and output.ask_password else "")(known, (controller,)) as shells:
-        shell = shells[controller]
-        if isinstance(shell, HostError):
-            raise shell
-        assert isinstance(shell, SshShell), "opener_with opens no others"
-        done = shell.run(LEAVE, json.dumps(values) + "\n")
-    if done.code != 0:
-        raise HostFailed(controller, f"{DRIFT_RESULT} could not be written: {in_one_line(done.output.decode())}")
+    with opened(opener_of(output), known, controller) as host:
+        done = host.run(LEAVE, stdin=json.dumps(values) + "\n")
+    if done.rc != 0:
+        raise HostFailed(controller, f"{DRIFT_RESULT} could not be written: {in_one_line(done.stdout + done.stderr)}")
 
 
 def letter(news: News, cause: str, command: str) -> str:

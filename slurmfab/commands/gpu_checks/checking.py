@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, TypedDict
 
-from slurmfab.base.errors import HostError, HostFailed, InputError
+from slurmfab.base.errors import HostFailed, InputError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.runner import opener_with
-from slurmfab.commands.checks.shell import SshShell
+from slurmfab.commands.checks.opener import opened, opener_of
 from slurmfab.commands.nodes.drain import compute_nodes
 from slurmfab.core.engine import missing_lock, session
 from slurmfab.core.plan.phases.gpu_checks import BESIDES_WAITING, own_partition, settings
@@ -215,20 +214,13 @@ def asker(known: Inventory, output: session.Output, password: str = "") -> Itera
         InputError: the check is not installed there, or with other settings.
     """
     controller = known.cluster.controller
-    ask = output.asker()
-    opener = opener_with(ask, password or (ask() if ask and output.ask_password else ""))
-    with opener(known, (controller,)) as shells:
-        shell = shells[controller]
-        if isinstance(shell, HostError):
-            raise shell
-        assert isinstance(shell, SshShell), "opener_with opens no others"
-        there = shell.run(f"test -e {GPU_CHECK_PROGRAM}/run.py && cat {GPU_CHECK_SETTINGS}")
+    with opened(opener_of(output, password), known, controller) as host:
+        there = host.run(f"test -e {GPU_CHECK_PROGRAM}/run.py && cat {GPU_CHECK_SETTINGS}")
         checks = known.cluster.own_gpu_checks
         assert checks is not None, "loaded() refuses that"
-        wanted = settings(checks, own_partition(known.cluster, known.lock))
-        if there.code != 0 or there.output.decode(errors="replace") != wanted:
+        if there.rc or there.stdout != settings(checks, own_partition(known.cluster, known.lock)):
             raise InputError(f"{controller} does not check GPUs as {known.path} says. First: {FAB} deploy.")
-        yield shell.follow
+        yield host.backend.shell.follow
 
 
 def conversation(

@@ -25,17 +25,9 @@ NO_GPUS = ("", "NoDevFiles")
 
 
 def environment(bench: Bench, node: str) -> str:
-    """Check the environment of a job with one task and without GPUs.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: the environment is wrong, or the job failed.
-        pytest.skip.Exception: other jobs use the resources.
-    """
+    """Check the environment of a job with one task and without GPUs."""
     found = dict(re.findall(r"^(\w+)=(.*)$", bench.run((node,), ENVIRONMENT), re.MULTILINE))
-    problems = tuple(problem for problem in environment_problems(bench, node, found) if problem)
+    problems = environment_problems(bench, node, found)
     assert not problems, f"{'; '.join(problems)}. Repair: {FAB} check-cluster --hosts {node}"
     return (
         f"job {found['SLURM_JOB_ID']} of {found['user']} in {found['directory']} with {found['SLURM_NTASKS']} task, "
@@ -43,51 +35,33 @@ def environment(bench: Bench, node: str) -> str:
     )
 
 
-def environment_problems(bench: Bench, node: str, found: dict[str, str]) -> tuple[str, ...]:
-    """Problems with the environment of a job; an empty text for each item that is right.
+def environment_problems(bench: Bench, node: str, found: dict[str, str]) -> list[str]:
+    """Problems with the environment of a job.
 
     Args:
-        node: the node on which the job ran.
         found: the job's output, by the names in `ENVIRONMENT`.
     """
-    name = hostname(bench.known.lock, node)
-    home, visible = bench.who.home, found.get("CUDA_VISIBLE_DEVICES", "")
+    name, home, visible = hostname(bench.known.lock, node), bench.who.home, found.get("CUDA_VISIBLE_DEVICES", "")
     expected = {"SLURM_JOB_NODELIST": node, "SLURM_NTASKS": "1", "user": bench.who.name}
-    return (
-        *(
-            f"{key} is “{found.get(key, '')}” instead of “{value}”"
-            for key, value in expected.items()
-            if found.get(key) != value
-        ),
-        "" if found.get("SLURM_JOB_ID", "").isdigit() else "SLURM_JOB_ID is not set",
-        ""
-        if found.get("host", "").split(".")[0] == name
-        else f"the hostname in the job is {found.get('host')} instead of {name}",
-        ""
-        if found.get("directory") == home
-        else f"{home} does not exist, so the job started in {found.get('directory')}",
-        "" if found.get("srun") else "srun is not in PATH",
-        ""
-        if found.get("writable")
-        else f"{found.get('TMPDIR', 'the directory for temporary files')} cannot be written to",
-        "" if visible in NO_GPUS else f"CUDA_VISIBLE_DEVICES is {visible}, but the job requested no GPU",
-    )
+    problems = {
+        f"{key} is “{found.get(key, '')}” instead of “{value}”": found.get(key) == value
+        for key, value in expected.items()
+    }
+    problems |= {
+        "SLURM_JOB_ID is not set": found.get("SLURM_JOB_ID", "").isdigit(),
+        f"the hostname in the job is {found.get('host')} instead of {name}": found.get("host", "").split(".")[0]
+        == name,
+        f"{home} does not exist, so the job started in {found.get('directory')}": found.get("directory") == home,
+        "srun is not in PATH": bool(found.get("srun")),
+        f"{found.get('TMPDIR', 'the directory for temporary files')} cannot be written to": "writable" in found,
+        f"CUDA_VISIBLE_DEVICES is {visible}, but the job requested no GPU": visible in NO_GPUS,
+    }
+    return [problem for problem, is_well in problems.items() if not is_well]
 
 
-def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
-    """Run one job with a task on each of two nodes.
-
-    Args:
-        nodes: names of the nodes with room for a job.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: the job failed, or did not run on both nodes.
-        pytest.skip.Exception: no two nodes of one partition have room.
-    """
-    pair = pair_of(bench, nodes)
+def two_nodes(bench: Bench) -> str:
+    """Run one job with a task on each of two nodes."""
+    pair = pair_of(bench)
     seen = {line.split(".")[0] for line in bench.run(pair, "uname -n").split()}
     missing = [name for name in pair if hostname(bench.known.lock, name) not in seen]
     assert not missing, (
@@ -96,20 +70,14 @@ def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
     return f"one job with a task on each of {fold(pair)}"
 
 
-def pair_of(bench: Bench, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Two nodes of one partition.
-
-    Args:
-        nodes: names of the nodes with room for a job.
-
-    Raises:
-        pytest.skip.Exception: no two nodes of one partition have room.
-    """
+def pair_of(bench: Bench) -> tuple[str, ...]:
+    """Two nodes of one partition with room for a job; raises as `Work`."""
+    free = bench.free()
     if len(bench.nodes) < 2:  # noqa: PLR2004 - a pair
         pytest.skip(f"{fold(bench.nodes)} is the only node that may be used.")
-    pair = widest_partition(bench.cluster, nodes)[:2]
+    pair = widest_partition(bench.cluster, free)[:2]
     if len(pair) < 2:  # noqa: PLR2004 - a pair
-        states = {name: record.get("State", "UNKNOWN") for name, record in bench.records().items() if name not in nodes}
+        states = {name: record.get("State", "UNKNOWN") for name, record in bench.records().items() if name not in free}
         others = ", ".join(f"{name} is {state}" for name, state in list(states.items())[:3])
         pytest.skip(f"no two nodes of one partition have room{f'; {others}' if others else ''}.")
     return pair

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import NoReturn
 
 import pytest
 
 from slurmfab.base.errors import HostError
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks import waiting
-from slurmfab.commands.checks.controllers import ENDED, Job, job
-from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
+from slurmfab.commands.checks.hosts import line_of
+from slurmfab.commands.checks.opener import opened
+from slurmfab.commands.checks.user_jobs import ENDED, WAITING, state, submit
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.commands import JobState
 
 POLL_SECONDS = 0.1
-SUBMIT_SECONDS = 30
-"""Time limit of sbatch."""
-
 SUSPICIOUS_SECONDS = 8
 """Seconds after which the node of a late job is checked for a running slurmd; slurmctld notices that much later."""
 
@@ -32,39 +29,28 @@ SCRIPT = 'echo "job $SLURM_JOB_ID on $SLURM_JOB_NODELIST" && srun --input=none -
 NO_ACCOUNT = "Invalid account"
 """Slurm's error for a user who may not use the account (slurm_errno.h, ESLURM_INVALID_ACCOUNT)."""
 
-WAITING = frozenset({"PENDING", "CONFIGURING"})
-"""States of a job that has not started."""
-
 
 def allocation(bench: Bench, node: str) -> str:
-    """Submit a batch job to a node and follow it to its end.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: the job failed, did not start, or its output or record is missing.
-        pytest.skip.Exception: the job did not start in time, because other jobs come first.
-    """
-    output = f"{bench.who.home}/{bench.slurm.job_name}.out"
+    """Submit a batch job to a node and follow it to its end."""
+    home, name = bench.who.home, bench.who.name
+    output = f"{home}/{bench.slurm.job_name}.out"
     begun = time.monotonic()
     number = submitted(bench, node, output)
-    first = seen(bench, number, node, begun, lambda one: one.state not in WAITING)
+    last = followed(bench, number, node, begun, to_start=True)
     began = time.monotonic() - begun
-    last = first if first.state in {*ENDED, "COMPLETED"} else seen(bench, number, node, begun, has_ended)
+    last = last if last.state in ENDED else followed(bench, number, node, begun)
     ended = time.monotonic() - begun
     try:
-        text, trouble = read_back(bench, node, output)
+        text, trouble = bench.read_output(output, node)
     finally:
-        bench.sender.run(bench.as_person("rm", "-f", output))
+        bench.sender.run(bench.who.line("rm", "-f", output))
     assert (last.state, last.code) == ("COMPLETED", "0:0"), (
         f"job {number} is {last.state} with exit code {last.code}: {trouble or text.strip() or 'no output'}. "
         f"Repair: see /var/log/slurmd/slurmd.log on {node}"
     )
     assert f"job {number} on {node}" in text, (
         f"job {number} completed, but its output {output} cannot be read: {trouble or 'it is empty'}. "
-        f"Repair: the user {bench.who.name} and {bench.who.home} must exist on {node}; "
-        f"if slurmfab creates users, {FAB} deploy"
+        f"Repair: the user {name} and {home} must exist on {node}; if slurmfab creates users, {FAB} deploy"
     )
     return (
         f"job {number} started after {began:.1f} s and ended after {ended:.1f} s; "
@@ -73,83 +59,43 @@ def allocation(bench: Bench, node: str) -> str:
 
 
 def submitted(bench: Bench, node: str, output: str) -> str:
-    """Submit the job as the user.
-
-    Returns:
-        The job ID.
+    """Submit the job as the user, and return its ID.
 
     Raises:
         AssertionError: Slurm rejects the job.
     """
-    slurm = bench.slurm
-    slurm.has_run_jobs = True
-    options = ("--time=5", f"--chdir={bench.who.home}", f"--output={output}", "--ntasks=1")
-    place = slurm.place((node,))
-    assert place is not None, f"{node} is in no partition. Repair: add it to one in the cluster file, then {FAB} deploy"
-    line = bench.as_person(
-        "timeout",
-        str(SUBMIT_SECONDS),
-        "sbatch",
-        "--parsable",
-        f"--job-name={slurm.job_name}",
-        *options,
-        *place.options,
-        slurm.memory_option((node,)),
-        f"--nodelist={node}",
-        f"--wrap={SCRIPT}",
-    )
-    done = bench.sender.run(line, seconds=SUBMIT_SECONDS + 10)
-    complaint = last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
+    place, options = bench.small_job(node)
+    own = (f"--chdir={bench.who.home}", f"--output={output}", f"--wrap={SCRIPT}")
+    number, complaint = submit(bench.sender, bench.who, (*options, *own))
     repair = waiting.repair_of(place.partition, complaint)
-    if NO_ACCOUNT in done.stderr:
+    if NO_ACCOUNT in complaint:
         repair = f"give {bench.who.name} an account (accounts, under users in the cluster file), then {FAB} deploy"
-    assert done.rc == 0, f"Slurm rejects jobs of {bench.who.name}: {complaint}. Repair: {repair}"
-    number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
-    assert commands.is_job_id(number), f"sbatch printed no job ID: {number[:80]!a}. Repair: {repair}"
+    assert number, f"Slurm rejects jobs of {bench.who.name}: {complaint}. Repair: {repair}"
     return number
 
 
-def has_ended(one: Job) -> bool:
-    """Whether a job has ended."""
-    return one.state in {*ENDED, "COMPLETED"}
-
-
-def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[[Job], bool]) -> Job:
-    """Wait until the job is in a wanted state.
+def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bool = False) -> JobState:
+    """Wait until a job has ended; raises as `Work` if that takes too long.
 
     Args:
         begun: `time.monotonic()` when the job was submitted.
-        is_there: whether the job is in the wanted state.
-
-    Returns:
-        The job in that state.
-
-    Raises:
-        AssertionError: the job is not in that state in time, and no other job is the cause.
-        pytest.skip.Exception: other jobs come first.
+        to_start: whether its start is enough.
     """
     looked = False
-    while not is_there(one := job(bench.sender, number)):
+    while True:
+        one = state(bench.sender, number)
+        if one.state in ENDED or (to_start and one.state not in WAITING):
+            return one
         passed = time.monotonic() - begun
         if passed > SUSPICIOUS_SECONDS and not looked:
             looked = True
             trouble = trouble_on(bench, node)
             assert not trouble, f"job {number} makes no progress: {trouble}"
         if passed > bench.seconds:
-            raise_late(bench, number, node, one)
+            break
         time.sleep(POLL_SECONDS)
-    return one
-
-
-def raise_late(bench: Bench, number: str, node: str, one: Job) -> NoReturn:
-    """Cancel a job that exceeded the time limit, and raise an error with the reason.
-
-    Raises:
-        AssertionError: no other job is the cause.
-        pytest.skip.Exception: other jobs come first.
-    """
-    reason = waiting.real_reason(bench.sender.run(line_of(commands.waiting_reason(number))).stdout)
     bench.slurm.cancel()
+    reason = waiting.real_reason(one.reason)
     if one.state in WAITING and reason.startswith(waiting.FOR_NODES):
         pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: other jobs come first ({reason}).")
     if one.state in WAITING and waiting.is_limit(reason):
@@ -164,38 +110,12 @@ def raise_late(bench: Bench, number: str, node: str, one: Job) -> NoReturn:
 def trouble_on(bench: Bench, node: str) -> str:
     """Why a node cannot run jobs, with the repair; empty if its slurmd runs."""
     try:
-        with bench.opener(bench.known, (node,)) as shells:
-            shell = shells[node]
-            if isinstance(shell, HostError):
-                return f"{node} is unreachable: {shell.reason}"
-            state = CheckedHost(node, shell).run("systemctl is-active slurmd").stdout.strip()
+        with opened(bench.opener, bench.known, node) as host:
+            state = host.run("systemctl is-active slurmd").stdout.strip()
     except HostError as error:
         return f"{node} is unreachable: {error.reason}"
     logs = f"see /var/log/slurmd/slurmd.log there; {FAB} check-cluster --hosts {node}"
     return "" if state in ("active", "reloading") else f"slurmd is {state or 'not installed'}. Repair: {logs}"
-
-
-def read_back(bench: Bench, node: str, output: str) -> tuple[str, str]:
-    """Read a job's output file on the submitting host, where it is if homes are shared, else on the job's node.
-
-    Returns:
-        The output, and the reason why it cannot be read; the reason is empty if the file was read.
-    """
-    here = bench.sender.run(bench.as_person("cat", output))
-    if here.rc == 0:
-        return str(here.stdout), ""
-    try:
-        with bench.opener(bench.known, (node,)) as shells:
-            shell = shells[node]
-            if isinstance(shell, HostError):
-                return "", shell.reason
-            host = CheckedHost(node, shell)
-            if host.run("id %s", bench.who.name).rc:
-                return "", f"there is no user {bench.who.name} on {node}"
-            there = host.run(bench.as_person("sh", "-c", f"cat {output} && rm {output}"))
-    except HostError as error:
-        return "", error.reason
-    return str(there.stdout), "" if there.rc == 0 else last_words(there)
 
 
 def recorded(bench: Bench, number: str) -> str:

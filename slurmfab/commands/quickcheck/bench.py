@@ -2,95 +2,54 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 
 import pytest
 
-from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.hosts import CheckedHost, Shells, line_of
+from slurmfab.commands.checks.hosts import CheckedHost, line_of
+from slurmfab.commands.checks.opener import Opener
+from slurmfab.commands.checks.places import Place
 from slurmfab.commands.checks.slurm import SMALL_MEMORY, Slurm, job_words
+from slurmfab.commands.checks.user_jobs import Person, read_output
 from slurmfab.core.impact.drift_kinds import acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import records
 
-PATH = "/usr/local/bin:/usr/bin:/bin"
-"""PATH of the jobs' user, without that user's profile."""
-
 MOST_NAMED = 3
 """How many nodes a message names with their reasons if no node takes jobs."""
 
-Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
-"""Opens shells on the named hosts of a cluster; see `slurmfab.commands.checks.hosts.open_shells`."""
-
 
 @dataclass(frozen=True)
-class Person:
-    """The user who submits the jobs."""
+class Bench:
+    """A cluster under test."""
 
-    name: str
-    home: str  # home directory; jobs start there, and write their output there
+    known: Inventory
+    sender: CheckedHost  # the host from which jobs are submitted
+    who: Person  # the user who submits the jobs
+    nodes: tuple[str, ...]  # names of the nodes that may be used
+    opener: Opener  # opens shells on other hosts
+    seconds: float  # time limit of each job, waiting included
+    # whether each node is tested, because the user named the nodes, instead of one node of each kind
+    is_each: bool = False
+    image: str = ""  # container image, as the runtime spells it; empty for one that is already on the node
 
     @property
-    def command(self) -> tuple[str, ...]:
-        """The prefix that runs a command as this user, without root's environment."""
-        own = (f"HOME={self.home}", f"USER={self.name}", f"LOGNAME={self.name}", "SHELL=/bin/sh", f"PATH={PATH}")
-        return ("runuser", "-u", self.name, "--", "env", "-i", *own)
+    def cluster(self) -> Cluster:
+        """What the cluster file says."""
+        return self.known.cluster
 
-
-def person(host: CheckedHost, name: str) -> Person:
-    """A user of a host, by login name.
-
-    Raises:
-        InputError: the host has no such user.
-    """
-    fields = host.run("getent passwd %s", name).stdout.strip().split(":")
-    if len(fields) < 7:  # noqa: PLR2004 - passwd(5)
-        raise InputError(f"--user {name}: there is no such user on {host.name}.")
-    return Person(name, fields[5])
-
-
-class Bench:
-    """A cluster under test.
-
-    Args:
-        sender: the host from which jobs are submitted.
-        who: the user who submits the jobs.
-        nodes: names of the nodes that may be used.
-        opener: opens shells on other hosts.
-        seconds: time limit of each job, waiting included.
-        is_each: whether each node is tested, because the user named the nodes, instead of one node of each kind.
-        image: container image, as the runtime spells it; empty for one that is already on the node.
-    """
-
-    def __init__(
-        self,
-        known: Inventory,
-        sender: CheckedHost,
-        who: Person,
-        nodes: Sequence[str],
-        *,
-        opener: Opener,
-        seconds: float,
-        is_each: bool = False,
-        image: str = "",
-    ) -> None:
-        self.known = known
-        self.cluster = known.cluster
-        self.sender = sender
-        self.who = who
-        self.nodes = tuple(nodes)
-        self.opener = opener
-        self.seconds = seconds
-        self.is_each = is_each
-        self.image = image
-        self.slurm = Slurm(sender, known.cluster, user=who.name, sender=who.command, seconds=seconds)
+    @cached_property
+    def slurm(self) -> Slurm:
+        """Slurm's commands, and test jobs, of the user."""
+        who = self.who
+        return Slurm(self.sender, self.cluster, user=who.name, sender=who.command, seconds=self.seconds)
 
     def records(self) -> dict[str, Mapping[str, str]]:
         """Slurm's records of the nodes that may be used, by name."""
@@ -99,14 +58,10 @@ class Bench:
         return {name: found.get(name, {}) for name in self.nodes}
 
     def free(self, nodes: Sequence[str] = ()) -> tuple[str, ...]:
-        """Names of the nodes on which a small job would start at once, idle ones first.
+        """Names of the nodes on which a small job would start at once, idle ones first; raises as `Work`.
 
         Args:
             nodes: names of the candidates; empty for all nodes that may be used.
-
-        Raises:
-            pytest.skip.Exception: other jobs use all candidates.
-            AssertionError: no candidate takes jobs.
         """
         records = self.records()
         meant = nodes or self.nodes
@@ -119,11 +74,7 @@ class Bench:
         raise AssertionError(self.why_not(meant, records))
 
     def why_not(self, nodes: Sequence[str], records: Mapping[str, Mapping[str, str]]) -> str:
-        """The reasons why none of these nodes takes jobs, and the repair for the first.
-
-        Args:
-            records: Slurm's records of the nodes, by name.
-        """
+        """The reasons why none of these nodes takes jobs, and the repair for the first."""
         complaints = [self.complaint(name, records[name]) for name in nodes]
         causes = [f"{name}: {text.partition(' Repair: ')[0]}" for name, text in zip(nodes, complaints, strict=True)]
         if len(causes) == 1:
@@ -146,14 +97,10 @@ class Bench:
     def run(
         self, nodes: Sequence[str], command: str, *, memory: int = SMALL_MEMORY, options: Sequence[str] = ()
     ) -> str:
-        """Run a command once on each of these nodes, in the user's home, and return its output.
+        """Run a command once on each of these nodes, in the user's home, and return its output; raises as `Work`.
 
         Args:
             memory: MiB per node.
-
-        Raises:
-            AssertionError: the job failed, or Slurm did not run it.
-            pytest.skip.Exception: other jobs use the resources.
         """
         self.slurm.busy.clear()
         done = self.slurm.run(nodes, command, memory=memory, options=(f"--chdir={self.who.home}", *options))
@@ -161,9 +108,27 @@ class Bench:
         assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see {log}"
         return str(done.stdout)
 
-    def as_person(self, *command: str, who: Person | None = None) -> str:
-        """The command line, for a root shell, that runs a command as a user, by default as the one of the jobs."""
-        return f"cd /tmp && {shlex.join([*(who or self.who).command, *command])}"
+    def small_job(self, node: str) -> tuple[Place, tuple[str, ...]]:
+        """Where a batch job with one task on a node runs, and its options.
+
+        Raises:
+            AssertionError: no partition has the node.
+        """
+        place = self.slurm.place((node,))
+        assert place, f"{node} is in no partition. Repair: add it to one in the cluster file, then {FAB} deploy"
+        self.slurm.has_run_jobs = True
+        memory = self.slurm.memory_option((node,))
+        named = (f"--job-name={self.slurm.job_name}", "--time=5", "--ntasks=1", f"--nodelist={node}")
+        return place, (*named, *place.options, memory)
+
+    def read_output(self, path: str, node: str) -> tuple[str, str]:
+        """Read the output of a job of the user; see `user_jobs.read_output`."""
+        return read_output(self.sender, self.opener, self.known, self.who, path=path, node=node)
+
+
+Work = Callable[[Bench, str], str]
+"""A check: it runs on a node and returns the text for the line of a passed check. It raises AssertionError if it fails,
+and pytest.skip.Exception if it cannot be tried, such as while other jobs use the resources."""
 
 
 def has_room(record: Mapping[str, str]) -> bool:

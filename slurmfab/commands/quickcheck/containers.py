@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.oci import bundle_config
 from slurmfab.commands.checks.container_ways import CALLS, make_script
-from slurmfab.commands.quickcheck.bench import Bench, memory_for
+from slurmfab.commands.quickcheck.bench import Bench, Work, memory_for
 
 JOB_MEMORY = 1024
 """MiB of memory for the job; unpacking an image needs most of it."""
@@ -61,8 +61,8 @@ def ways(bench: Bench) -> tuple[str, ...]:
     return tuple(way for way in containers.use if way in WAYS) if containers and not bench.image else ()
 
 
-def assert_runs(output: str, program: str, node: str) -> None:
-    """Assert that a container of a program's has printed what it should.
+def checked(output: str, program: str, node: str) -> str:
+    """The text for a passed check, if a container of a program's has printed what it should.
 
     Raises:
         AssertionError: it has not; with the last line that was printed instead.
@@ -71,87 +71,73 @@ def assert_runs(output: str, program: str, node: str) -> None:
     assert EXPECTED_OUTPUT in output, (
         f"{program} ran a shell without the expected output: {last}. Repair: {FAB} deploy --hosts {node}"
     )
+    return f"{program} ran a shell with programs of the node"
+
+
+def memory(bench: Bench, node: str) -> int:
+    """MiB of memory for the job."""
+    return memory_for(bench.records()[node], JOB_MEMORY, 1)
+
+
+def in_own_root(bench: Bench, node: str, run: str, directory: str = "") -> str:
+    """The output of what runs with a root directory of the node's own programs.
+
+    Args:
+        run: what runs; `{line}` is the command in the container.
+        directory: where the root directory is made; empty for the job's own.
+    """
+    command = OWN_ROOT.replace("{run}", run.replace("{line}", shlex.quote(INSIDE)))
+    place = f"export TMPDIR={directory}; " if directory else ""
+    return bench.run((node,), f"{place}{command}", memory=memory(bench, node))
 
 
 def by_podman(bench: Bench, node: str) -> str:
-    """Run it by sdocker; the arguments, and what is returned and raised, are those of `by_image`."""
-    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
-    command = OWN_ROOT.format(run=BY_PODMAN.format(line=shlex.quote(INSIDE)))
-    output = bench.run((node,), command, memory=memory)
-    assert_runs(output, "sdocker", node)
-    return "podman ran a shell with programs of the node"
+    """Run it by sdocker."""
+    return checked(in_own_root(bench, node, BY_PODMAN), "sdocker", node).replace("sdocker", "podman")
 
 
 def by_oci(bench: Bench, node: str) -> str:
-    """Run it by Slurm's own containers; the arguments, and what is returned and raised, are those of `by_image`."""
-    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
-    run = IN_BUNDLE.format(config=shlex.quote(bundle_config(".", ("/usr",))), line=shlex.quote(INSIDE))
-    # slurmd reads the bundle, and does not see the /tmp of the job where jobs have their own.
-    output = bench.run((node,), f"export TMPDIR=/var/tmp; {OWN_ROOT.format(run=run)}", memory=memory)
-    assert_runs(output, "srun --container", node)
-    return "srun --container ran a shell with programs of the node"
+    """Run it by Slurm's own containers: slurmd reads the bundle, and does not see a /tmp of the job's own."""
+    run = IN_BUNDLE.replace("{config}", shlex.quote(bundle_config(".", ("/usr",))))
+    return checked(in_own_root(bench, node, run, "/var/tmp"), "srun --container", node)  # noqa: S108
 
 
 def by_docker(bench: Bench, node: str) -> str:
-    """Run it by Docker; the arguments, and what is returned and raised, are those of `by_image`."""
+    """Run it by Docker, whose daemon does not see a /tmp of the job's own."""
     containers = bench.cluster.containers
     users = containers.docker.users if containers else ()
     if bench.who.name not in users:
         pytest.skip(f"{bench.who.name} may not use Docker; try one of its users: --user {users[0]}.")
-    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
-    # The daemon does not see the /tmp of the job where jobs have their own.
-    command = OWN_ROOT.format(run=BY_DOCKER.format(line=shlex.quote(INSIDE)))
-    output = bench.run((node,), f"export TMPDIR=/var/tmp; {command}", memory=memory)
-    assert_runs(output, "docker", node)
-    return "docker ran a shell with programs of the node"
+    return checked(in_own_root(bench, node, BY_DOCKER, "/var/tmp"), "docker", node)  # noqa: S108
 
 
 def by_root(bench: Bench, node: str, way: str) -> str:
-    """Run it in a root directory that a job makes of the node's own programs, and another one removes.
-
-    Args:
-        way: a way of `checks.container_ways`.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError, pytest.skip.Exception: as for `by_image`.
-    """
-    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
+    """Run it by a way of `checks.container_ways`, in a root directory that a job makes and another one removes."""
+    size = memory(bench, node)
     place = f"/var/tmp/slurmfab-image-{secrets.token_hex(6)}"  # noqa: S108 - its name is not to be guessed
     options, command = CALLS[way](place, INSIDE)
     try:
-        bench.run((node,), make_script(place), memory=memory)
-        output = bench.run((node,), command, memory=memory, options=options)
+        bench.run((node,), make_script(place), memory=size)
+        output = bench.run((node,), command, memory=size, options=options)
     finally:
-        bench.run((node,), f"rm -rf {place}", memory=memory)
-    assert_runs(output, way, node)
-    return f"{way} ran a shell with programs of the node"
+        bench.run((node,), f"rm -rf {place}", memory=size)
+    return checked(output, way, node)
 
 
-WAYS: Mapping[str, Callable[[Bench, str], str]] = {
+WAYS: Mapping[str, Work] = {
     "podman": by_podman,
     "oci": by_oci,
     "docker": by_docker,
     "apptainer": lambda bench, node: by_root(bench, node, "apptainer"),
     "enroot": lambda bench, node: by_root(bench, node, "enroot"),
 }
-"""By way of the cluster file, the function that tries it, with the arguments of `by_image`."""
+"""By way of the cluster file, the check that tries it."""
 
 
 def by_image(bench: Bench, node: str) -> str:
-    """Run a trivial command in a container on a node, by the first runtime that the node has.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: the job failed, or the command did not print the expected output.
-        pytest.skip.Exception: there is no runtime or no image, or other jobs use the resources.
-    """
-    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
-    found = re.findall(r"^(\w+)=(.*)$", bench.run((node,), LIST_RUNTIMES, memory=memory), re.MULTILINE)
+    """Run a trivial command in a container on a node, by the first runtime that the node has."""
+    size = memory(bench, node)
+    found = re.findall(r"^(\w+)=(.*)$", bench.run((node,), LIST_RUNTIMES, memory=size), re.MULTILINE)
     there = {value for name, value in found if name == "runtime"}
     runtime = next((name for name in ("pyxis", *RUNTIMES[1:]) if name in there), "")
     if not runtime and "enroot" in there:
@@ -162,7 +148,7 @@ def by_image(bench: Bench, node: str) -> str:
     if not image:
         pytest.skip(f"{node} has {runtime}, but no image was given: --image IMAGE.")
     options, command = call(runtime, image)
-    output = bench.run((node,), command, memory=memory, options=options)
+    output = bench.run((node,), command, memory=size, options=options)
     assert EXPECTED_OUTPUT in output, (
         f"{runtime} ran {short(image)} without the expected output. Repair: try `{command}` in a job by hand"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 
@@ -16,12 +16,11 @@ from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED, gpus_of
 HARDWARE = f"see `dmesg` there; the GPU has fallen off its bus, or the driver is not loaded. Then {FAB} check-cluster"
 
 
-@dataclass(frozen=True)
-class Gpus:
-    """The GPUs of a node in Slurm's record."""
+class Gpus(NamedTuple):
+    """The GPUs of a node in Slurm's record, by type; the type of an untyped GPU is empty."""
 
-    counts: Mapping[str, int]  # number of GPUs by type; the type of an untyped GPU is empty
-    taken: Mapping[str, int] = field(default_factory=dict)  # number of GPUs that jobs use, by type
+    counts: Mapping[str, int]
+    taken: Mapping[str, int]  # those that jobs use
 
     @property
     def total(self) -> int:
@@ -50,8 +49,7 @@ def gpus_in(record: Mapping[str, str]) -> Gpus:
     >>> gpus_in({"Gres": "gpu:a100:4(S:0-1),shard:8", "GresUsed": "gpu:a100:1(IDX:0)"}).free
     3
     """
-    counts = counted(record.get("Gres", ""))
-    return Gpus(counts, counted(record.get("GresUsed", "")))
+    return Gpus(counted(record.get("Gres", "")), counted(record.get("GresUsed", "")))
 
 
 def counted(gres: str) -> dict[str, int]:
@@ -74,15 +72,7 @@ def nodes_of_each_kind(bench: Bench) -> dict[str, tuple[str, ...]]:
 
 
 def chosen(bench: Bench, nodes: Sequence[str]) -> str:
-    """The node with the most free GPUs.
-
-    Args:
-        nodes: names of nodes with the same GPUs.
-
-    Raises:
-        pytest.skip.Exception: other jobs use all GPUs, or an admin has taken the nodes out of service.
-        AssertionError: no node takes jobs.
-    """
+    """The node with the most free GPUs, of nodes with the same ones; raises as `Work`."""
     records = bench.records()
     if all(is_kept_away(records[name]) for name in nodes):
         reason = records[nodes[0]].get("Reason", "")
@@ -102,15 +92,7 @@ def is_kept_away(record: Mapping[str, str]) -> bool:
 
 
 def gpus(bench: Bench, node: str) -> str:
-    """Run a job with one GPU for each type on a node, and, if no GPU is in use, a job with all of them.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: a job does not get the GPUs that it requested.
-        pytest.skip.Exception: other jobs use the resources.
-    """
+    """Run a job with one GPU for each type on a node, and, if no GPU is in use, a job with all of them."""
     there = gpus_in(bench.records()[node])
     tried = []
     for kind, count in there.counts.items():

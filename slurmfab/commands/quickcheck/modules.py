@@ -24,15 +24,7 @@ echo empty
 
 
 def modules(bench: Bench, node: str) -> str:
-    """Load a module in a job, by a batch script as users write it.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: the module is not loaded, or the job failed.
-        pytest.skip.Exception: there is no module, or other jobs use the resources.
-    """
+    """Load a module in a job, by a batch script as users write it."""
     wanted = bench.cluster.modules
     if wanted is None or not wanted.path:
         pytest.skip(f"the cluster file has no {'modules.path' if wanted else 'modules'}.")

@@ -78,19 +78,11 @@ Debian's openmpi-bin has mpicc, but brings no compiler, without which mpicc fail
 
 
 def mpi(bench: Bench) -> str:
-    """Start one task on each of two nodes, as `mpi` says.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: srun gave no ranks, the processes did not reach each other, or the job failed.
-        pytest.skip.Exception: there is nothing to start, or other jobs use the resources.
-    """
+    """Start one task on each of two nodes, as `mpi` says."""
     wanted = bench.cluster.mpi
     if wanted is None or wanted.kind == "none":
         pytest.skip("the cluster file has no mpi." if wanted is None else "the cluster file has mpi: none.")
-    pair = pair_of(bench, bench.free())
+    pair = pair_of(bench)
     records = bench.records()
     memory = min(memory_for(records[node], MEMORY, 1) for node in pair)
     printed = bench.run(pair, TASK, memory=memory, options=(f"--mpi={wanted.kind}",))

@@ -20,15 +20,7 @@ JOB_MEMORY = 3072
 
 
 def nccl(bench: Bench, node: str) -> str:
-    """Run all_reduce_perf on all GPUs of a node.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: all_reduce_perf failed, printed no results, or reports wrong values.
-        pytest.skip.Exception: the program is not installed, or other jobs use the GPUs.
-    """
+    """Run all_reduce_perf on all GPUs of a node."""
     record = bench.records()[node]
     there = gpus_in(record)
     if there.used:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import pytest
 
@@ -12,21 +13,18 @@ from slurmfab.base.errors import HostError, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Partition
 from slurmfab.commands.checks import waiting
-from slurmfab.commands.checks.controllers import ENDED
-from slurmfab.commands.checks.hosts import last_words, line_of
 from slurmfab.commands.checks.places import PRIVILEGED, Place, names, places_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.commands.checks.slurm import WAIT_SECONDS
+from slurmfab.commands.checks.user_jobs import BAD_ENDS, Person, person, states, submit
 from slurmfab.commands.checks.wanted import setting
-from slurmfab.commands.quickcheck.bench import Bench, Person, person
+from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.lines import Line
-from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.commands import JobState
 
 CHECK = "partitions"
 POLL_SECONDS = 0.3
-SUBMIT_SECONDS = 30
-"""Time limit of sbatch."""
 
 SETTLED_SECONDS = 3.0
 """Seconds after which a reason counts that is not about other jobs: slurmctld looks at a new job within a second."""
@@ -59,15 +57,6 @@ class Trial:
         return f"{self.partition.name}: job {self.number} of {self.user}"
 
 
-@dataclass(frozen=True)
-class JobState:
-    """What squeue shows of a job."""
-
-    state: str  # Slurm's job state; `GONE` if slurmctld does not know the job
-    reason: str = ""  # why it waits; empty if it does not
-    nodes: str = ""  # its nodes, as a hostlist
-
-
 def partitions(bench: Bench) -> Iterator[Line]:
     """Submit a job to each partition, wait for all of them, and yield a line for each partition."""
     if bench.who.name in PRIVILEGED and not bench.cluster.users:
@@ -98,18 +87,18 @@ def submitted(bench: Bench, partition: Partition, nodes: tuple[str, ...]) -> Tri
     """
     need_open(partition, nodes)
     bench.free(nodes)
+    bench.slurm.has_run_jobs = True
+    always = (f"--job-name={bench.slurm.job_name}", "--time=1", "--chdir=/tmp", "--output=/dev/null", "--wrap=true",
+              bench.slurm.memory_option(nodes))  # fmt: skip
+    tries = ((who, place, way) for who, place in users_of(bench, partition) for way in ways(bench, partition, nodes))
     refusals = []
-    for who, place in users_of(bench, partition):
-        for options in ways(bench, partition, nodes):
-            begun = time.monotonic()
-            memory = bench.slurm.memory_option(nodes)
-            number, refusal = submit(bench, who, (*place.options, *options, memory))
-            if number:
-                return Trial(partition, nodes, who.name, number, begun)
-            refusals.append((who.name, refusal))
-            if len(refusals) == MOST_TRIES:
-                raise_refused(partition, refusals)
-    return raise_refused(partition, refusals)
+    for who, place, options in islice(tries, MOST_TRIES):
+        begun = time.monotonic()
+        number, refusal = submit(bench.sender, who, (*always, *place.options, *options))
+        if number:
+            return Trial(partition, nodes, who.name, number, begun)
+        refusals.append((who.name, refusal))
+    raise AssertionError(refusal_of(partition, refusals))
 
 
 def need_open(partition: Partition, nodes: Sequence[str]) -> None:
@@ -168,23 +157,10 @@ def ways(bench: Bench, partition: Partition, nodes: Sequence[str]) -> Iterator[t
         yield (*size, "--gres=gpu:1")
 
 
-def submit(bench: Bench, who: Person, options: Sequence[str]) -> tuple[str, str]:
-    """Submit a job that does nothing; returns its ID, or else an empty ID and Slurm's error."""
-    bench.slurm.has_run_jobs = True
-    always = ("--parsable", "--time=1", "--chdir=/tmp", "--output=/dev/null", "--wrap=true")
-    command = ("timeout", str(SUBMIT_SECONDS), "sbatch", f"--job-name={bench.slurm.job_name}", *options, *always)
-    done = bench.sender.run(bench.as_person(*command, who=who), seconds=SUBMIT_SECONDS + 10)
-    number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
-    if done.rc == 0 and commands.is_job_id(number):
-        return number, ""
-    return "", last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
-
-
-def raise_refused(partition: Partition, refusals: Sequence[tuple[str, str]]) -> Trial:
-    """Raise an error with Slurm's words about rejected jobs.
+def refusal_of(partition: Partition, refusals: Sequence[tuple[str, str]]) -> str:
+    """What the check says about rejected jobs, each with its user and Slurm's error.
 
     Raises:
-        AssertionError: always, but for the next.
         pytest.skip.Exception: the partition is for groups of users whom the cluster file does not name.
     """
     user, first = refusals[0]
@@ -193,16 +169,16 @@ def raise_refused(partition: Partition, refusals: Sequence[tuple[str, str]]) -> 
     repair = waiting.repair_of(partition.name, first)
     if repair == waiting.LOGS:
         repair = f"compare AllowAccounts, AllowQos and QOS of the partition with `{FAB} status --user {user}`"
-    raise AssertionError(f"Slurm rejects jobs of {user}: {first}. Repair: {repair}")
+    return f"Slurm rejects jobs of {user}: {first}. Repair: {repair}"
 
 
 def results(bench: Bench, trials: Sequence[Trial]) -> Iterator[Line]:
     """Wait for the jobs, and yield the line of each as soon as it is known; jobs that wait too long are cancelled."""
     left = list(trials)
     while left:
-        states = job_states(bench, [trial.number for trial in left])
+        found = states(bench.sender, [trial.number for trial in left]) or {}
         for trial in tuple(left):
-            line = judged(bench, trial, states.get(trial.number, JobState("GONE")))
+            line = judged(bench, trial, found.get(trial.number, JobState("GONE")))
             if line is not None:
                 left.remove(trial)
                 yield line
@@ -211,34 +187,27 @@ def results(bench: Bench, trials: Sequence[Trial]) -> Iterator[Line]:
     bench.slurm.cancel()
 
 
-def job_states(bench: Bench, numbers: Sequence[str]) -> dict[str, JobState]:
-    """What squeue shows of jobs, by ID."""
-    done = bench.sender.run(line_of(commands.states_of(numbers)))
-    rows = [line.split("|") for line in done.stdout.splitlines() if line.count("|") == 3]  # noqa: PLR2004 - its fields
-    return {row[0]: JobState(row[1], waiting.real_reason(row[2]), row[3]) for row in rows}
-
-
 def judged(bench: Bench, trial: Trial, job: JobState) -> Line | None:
     """The line about a job; `None` while it is too early to tell."""
-    passed = time.monotonic() - trial.begun
+    passed, reason = time.monotonic() - trial.begun, waiting.real_reason(job.reason)
 
     def line(outcome: Outcome, words: str, repair: str = "") -> Line:
         return Line(CHECK, job.nodes, outcome, f"{trial.title} {words}", repair, passed)
 
     if job.state == "COMPLETED":
         return line(PASSED, "ran")
-    if job.state == "GONE" or job.state in ENDED:
+    if job.state in BAD_ENDS:
         where = f"/var/log/slurmd/slurmd.log on {job.nodes}" if job.nodes else "/var/log/slurm/slurmctld.log"
         return line(FAILED, f"is {job.state}.", f"see {where}")
     is_late = passed > min(bench.seconds, WAIT_SECONDS)
-    if waiting.is_limit(job.reason) and (is_late or passed > SETTLED_SECONDS):
-        return line(NOT_RUN, f"waits for a limit. Slurm's reason: {job.reason}.")
-    if waiting.is_for_nodes(job.reason) and is_late:
-        why = job.reason or f"none, and the job is {job.state}"
-        busy = bool(bench.slurm.others(trial.nodes, job.reason))
+    if waiting.is_limit(reason) and (is_late or passed > SETTLED_SECONDS):
+        return line(NOT_RUN, f"waits for a limit. Slurm's reason: {reason}.")
+    if waiting.is_for_nodes(reason) and is_late:
+        why = reason or f"none, and the job is {job.state}"
+        busy = bool(bench.slurm.others(trial.nodes, reason))
         return line(NOT_RUN if busy else FAILED, f"did not run within {passed:.0f} s. Slurm's reason: {why}.",
                     "" if busy else waiting.LOGS)  # fmt: skip
-    if not waiting.is_for_nodes(job.reason) and passed > SETTLED_SECONDS:
-        repair = waiting.repair_of(trial.partition.name, job.reason)
-        return line(FAILED, f"does not start. Slurm's reason: {job.reason}.", repair)
+    if not waiting.is_for_nodes(reason) and passed > SETTLED_SECONDS:
+        repair = waiting.repair_of(trial.partition.name, reason)
+        return line(FAILED, f"does not start. Slurm's reason: {reason}.", repair)
     return None

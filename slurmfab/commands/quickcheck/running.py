@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -18,15 +17,16 @@ from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks import runner
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
+from slurmfab.commands.checks.opener import Opener, host_in, opener_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
-from slurmfab.commands.checks.shell import Shell
+from slurmfab.commands.checks.slurm import ping
+from slurmfab.commands.checks.user_jobs import person
 from slurmfab.commands.checks.wanted import with_logs
 from slurmfab.commands.quickcheck.basics import environment, two_nodes
 from slurmfab.commands.quickcheck.batch import allocation
-from slurmfab.commands.quickcheck.bench import Bench, person
+from slurmfab.commands.quickcheck.bench import Bench, Work
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
 from slurmfab.commands.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.commands.quickcheck.homes import homes
@@ -66,8 +66,8 @@ STOPPED = "the batch job failed."
 LEAST_SECONDS, MOST_SECONDS = 5, 3600
 """Allowed range of `--timeout`, in seconds."""
 
-Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
-"""Opens shells on the named hosts of a cluster; see `slurmfab.commands.checks.hosts.open_shells`."""
+Choose = Callable[[Bench, tuple[str, ...]], str]
+"""Picks one of some nodes for a check; raises as `Work`."""
 
 
 @dataclass(frozen=True)
@@ -104,22 +104,15 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
 
     Returns:
         The exit code; see `Summary.exit_code`.
-
-    Raises:
-        InputError: an option is wrong, or the cluster has never been deployed.
-        HostError: none of the hosts from which jobs are submitted is reachable.
-        SlurmfabError: slurmctld does not answer.
     """
     known = loading.load_named(cluster)
     out = output.stream
-    ask = output.asker()
-    opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
 
     def heard(line: Line) -> None:
         for text in line.text() if line.words != STOPPED else ():
             write(text, out)
 
-    summary = quickcheck(known, options, opener=opener, heard=heard)
+    summary = quickcheck(known, options, opener=opener_of(output), heard=heard)
     left = [line.check for line in summary.lines if line.words == STOPPED]
     write("\n".join([*([f"not run  {', '.join(left)}: {STOPPED}"] if left else []), summary.headline]), out)
     output.write_json(summary.as_json())
@@ -143,18 +136,37 @@ def quickcheck(
     nodes = nodes_of(known, options.hosts)
     begun = time.monotonic()
     lines = []
+
+    def named(text: str) -> str:
+        return with_logs(text, known.cluster, known.lock)
+
     with opener(known, senders(known)) as shells:
-        bench = ready_bench(known, options, sender_of(known, shells), nodes, opener)
+        sender = sender_of(known, shells)
+        who = person(sender, options.user)
+        bench = Bench(known, sender, who, nodes, opener, options.seconds, bool(options.hosts), options.image)
+        require_slurmctld(known, sender)
         try:
             for found in chain(silent_logins(known, shells), tried(bench, checks)):
-                line = replace(found, words=named(known, found.words), repair=named(known, found.repair))
+                line = replace(found, words=named(found.words), repair=named(found.repair))
                 lines.append(line)
                 heard(line)
         finally:
             with contextlib.suppress(SlurmfabError):
                 bench.slurm.cancel()
-    seconds = time.monotonic() - begun
-    return Summary(known.cluster.name, bench.who.name, bench.sender.name, tuple(lines), seconds)
+    return Summary(known.cluster.name, who.name, sender.name, tuple(lines), time.monotonic() - begun)
+
+
+def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
+    """Refuse to go on while slurmctld does not answer the host from which jobs are submitted.
+
+    Raises:
+        SlurmfabError: it does not.
+    """
+    if not ping(sender).endswith("is UP"):
+        raise SlurmfabError(
+            f"slurmctld does not answer on {known.cluster.controller}, so no job can be submitted. "
+            f"Try {FAB} check-cluster --only daemons, then {FAB} deploy."
+        )
 
 
 def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
@@ -168,32 +180,6 @@ def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
     """
     is_meant = bool(options.only.strip())
     return tuple(check for check in options.checks if is_meant or check not in WITH_KEYS or getattr(cluster, check))
-
-
-def named(known: Inventory, text: str) -> str:
-    """A message that names the logs of Slurm's daemons where the cluster has them."""
-    return with_logs(text, known.cluster, known.lock)
-
-
-def ready_bench(
-    known: Inventory, options: QuickcheckOptions, sender: CheckedHost, nodes: tuple[str, ...], opener: Opener
-) -> Bench:
-    """Prepare the cluster under test.
-
-    Raises:
-        InputError: the user does not exist on `sender`.
-        SlurmfabError: slurmctld does not answer.
-    """
-    who, is_each = person(sender, options.user), bool(options.hosts)
-    bench = Bench(
-        known, sender, who, nodes, opener=opener, seconds=options.seconds, is_each=is_each, image=options.image
-    )
-    if not bench.slurm.answers:
-        raise SlurmfabError(
-            f"slurmctld does not answer on {known.cluster.controller}, so no job can be submitted. "
-            f"Try {FAB} check-cluster --only daemons, then {FAB} deploy."
-        )
-    return bench
 
 
 def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:
@@ -223,13 +209,8 @@ def sender_of(known: Inventory, shells: Shells) -> CheckedHost:
     Raises:
         HostError: none is reachable.
     """
-    errors: list[HostError] = []
-    for name in senders(known):
-        shell: Shell | HostError = shells[name]
-        if not isinstance(shell, HostError):
-            return CheckedHost(name, shell)
-        errors.append(shell)
-    raise errors[-1]
+    answering = [name for name in senders(known) if not isinstance(shells[name], HostError)]
+    return host_in(shells, (answering or senders(known)[-1:])[0])
 
 
 def silent_logins(known: Inventory, shells: Shells) -> Iterator[Line]:
@@ -242,21 +223,24 @@ def silent_logins(known: Inventory, shells: Shells) -> Iterator[Line]:
 
 def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
     """Run the checks and yield their lines; after a failed batch job the others are not run."""
-    works: dict[str, Callable[[], Iterator[Line]]] = {
+    sick: set[str] = set()
+    works: dict[str, Callable[[], Iterable[Line]]] = {
         "allocation": lambda: on_a_free_node(bench, "allocation", allocation),
         "environment": lambda: on_a_free_node(bench, "environment", environment),
-        "nodes": lambda: on_two_nodes(bench),
+        "nodes": lambda: [outcome(bench, "nodes", bench.nodes, anywhere, lambda *_: two_nodes(bench))],
         "homes": lambda: on_a_free_node(bench, "homes", homes),
         "partitions": lambda: partitions(bench),
         "modules": lambda: on_a_free_node(bench, "modules", modules),
-        "mpi": lambda: iter((outcome(bench, "mpi", bench.nodes, lambda _: "", lambda *_: mpi(bench)),)),
+        "mpi": lambda: [outcome(bench, "mpi", bench.nodes, anywhere, lambda *_: mpi(bench))],
         "scratch": lambda: on_a_free_node(bench, "scratch", scratch, with_scratch),
         "gpus": lambda: on_each_kind(bench, "gpus", gpus, sick),
         "nccl": lambda: on_each_kind(bench, "nccl", nccl, sick),
-        "container": lambda: by_each_way(bench),
+        # by each way of the cluster file, or else by a runtime of the node
+        "container": lambda: chain.from_iterable(
+            on_a_free_node(bench, "container", work) for work in [WAYS[way] for way in ways(bench)] or [by_image]
+        ),
     }
     stopped = ""
-    sick: set[str] = set()
     for name in checks:
         if stopped:
             yield Line(name, "", NOT_RUN, stopped)
@@ -268,33 +252,22 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
 
 
 def free_node(bench: Bench, nodes: tuple[str, ...]) -> str:
-    """A node with room for a small job; the arguments, and what is raised, are those of `Bench.free`."""
+    """A node with room for a small job."""
     return bench.free(nodes)[0]
 
 
-def on_a_free_node(
-    bench: Bench,
-    name: str,
-    work: Callable[[Bench, str], str],
-    choose: Callable[[Bench, tuple[str, ...]], str] = free_node,
-) -> Iterator[Line]:
+def anywhere(_bench: Bench, _nodes: tuple[str, ...]) -> str:
+    """No node, for a check that chooses its nodes itself."""
+    return ""
+
+
+def on_a_free_node(bench: Bench, name: str, work: Work, choose: Choose = free_node) -> Iterator[Line]:
     """Run a check on one node with room, or on each node that the user named, and yield the lines."""
     for nodes in tuple((node,) for node in bench.nodes) if bench.is_each else (bench.nodes,):
-        yield outcome(bench, name, nodes, lambda some: choose(bench, some), work)
+        yield outcome(bench, name, nodes, choose, work)
 
 
-def by_each_way(bench: Bench) -> Iterator[Line]:
-    """Run a container by each way of the cluster file, or else by a runtime of the node, and yield the lines."""
-    for work in tuple(WAYS[way] for way in ways(bench)) or (by_image,):
-        yield from on_a_free_node(bench, "container", work)
-
-
-def on_two_nodes(bench: Bench) -> Iterator[Line]:
-    """Run the check of a job on two nodes, and yield its line."""
-    yield outcome(bench, "nodes", bench.nodes, lambda _: "", lambda *_: two_nodes(bench, bench.free()))
-
-
-def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sick: set[str]) -> Iterator[Line]:
+def on_each_kind(bench: Bench, name: str, work: Work, sick: set[str]) -> Iterator[Line]:
     """Run a check on one node of each kind of GPUs; yield its lines, and one for each reason why it was not run.
 
     Args:
@@ -305,7 +278,7 @@ def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sic
         yield Line(name, "", NOT_RUN, f"Slurm has no GPUs on {fold(bench.nodes)}.")
     left_out: dict[str, list[Line]] = {}
     for kind, nodes in kinds.items():
-        line = outcome(bench, name, nodes, lambda some: chosen(bench, some), work)
+        line = outcome(bench, name, nodes, chosen, work)
         if line.outcome == NOT_RUN:
             left_out.setdefault(line.words, []).append(line)
             continue
@@ -318,19 +291,8 @@ def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sic
         yield Line(name, "", NOT_RUN, f"these GPUs failed an earlier check ({', '.join(sorted(sick - kinds.keys()))}).")
 
 
-def outcome(
-    bench: Bench,
-    name: str,
-    nodes: tuple[str, ...],
-    choose: Callable[[tuple[str, ...]], str],
-    work: Callable[[Bench, str], str],
-) -> Line:
-    """Choose a node, run the check there, and return its line.
-
-    Args:
-        nodes: names of the candidates.
-        choose: picks one of them; an empty name if the check chooses its nodes itself.
-    """
+def outcome(bench: Bench, name: str, nodes: tuple[str, ...], choose: Choose, work: Work) -> Line:
+    """Choose one of some nodes, run the check there, and return its line."""
     begun = time.monotonic()
     node = ""
 
@@ -338,7 +300,7 @@ def outcome(
         return Line(name, node, outcome, text, repair, time.monotonic() - begun)
 
     try:
-        node = choose(nodes)
+        node = choose(bench, nodes)
         return line(PASSED, work(bench, node))
     except pytest.skip.Exception as skipped:
         return line(NOT_RUN, str(skipped.msg))

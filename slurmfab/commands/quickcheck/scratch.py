@@ -8,7 +8,7 @@ import pytest
 
 from slurmfab.base.errors import HostError
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.opener import opened
 from slurmfab.commands.quickcheck.bench import Bench
 
 USED = (
@@ -22,12 +22,7 @@ GONE = "for try in $(seq 100); do test -e {directory} || exit 0; sleep 0.1; done
 
 
 def chosen(bench: Bench, nodes: tuple[str, ...]) -> str:
-    """A node with room for a job whose jobs have directories.
-
-    Raises:
-        pytest.skip.Exception: there is none.
-        AssertionError: no node takes jobs.
-    """
+    """A node with room for a job whose jobs have directories; raises as `Work`."""
     wanted = bench.cluster.scratch
     there = tuple(node for node in nodes if wanted and wanted.of_node(node))
     if not there:
@@ -36,15 +31,7 @@ def chosen(bench: Bench, nodes: tuple[str, ...]) -> str:
 
 
 def scratch(bench: Bench, node: str) -> str:
-    """Write into the directory of a job, and see that it is removed.
-
-    Returns:
-        The text for the line of a passed check.
-
-    Raises:
-        AssertionError: there is no such directory, or it stays; or the job failed.
-        pytest.skip.Exception: other jobs use the resources.
-    """
+    """Write into the directory of a job, and see that it is removed."""
     wanted = bench.cluster.scratch
     assert wanted is not None, "chosen has found a node"
     printed = bench.run((node,), USED.replace("name", wanted.variable), options=("--gres=scratch:1",))
@@ -56,10 +43,10 @@ def scratch(bench: Bench, node: str) -> str:
         f"the job found {directory} in ${wanted.variable}, which is not below {wanted.path}. {log}"
     )
     assert mode == "700", f"{directory} has mode {mode}, so other users can enter it. {log}"
-    with bench.opener(bench.known, (node,)) as shells:
-        shell = shells[node]
-        if isinstance(shell, HostError):
-            return f"a job wrote into {directory}; whether that is gone is not known, as {node} does not answer"
-        is_gone = CheckedHost(node, shell).run(GONE.format(directory=directory)).rc == 0
+    try:
+        with opened(bench.opener, bench.known, node) as host:
+            is_gone = host.run(GONE.format(directory=directory)).rc == 0
+    except HostError:
+        return f"a job wrote into {directory}; whether that is gone is not known, as {node} does not answer"
     assert is_gone, f"{directory} is still there after its job. {log}"
     return f"a job wrote into {directory}, which is gone after it"

@@ -1,13 +1,11 @@
-"""Amounts over time as columns, in the units of an SVG."""
+"""Amounts over time as columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from slurmfab.commands.report.scales import amount, amount_ticks
-from slurmfab.commands.report.sparklines import Label
+from slurmfab.commands.report.charts import Axis, Label, Mark, Plot, amount, amount_ticks, spread
 
 WIDTH, HEIGHT = 1000.0, 190.0
 LEFT, TOP, BELOW = 60.0, 8.0, 22.0
@@ -28,33 +26,7 @@ GAP = 0.2
 HOUR, DAY = 3600, 86400
 
 
-@dataclass(frozen=True)
-class Column:
-    """An amount: where its column is, and its words for people who point at it."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    title: str
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The chart."""
-
-    width: float
-    height: float
-    left: float  # where the columns begin
-    columns: tuple[Column, ...]  # one for each amount
-    amounts: tuple[Label, ...]  # the texts at the left, with the height of each line
-    times: tuple[Label, ...]
-    # where the amount is that the cluster has, from above; `None` where it is not known or far above
-    full: float | None
-    words: str
-
-
-def columns(amounts: Sequence[tuple[int, float]], unit: str, full: float | None, until: int) -> Columns:
+def columns(amounts: Sequence[tuple[int, float]], unit: str, full: float | None, until: int) -> Plot:
     """The chart of amounts.
 
     Args:
@@ -67,23 +39,28 @@ def columns(amounts: Sequence[tuple[int, float]], unit: str, full: float | None,
     most = max((value for _, value in amounts), default=0.0)
     full = full if full and full >= most else None  # records that began within the window tell less than there was
     ticks = amount_ticks(max(most, full or 0.0, LOWEST_TOP))
-    scale = (HEIGHT - TOP - BELOW) / ticks[-1]
-    place = (WIDTH - LEFT) / max(1, len(amounts))
+    floor = HEIGHT - BELOW
+    up, across = Axis(0, ticks[-1], floor, TOP), Axis(0, max(1, len(amounts)), LEFT, WIDTH)
     by_hours = is_by_hours([at for at, _ in amounts], until)
+    texts = [time_text(at, by_hours=by_hours) for at, _ in amounts]
+    width = round((WIDTH - LEFT) / max(1, len(amounts)) * (1 - GAP), 1)
     drawn = []
-    for number, (at, value) in enumerate(amounts):
-        height = max(LEAST, value * scale) if value else 0.0
-        title = f"{time_text(at, by_hours=by_hours)}: {amount(value)} {unit}" + of_full(value, full)
-        x = round(LEFT + (number + GAP / 2) * place, 1)
-        drawn.append(Column(x, round(HEIGHT - BELOW - height, 1), round(place * (1 - GAP), 1), round(height, 1), title))
-    return Columns(
+    for number, (text, (_, value)) in enumerate(zip(texts, amounts, strict=True)):
+        height = max(LEAST, round(floor - up.at(value), 1)) if value else 0.0
+        part = f", {100 * value / full:.0f} % of all" if full else ""
+        title = f"{text}: {amount(value)} {unit}{part}"
+        drawn.append(Mark(across.at(number + GAP / 2), round(floor - height, 1), title, width, height))
+    shown = [text[-5:] if by_hours else text[5:] for text in texts]
+    return Plot(
         width=WIDTH,
         height=HEIGHT,
         left=LEFT,
-        columns=tuple(drawn),
-        amounts=tuple(Label(LEFT - 8, round(HEIGHT - BELOW - tick * scale, 1), amount(tick)) for tick in ticks),
-        times=time_labels([at for at, _ in amounts], place, by_hours=by_hours),
-        full=None if full is None else round(HEIGHT - BELOW - full * scale, 1),
+        marks=tuple(drawn),
+        figures=tuple(Label(LEFT - 8, up.at(tick), amount(tick)) for tick in ticks),
+        times=tuple(
+            Label(across.at(number + 0.5), HEIGHT - 6, shown[number]) for number in spread(len(texts), MOST_TIMES)
+        ),
+        line=None if full is None else up.at(full),
         words=words_of(amounts, unit, by_hours=by_hours),
     )
 
@@ -95,32 +72,9 @@ def is_by_hours(times: Sequence[int], until: int) -> bool:
 
 
 def time_text(at: int, *, by_hours: bool) -> str:
-    """A day or an hour as text, in local time."""
-    return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M}" if by_hours else day_text(at)
-
-
-def day_text(at: int) -> str:
-    """A day as text: that of its noon, because it begins at midnight of the controller, which may be far away."""
-    return f"{datetime.fromtimestamp(at + DAY // 2).astimezone():%Y-%m-%d}"
-
-
-def of_full(value: float, full: float | None) -> str:
-    """The part of what the cluster has: `, 41 % of all`; empty where that is not known."""
-    return f", {100 * value / full:.0f} % of all" if full else ""
-
-
-def time_labels(times: Sequence[int], place: float, *, by_hours: bool) -> tuple[Label, ...]:
-    """Some of the times, evenly spread from the last one.
-
-    Args:
-        place: width of a column with its gap.
-        by_hours: whether the columns are hours.
-    """
-    step = max(1, -(-len(times) // MOST_TIMES))
-    numbers = range(len(times) - 1, -1, -step)
-    texts = {number: time_text(times[number], by_hours=by_hours) for number in numbers}
-    shown = {number: text[-5:] if by_hours else text[5:] for number, text in texts.items()}
-    return tuple(Label(round(LEFT + (number + 0.5) * place, 1), HEIGHT - 6, text) for number, text in shown.items())
+    """An hour in local time, or a day: that of its noon, as it begins at midnight of a controller that may be far."""
+    moment = datetime.fromtimestamp(at if by_hours else at + DAY // 2).astimezone()
+    return f"{moment:%Y-%m-%d %H:%M}" if by_hours else f"{moment:%Y-%m-%d}"
 
 
 def words_of(amounts: Sequence[tuple[int, float]], unit: str, *, by_hours: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slurmfab.base.hostlist import fold
-from slurmfab.commands.report.scales import CHARACTER, cut, duration, fits, tick_text, time_ticks
+from slurmfab.commands.report.charts import CHARACTER, Axis, Label, Mark, cut, duration, fits, tick_text, time_ticks
 from slurmfab.commands.report.timeline import Row, Span, Timeline
 from slurmfab.on_hosts.agent.core.resource import FAILED
 
@@ -20,6 +20,9 @@ ROW, BAR = 24.0, 16.0
 AXIS = 26.0
 """Height of the axis above the rows."""
 
+BASELINE = 12
+"""Where the words of the axis stand."""
+
 FONT = 12.0
 SMALLEST = 1.5
 """The width of the shortest bar, which shall be seen."""
@@ -29,34 +32,14 @@ COLOURED = 7
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A phase as a bar."""
-
-    x: float
-    width: float
-    series: int  # number of its colour, 1 to 7; 0 for phases without one
-    text: str  # inside the bar: the phase's name, its number in the legend, or nothing
-    title: str  # for people who point at it
-    has_failed: bool = False  # whether the phase failed or was interrupted there
-
-
-@dataclass(frozen=True)
 class Line:
     """A row of the chart."""
 
     y: float  # its upper end
     label: str  # the hosts, as in `n[1-16]`, or `n17 and 345 others`
     title: str  # all names, for people who point at the label
-    bars: tuple[Bar, ...]
+    bars: tuple[Mark, ...]  # the phases
     sign: str = ""  # a sign before the label of hosts where something failed; empty for the others
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A moment on the time axis."""
-
-    x: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -86,8 +69,7 @@ class Gantt:
 
     width: float
     height: float
-    bar: float
-    ticks: tuple[Tick, ...]  # of the time axis
+    ticks: tuple[Label, ...]  # of the time axis
     lines: tuple[Line, ...]  # the rows, of which the first one is about all hosts together
     legend: tuple[Key, ...]  # the phases with a colour
     table: tuple[TableRow, ...]
@@ -96,68 +78,53 @@ class Gantt:
 
 def gantt(found: Timeline) -> Gantt:
     """Lay out the chart of a timeline."""
-    series = series_of(found)
-    scale = (WIDTH - LEFT - RIGHT) / found.seconds if found.seconds else 0.0
-    marks = tuple(bar_of(span, scale, {}, "all hosts") for span in found.marks)
+    longest: dict[str, float] = {}
+    for span in (span for row in found.rows for span in row.spans):
+        longest[span.phase] = max(longest.get(span.phase, 0.0), span.end - span.begin)
+    coloured = sorted(found.phases, key=lambda phase: -longest.get(phase, 0.0))[:COLOURED]
+    series = {phase: number for number, phase in enumerate((one for one in found.phases if one in coloured), 1)}
+    axis = Axis(0, found.seconds or 1.0, LEFT, WIDTH - RIGHT)
+    marks = tuple(bar_of(span, AXIS, axis, 0, "all hosts") for span in found.marks)
     whole = [Line(AXIS, "all hosts", "what was done on all hosts together", marks)] if marks else []
     first = AXIS + ROW * len(whole)
-    lines = [line_of(row, first + ROW * number, scale, series) for number, row in enumerate(found.rows)]
+    lines = [line_of(row, first + ROW * number, axis, series) for number, row in enumerate(found.rows)]
+    times = time_ticks(found.seconds) if found.seconds else ()
     return Gantt(
         width=WIDTH,
         height=first + ROW * len(lines) + 4,
-        bar=BAR,
-        ticks=tuple(Tick(place(at, scale), tick_text(at)) for at in time_ticks(found.seconds)) if scale else (),
+        ticks=tuple(Label(axis.at(at), BASELINE, tick_text(at)) for at in times),
         lines=(*whole, *lines),
-        legend=legend_of(found, series),
+        legend=tuple(Key(number, phase, duration(longest.get(phase, 0.0))) for phase, number in series.items()),
         table=tuple(map(table_row, found.rows)),
         summary=summary_of(found),
     )
 
 
-def series_of(found: Timeline) -> Mapping[str, int]:
-    """The numbers of the phases that took longest, in the order of the phases."""
-    chosen = sorted(found.phases, key=lambda phase: -longest(found, phase))[:COLOURED]
-    return {phase: number for number, phase in enumerate((one for one in found.phases if one in chosen), 1)}
-
-
-def longest(found: Timeline, phase: str) -> float:
-    """How long a phase took at most in the rows that are shown."""
-    spans = (span for row in found.rows for span in row.spans if span.phase == phase)
-    return max((span.end - span.begin for span in spans), default=0.0)
-
-
-def legend_of(found: Timeline, series: Mapping[str, int]) -> tuple[Key, ...]:
-    """The phases with a colour, each with its longest time."""
-    return tuple(Key(number, phase, duration(longest(found, phase))) for phase, number in series.items())
-
-
-def place(at: float, scale: float) -> float:
-    """Where a moment is on the axis."""
-    return round(LEFT + at * scale, 1)
-
-
-def bar_of(span: Span, scale: float, series: Mapping[str, int], whose: str) -> Bar:
+def bar_of(span: Span, y: float, axis: Axis, series: int, whose: str) -> Mark:
     """The bar of a phase.
 
     Args:
-        scale: width of a second.
-        series: the numbers of the phases with a colour.
+        y: the upper end of its row.
+        series: the number of its colour, 1 to 7; 0 for phases without one.
         whose: for the title: the host whose times these are.
     """
-    width = max(SMALLEST, round((span.end - span.begin) * scale, 1))
-    number = series.get(span.phase, 0)
-    inside = next((text for text in (span.phase, str(number or "")) if text and fits(text, width, FONT)), "")
+    width = max(SMALLEST, round((span.end - span.begin) * (axis.end - axis.begin) / axis.high, 1))
+    inside = next((text for text in (span.phase, str(series or "")) if text and fits(text, width, FONT)), "")
     outcome = {FAILED: ", failed", "unknown": ", interrupted"}.get(span.status, "")
     times = f"{duration(span.end - span.begin)}, from {duration(span.begin)} to {duration(span.end)}"
     title = f"{span.phase}{outcome}: {times} ({whose})"
-    x = min(place(span.begin, scale), WIDTH - RIGHT - SMALLEST)
-    return Bar(x, width, number, inside, title, bool(outcome))
+    x = min(axis.at(span.begin), axis.end - SMALLEST)
+    return Mark(x, y + (ROW - BAR) / 2, title, width, BAR, f"series-{series}{' failed' if outcome else ''}", inside)
 
 
-def line_of(row: Row, y: float, scale: float, series: Mapping[str, int]) -> Line:
-    """The row of a group of hosts."""
+def line_of(row: Row, y: float, axis: Axis, series: Mapping[str, int]) -> Line:
+    """The row of a group of hosts.
+
+    Args:
+        series: the numbers of the phases with a colour.
+    """
     whose = f"{row.slowest}, the slowest of {len(row.hosts)}" if len(row.hosts) > 1 else row.slowest
-    bars = tuple(bar_of(span, scale, series, whose) for span in row.spans)
+    bars = tuple(bar_of(span, y, axis, series.get(span.phase, 0), whose) for span in row.spans)
     title = f"{fold(row.hosts)}: {row.lost}" if row.lost else fold(row.hosts)
     return Line(y, label_of(row), title, bars, "✕" if row.has_failed else "")
 

@@ -15,6 +15,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import runner
 from slurmfab.commands.checks.kept import CheckRun
+from slurmfab.commands.checks.opener import opener_of
 from slurmfab.commands.report import gathering
 from slurmfab.commands.report.page import page
 from slurmfab.commands.report.sources import Missing, Sources
@@ -55,8 +56,7 @@ def run_checks(known: Inventory, output: session.Output, password: str) -> Check
     Raises:
         InputError: the cluster has never been deployed.
     """
-    opener = runner.opener_with(output.asker(), password)
-    run = runner.shown(known, known.cluster.hosts, (), opener, output)
+    run = runner.shown(known, known.cluster.hosts, (), opener_of(output, password), output)
     runner.keep(known, run)
     return run
 

@@ -74,8 +74,7 @@ def test_what_squeue_calls_a_job_is_an_id(text: str) -> None:
 )
 def test_what_squeue_calls_no_job_is_no_id_and_no_command_takes_it(text: str) -> None:
     assert not commands.is_job_id(text)
-    one_job = (commands.job_progress, commands.recorded, commands.waiting_reason)
-    for command in (*one_job, lambda one: commands.cancel([one])):
+    for command in (commands.recorded, lambda one: commands.job_states([one]), lambda one: commands.cancel([one])):
         with pytest.raises(ResourceFailed, match="is not the id of a job"):
             command(text)
 
@@ -84,19 +83,12 @@ def test_jobs_when_cancelled_are_named_behind_the_options_and_without_their_limi
     assert commands.cancel(["12_[1-20%2]", "3"]) == ("scancel", "--quiet", "--", "12_[1-20]", "3")
 
 
-@pytest.mark.parametrize(
-    ("shown", "found"),
-    [
-        ("COMPLETED|2026-11-21T17:00:00|0|\n", [("COMPLETED", "2026-11-21T17:00:00", "0:0")]),
-        ("FAILED|2026-11-21T17:00:00|1792|\n", [("FAILED", "2026-11-21T17:00:00", "7:0")]),
-        ("CANCELLED|N/A|15|\n", [("CANCELLED", "N/A", "0:15")]),
-        ("", []),
-    ],
-)
-def test_progress_of_a_job_when_read_has_its_exit_code_in_slurms_form(
-    shown: str, found: list[tuple[str, str, str]]
-) -> None:
-    assert commands.progress(shown) == found
+def test_states_of_jobs_when_read_have_exit_codes_in_slurms_form() -> None:
+    shown = "7|COMPLETED|None|n1|0|09:00|\n8|FAILED|NonZeroExitCode|n[1-2]|1792|09:00|\n9|CANCELLED|None||15|N/A|\n"
+    found = commands.states(shown)
+    assert found["7"] == commands.JobState("COMPLETED", "None", "n1", "0:0", "09:00")
+    assert [found[number].code for number in ("8", "9")] == ["7:0", "0:15"]
+    assert commands.states("") == {}
 
 
 def test_reservations_with_line_breaks_and_other_nodes_in_their_texts_when_read_keep_their_own_nodes() -> None:

@@ -64,7 +64,7 @@ class Tiny:
                 "getent passwd": CommandResult(2),
                 "show node": records(),
                 "sbatch": "7\n",
-                "squeue .*--jobs=7": "7|COMPLETED|None|n1|0|\n",
+                "squeue .*--jobs=7": "7|COMPLETED|None|n1|0|N/A|\n",
                 "tail -c .*slurmfab-accept": "speed: 97\n",
                 "mkdir": "",
                 "tail -c .*history": "",
@@ -142,14 +142,14 @@ def test_the_cluster_file_says_where_a_job_runs(tiny: Any, more: str, words: str
     [
         ("sbatch", CommandResult(1, b"", b"sbatch: error: Batch job submission failed: Invalid account\n"),
          "not started", "Slurm rejects jobs of slurm: Invalid account"),
-        ("sbatch", "no job\n", "not started", "Slurm rejects jobs of slurm: no job"),
+        ("sbatch", "no job\n", "not started", "Slurm rejects jobs of slurm: sbatch printed no job ID: 'no job'"),
         ("show node", records(n1="IDLE+DRAIN"), "not started", "n1 takes no jobs"),
-        ("squeue .*--jobs=7", "7|FAILED|None|n1|1792|\n", "failed", "it ended with exit code 7: “speed: 97”"),
-        ("squeue .*--jobs=7", "7|TIMEOUT|None|n1|0|\n", "timed out", "it did not end within 30 min"),
-        ("squeue .*--jobs=7", "7|OUT_OF_MEMORY|None|n1|125|\n", "failed", "it ran out of memory"),
-        ("squeue .*--jobs=7", "7|NODE_FAIL|None|n1|0|\n", "failed", "its node failed"),
-        ("squeue .*--jobs=7", "7|CANCELLED|None|n1|0|\n", "not started", "somebody cancelled the job"),
-        ("squeue .*--jobs=7", "7|PREEMPTED|None|n1|0|\n", "not started", "another job preempted it"),
+        ("squeue .*--jobs=7", "7|FAILED|None|n1|1792|N/A|\n", "failed", "it ended with exit code 7: “speed: 97”"),
+        ("squeue .*--jobs=7", "7|TIMEOUT|None|n1|0|N/A|\n", "timed out", "it did not end within 30 min"),
+        ("squeue .*--jobs=7", "7|OUT_OF_MEMORY|None|n1|125|N/A|\n", "failed", "it ran out of memory"),
+        ("squeue .*--jobs=7", "7|NODE_FAIL|None|n1|0|N/A|\n", "failed", "its node failed"),
+        ("squeue .*--jobs=7", "7|CANCELLED|None|n1|0|N/A|\n", "not started", "somebody cancelled the job"),
+        ("squeue .*--jobs=7", "7|PREEMPTED|None|n1|0|N/A|\n", "not started", "another job preempted it"),
         ("squeue .*--jobs=7", CommandResult(1, b"", b"slurm_load_jobs error: Invalid job id specified\n"),
          "failed", "Slurm has forgotten the job"),
         ("tail -c .*slurmfab-accept", CommandResult(1, b"", b"tail: cannot open: No such file\n"),
@@ -184,7 +184,7 @@ def test_a_job_that_does_not_start_is_cancelled_and_told_with_slurms_reason(
 ) -> None:
     monkeypatch.setattr(running, "SHORTEST_WAIT", 0.0)
     cluster = tiny(speed=SPEED + ", hosts: n1}")
-    cluster.rules["squeue .*--jobs=7"] = "7|PENDING|Resources||0|\n"
+    cluster.rules["squeue .*--jobs=7"] = "7|PENDING|Resources||0|N/A|\n"
     verdict = cluster.run(wait=0)
     assert (verdict.exit_code, verdict.results[0].words) == (3, "Slurm's reason: Resources")
     assert any("scancel" in command and command.endswith(" 7") for command in cluster.ctl.commands)
@@ -247,7 +247,7 @@ def test_an_output_that_is_not_at_the_senders_is_read_on_the_jobs_node(tiny: Any
 
 def test_a_job_that_slurm_does_not_end_is_cancelled_and_told(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = tiny(speed=SPEED + ", hosts: n1}")
-    cluster.rules["squeue .*--jobs=7"] = "7|RUNNING|None|n1|0|\n"
+    cluster.rules["squeue .*--jobs=7"] = "7|RUNNING|None|n1|0|N/A|\n"
     monkeypatch.setattr(running, "GRACE_SECONDS", -30 * 60.0)
     (result,) = cluster.run().results
     assert (result.verdict, result.words) == ("timed out", "it did not end within 30 min; “speed: 97”")

@@ -74,7 +74,7 @@ class Slurm:
             return f"{number}\n"
         found = re.search(r"--jobs=(\d+)", command)
         job = self.jobs.get(int(found[1])) if found else None
-        return "{}|{}|{}|\n".format(*job) if found and job else ""
+        return f"{found[1]}|{job[0]}|None|n1|{job[2]}|{job[1]}|\n" if found and job else ""
 
 
 @dataclass

@@ -31,7 +31,7 @@ def test_gantt_when_drawn_then_bars_stay_between_the_axis_and_the_right_edge() -
 
 def test_gantt_when_a_phase_failed_then_its_bar_and_its_row_have_a_sign_and_words() -> None:
     line = gantt(timeline(record(STEPS))).lines[0]
-    assert (line.label, line.sign, [bar.has_failed for bar in line.bars]) == ("n2", "✕", [False, True])
+    assert (line.label, line.sign, ["failed" in bar.css for bar in line.bars]) == ("n2", "✕", [False, True])
     assert line.bars[1].title == "slurmd, failed: 12.0 s, from 45.0 s to 57.0 s (n2)"
 
 
@@ -46,7 +46,7 @@ def test_gantt_when_drawn_then_the_longest_phases_have_a_colour_and_a_number() -
     steps = [step("n1", f"p{number}", number, 10 + number) for number in range(10)]
     chart = gantt(timeline(record(steps)))
     assert [(key.series, key.phase) for key in chart.legend] == [(number, f"p{number + 2}") for number in range(1, 8)]
-    assert {bar.series for bar in chart.lines[-1].bars} == set(range(8))
+    assert {bar.css for bar in chart.lines[-1].bars} == {f"series-{number}" for number in range(8)}
 
 
 def test_gantt_when_read_aloud_then_its_summary_says_what_took_the_time() -> None:

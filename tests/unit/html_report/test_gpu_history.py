@@ -5,7 +5,7 @@ from __future__ import annotations
 from report_data import measured
 
 from slurmfab.commands.report.gpu_history import Band, bands, histories
-from slurmfab.commands.report.sparklines import scale_of, sparkline, type_plot
+from slurmfab.commands.report.sparklines import range_of, sparkline, type_plot
 
 
 def test_histories_when_a_node_falls_short_then_it_is_first_and_then_the_largest_losses() -> None:
@@ -48,21 +48,21 @@ def test_sparkline_when_a_check_is_missing_then_the_line_has_a_gap_and_a_cross()
         measured(check, "g1", busbw, "passed" if busbw else "not measured") for check, busbw in enumerate(figures)
     ]
     _, (found,) = histories(entries)
-    plot = sparkline(found, 5, scale_of([found]))
+    plot = sparkline(found, 5, range_of([found]))
     assert plot.path.count("M") == 2
-    assert [(dot.css, dot.x) for dot in plot.dots] == [("none", 80.0), ("passed", 155.0)]
+    assert [(dot.css, dot.x) for dot in plot.marks] == [("none", 80.0), ("passed", 155.0)]
     assert plot.words == "g1: 4 measured, 190 to 210 GB/s; last on 2026-11-05 03:30: 205 GB/s, passed"
 
 
 def test_sparkline_when_a_figure_is_below_the_threshold_then_it_is_below_its_line() -> None:
     _, (found,) = histories([measured(0, "g1", 200), measured(1, "g1", 98.2, "falls short")])
-    plot = sparkline(found, 2, scale_of([found]))
-    assert plot.wanted is not None
-    assert plot.dots[0].y > plot.wanted
-    assert plot.dots[0].title == "2026-11-02 03:30: 98.2 GB/s, falls short (wanted 120)"
+    plot = sparkline(found, 2, range_of([found]))
+    assert plot.line is not None
+    assert plot.marks[0].y > plot.line
+    assert plot.marks[0].title == "2026-11-02 03:30: 98.2 GB/s, falls short (wanted 120)"
 
 
 def test_type_plot_when_nothing_was_measured_then_it_is_empty_and_says_so() -> None:
     times, found = histories([measured(0, "g1", None, "not measured", wanted=None)])
     plot = type_plot("a100 x4", found, times)
-    assert (plot.area, plot.path, plot.wanted, plot.words) == ("", "", None, "a100 x4, 1 measured: no figures")
+    assert (plot.area, plot.path, plot.line, plot.words) == ("", "", None, "a100 x4, 1 measured: no figures")

@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.commands.quickcheck.bench import Bench, Person
+from slurmfab.commands.checks.user_jobs import Person
+from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
 
 USERS = "users: [{name: ann, uid: 2001}, {name: bob, uid: 2002}]\n"

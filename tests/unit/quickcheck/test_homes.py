@@ -14,8 +14,10 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.user_jobs import Person
 from slurmfab.commands.quickcheck import homes
-from slurmfab.commands.quickcheck.bench import Bench, Person
+from slurmfab.commands.quickcheck.bench import Bench
+from slurmfab.on_hosts.agent.client.commands import JobState
 
 FILE = "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"
 ANN = "ann:x:2000:2000::/home/ann:/bin/bash\n"
@@ -30,14 +32,14 @@ class Lab:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, file: str, rules: Mapping[str, Rule], who: Person = SLURM
     ) -> None:
-        self.node = RuledShell({"cat /home": "directory=/home/ann\n", "findmnt": "/dev/sda1\n"})
+        self.node = RuledShell({"tail .*/home": "directory=/home/ann\n", "findmnt": "/dev/sda1\n"})
         usual: dict[str, Rule] = {"show node": NODES, "getent passwd ann": ANN, "sbatch": "7\n"}
         rules = {**usual, "cat /home": "directory=/home/ann\n", **rules}
         self.shell = RuledShell(rules)
         known = Inventory(cluster(THREE_HOSTS + file), Lock(), Path("cluster.yaml"))
         self.bench = Bench(known, CheckedHost("c1", self.shell), who, ("n1", "n2"), opener=self.open, seconds=5)
         monkeypatch.setattr(homes, "READ_SECONDS", 0)
-        monkeypatch.setattr(homes.batch, "seen", lambda *_: homes.batch.Job("COMPLETED", "0:0"))
+        monkeypatch.setattr(homes.batch, "followed", lambda *_: JobState("COMPLETED", code="0:0"))
 
     @contextmanager
     def open(self, _: Inventory, hosts: Sequence[str]) -> Iterator[Shells]:
@@ -71,7 +73,7 @@ def test_output_that_is_on_the_node_alone_is_told_with_its_disk_and_removed(monk
     lab = Lab(monkeypatch, FILE + "users: [{name: ann}]\n", {"cat /home": MISSING})
     with pytest.raises(AssertionError, match=r"c1 does not see /home/ann/slurm-7.out.*of n1 alone, on /dev/sda1\. Rep"):
         assert lab.words
-    assert any("rm /home/ann/slurm-7.out" in one for one in lab.node.commands)
+    assert any("rm -f -- /home/ann/slurm-7.out" in one for one in lab.node.commands)
 
 
 def test_a_home_in_which_nobody_can_submit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.checks.hosts import Shells
 from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.user_jobs import Person
 from slurmfab.commands.checks.waiting import LOGS
-from slurmfab.commands.quickcheck.bench import Person
 from slurmfab.commands.quickcheck.containers import call
 from slurmfab.commands.quickcheck.gpus import counted, gpus_in
 from slurmfab.commands.quickcheck.lines import Line, Summary
@@ -58,7 +58,7 @@ directory=/home/slurm
 srun=/usr/bin/srun
 writable=yes
 """
-JOB = "{state}|2026-11-21T17:00:00|{code}|\n"
+JOB = "7|{state}|Priority|n1|{code}|2026-11-21T17:00:00|\n"
 
 
 def node_of(command: str) -> str:
@@ -81,7 +81,7 @@ def sound() -> dict[str, Rule]:
         "show node ": lambda command: RECORD.format(name=command.split()[-1], **IDLE),
         "squeue .*--states=all": JOB.format(state="COMPLETED", code="0:0"),
         "sbatch": "7\n",
-        "cat /home/slurm/slurmfab-check": "job 7 on n1\nn1\n",
+        "tail .*/home/slurm/slurmfab-check": "job 7 on n1\nn1\n",
         r" rm -f /home/slurm/slurmfab-check": "",
         "squeue": "",
         "scancel": "",
@@ -266,8 +266,8 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
             id="failed",
         ),
         pytest.param(
-            "cat ",
-            CommandResult(1, b"", b"cat: /home/slurm/x.out: No such file or directory\n"),
+            "tail ",
+            CommandResult(1, b"", b"tail: /home/slurm/x.out: No such file or directory\n"),
             "job 7 completed, but its output /home/slurm/slurmfab-check-",
             "slurm and /home/slurm must exist on n1",
             id="output",
@@ -287,7 +287,7 @@ def test_a_batch_job_that_does_not_go_well_is_told_with_the_repair(
 
 
 def test_output_that_is_only_on_the_node_is_read_there(tiny: Tiny) -> None:
-    tiny.rules["cat /home/slurm/slurmfab-check"] = CommandResult(1, b"", b"cat: No such file or directory\n")
+    tiny.rules["tail .*/home/slurm/slurmfab-check"] = CommandResult(1, b"", b"cat: No such file or directory\n")
     assert one(tiny.seen(QuickcheckOptions(only="allocation")), "allocation").outcome == "passed"
     assert any(" && rm " in command for command in tiny.shells["n1"].commands)
 
@@ -305,7 +305,6 @@ def test_a_job_that_does_not_end_in_time_is_cancelled(
     clock = iter(range(1000))
     monkeypatch.setattr("slurmfab.commands.quickcheck.batch.time.monotonic", lambda: float(next(clock)))
     tiny.rules["squeue .*--states=all"] = JOB.format(state=state, code="0:0")
-    tiny.rules["squeue"] = "Priority\n"
     line = one(tiny.seen(QuickcheckOptions(only="allocation", seconds=5)), "allocation")
     assert (line.outcome, words in line.words) == (outcome, True)
     assert any(command.startswith("scancel") for command in tiny.login.commands)
@@ -363,7 +362,7 @@ def test_nccl_is_left_out_where_the_gpus_have_failed(tiny: Tiny) -> None:
 
 
 def test_a_user_whom_the_node_does_not_know_is_told(tiny: Tiny) -> None:
-    tiny.rules["cat /home/slurm/slurmfab-check"] = CommandResult(1, b"", b"cat: No such file or directory\n")
+    tiny.rules["tail .*/home/slurm/slurmfab-check"] = CommandResult(1, b"", b"cat: No such file or directory\n")
     tiny.shells["n1"].rules["^id "] = CommandResult(1, b"", b"id: no such user\n")
     line = one(tiny.seen(QuickcheckOptions(only="allocation")), "allocation")
     assert "there is no user slurm on n1" in line.words
@@ -493,7 +492,7 @@ partitions:
   - {{PartitionName: gpu, Nodes: "n[1-2]", AllowAccounts: maths}}
   - {{PartitionName: shut, Nodes: n3, State: DOWN}}
 """
-STATE = "{number}|{state}|{reason}|{nodes}\n"
+STATE = "{number}|{state}|{reason}|{nodes}|0|N/A|\n"
 
 
 def peopled(tiny: Tiny, *states: dict[str, str]) -> Tiny:
@@ -507,8 +506,8 @@ def peopled(tiny: Tiny, *states: dict[str, str]) -> Tiny:
     tiny.login.rules = {
         "getent passwd (ann|bob)": lambda command: f"{command.split()[-1]}:x:1:1::/home/x:/bin/bash\n",
         "sbatch": lambda _: f"{next(numbers)}\n",
-        "squeue .*format=.i.*T": "".join(shown),
-        **{pattern: rule for pattern, rule in tiny.rules.items() if pattern != "sbatch"},
+        "squeue .*--states=all": "".join(shown),
+        **{pattern: rule for pattern, rule in tiny.rules.items() if not pattern.startswith(("sbatch", "squeue .*"))},
     }
     return tiny
 

@@ -50,7 +50,7 @@ class Jobs:
 
 @pytest.fixture
 def _pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi_check, "pair_of", lambda _, nodes: nodes)
+    monkeypatch.setattr(mpi_check, "pair_of", lambda bench: bench.free())
 
 
 def test_a_loaded_module_is_named() -> None:

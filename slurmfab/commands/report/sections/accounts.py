@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slurmfab.base.markup import Markup, fill
-from slurmfab.commands.report.scales import amount
+from slurmfab.commands.report.charts import amount
 from slurmfab.commands.report.section import Section, Tone
 from slurmfab.commands.report.sources import Missing, Sources
 from slurmfab.core.status.limits_in_use import Limit, LimitedUse

@@ -9,7 +9,7 @@ from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import fill
 from slurmfab.commands.history.listing import at, changes_text, result_text
-from slurmfab.commands.report.scales import duration
+from slurmfab.commands.report.charts import duration
 from slurmfab.commands.report.section import Section, Tone
 from slurmfab.commands.report.sections.runs import tone_of
 from slurmfab.commands.report.sources import Missing, Sources

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
+from slurmfab.commands.report.charts import amount
 from slurmfab.commands.report.gpu_history import PAIR, History, histories
-from slurmfab.commands.report.scales import amount
 from slurmfab.commands.report.section import Section, Tone
 from slurmfab.commands.report.sources import Missing, Sources
-from slurmfab.commands.report.sparklines import scale_of, sparkline, told, type_plot, words_of
+from slurmfab.commands.report.sparklines import range_of, sparkline, type_plot
 from slurmfab.on_hosts.programs.gpu_check.check import NOT_MEASURED
 
 MOST_PLOTS = 48
@@ -29,14 +29,12 @@ def section(sources: Sources) -> Section | None:
         note = f"Nothing has been measured yet: {FAB} check-gpus."
         return Section(ID, TITLE, Markup(""), note=note)
     kinds = by_kind(found)
-    scales = {name: scale_of(of_kind) for name, of_kind in kinds.items()}
+    ranges = {name: range_of(of_kind) for name, of_kind in kinds.items()}
     content = fill(
         "gpu-checks.html.j2",
         plots=[type_plot(name, of_kind, times) for name, of_kind in kinds.items()],
-        nodes=[(one, sparkline(one, len(times), scales[kind_of(one)])) for one in found[:MOST_PLOTS]],
+        nodes=[(one, sparkline(one, len(times), ranges[kind_of(one)])) for one in found[:MOST_PLOTS]],
         histories=found,
-        told=told,
-        words_of=words_of,
         amount=amount,
     )
     badge, tone = badge_of(found)

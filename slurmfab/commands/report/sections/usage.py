@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.report.columns import DAY, HOUR, Columns, columns, is_by_hours
-from slurmfab.commands.report.scales import amount, duration
+from slurmfab.commands.report.charts import Plot, amount, duration
+from slurmfab.commands.report.columns import DAY, HOUR, columns, is_by_hours
 from slurmfab.commands.report.section import Section, Tone
 from slurmfab.commands.report.sources import Missing, Sources
 from slurmfab.commands.usage.figures import Sums, Usage
@@ -24,7 +24,7 @@ class Resource:
     """CPUs or GPUs."""
 
     unit: str
-    chart: Columns
+    chart: Plot
     share: str  # how much of what the cluster has was used, in words; empty where that is not known
 
 

@@ -30,6 +30,7 @@ MODULES = (
     "agent.core.json_objects",
     "agent.core.reading",
     "programs.replaced_file",
+    "programs.user_tools.amounts",
     *(
         f"programs.gpu_check.{name}"
         for name in ("check", "history", "jobs", "main", "nccl_output", "nodes", "pairs", "queue", "results")

@@ -61,7 +61,8 @@ MODULES = (
     "agent.core.json_objects",
     "agent.core.reading",
     "programs.replaced_file",
-    *(f"programs.gpu_check.{name}" for name in ("history", "nodes")),
+    "programs.gpu_check.history",
+    "programs.user_tools.amounts",
     *(f"programs.slurm_metrics.{name}" for name in ("figures", "main", "nodes", "own", "queue", "scheduler")),
 )
 """The modules of slurmfab that the program needs."""

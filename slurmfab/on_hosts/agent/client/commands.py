@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
@@ -217,60 +217,39 @@ def own_states(name: str) -> Command:
     return ("squeue", "--me", "--all", "--noheader", "--states=all", "--name=" + name, "--format=%k %T")
 
 
-def waiting_reason(job: str) -> Command:
-    """Prints why a job waits.
+class JobState(NamedTuple):
+    """What slurmctld knows of a job."""
 
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
-    return ("squeue", "--all", "--noheader", "--format=%r", "--jobs=" + ",".join(job_ids([job])))
-
-
-def states_of(jobs: Iterable[str]) -> Command:
-    """Prints ID, state, reason and nodes of jobs, also of ended ones, separated by `|`, one job per line.
-
-    Raises:
-        ResourceFailed: a text is not the id of a job.
-    """
-    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)),
-            "--format=%i|%T|%r|%N")  # fmt: skip
+    state: str  # such as `RUNNING`; `GONE` for a job that it does not know
+    reason: str = ""  # why it waits
+    nodes: str = ""  # where it runs or ran, as a hostlist
+    code: str = ""  # exit code and signal, as in `0:0`
+    start: str = ""  # as Slurm prints it; it changes if the job is requeued and starts again
 
 
 def job_states(jobs: Iterable[str]) -> Command:
-    """Prints ID, state, reason, nodes and exit code of jobs, also of ended ones; `states` reads them.
+    """Prints what `states` reads about jobs, also about ended ones.
 
     Raises:
         ResourceFailed: a text is not the id of a job.
     """
-    fields = ",".join(field + ":|" for field in ("JobID", "State", "Reason", "NodeList", "exit_code"))
+    fields = ",".join(field + ":|" for field in ("JobID", "State", "Reason", "NodeList", "exit_code", "StartTime"))
     return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
 
 
-def states(shown: str) -> Dict[str, Tuple[str, str, str, str]]:
-    """State, reason, nodes and exit code of jobs by ID, from what `job_states` printed; none for unknown jobs."""
+def states(shown: str) -> Dict[str, JobState]:
+    """Jobs by ID, from what `job_states` printed; unknown ones are missing."""
     rows = [line.split("|") for line in shown.split("\n")]
-    return {row[0]: (row[1], row[2], row[3], exit_code(row[4])) for row in rows if len(row) == 6}  # noqa: PLR2004
+    return {
+        row[0]: JobState(row[1], row[2], row[3], exit_code(row[4]), row[5])
+        for row in rows
+        if len(row) == 7  # noqa: PLR2004
+    }
 
 
 def reasons_named(name: str) -> Command:
     """Prints why the jobs of this name wait, or waited when they were cancelled, one per line, newest first."""
     return ("squeue", "--all", "--noheader", "--states=all", "--sort=-i", "--name=" + name, "--format=%r")
-
-
-def job_progress(job: str) -> Command:
-    """Prints a job's state, start and exit code; `progress` reads them.
-
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
-    fields = ",".join(field + ":|" for field in ("State", "StartTime", "exit_code"))
-    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids([job])), "--Format=" + fields)
-
-
-def progress(shown: str) -> List[Tuple[str, str, str]]:
-    """State, start and exit code that `job_progress` printed: one entry, and none for an unknown job."""
-    lines = (line.split("|") for line in shown.split("\n") if line)
-    return [(line[0], line[1], exit_code(line[2])) for line in lines]
 
 
 def exit_code(text: str) -> str:

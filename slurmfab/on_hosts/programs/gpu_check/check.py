@@ -15,7 +15,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.gpu_check import nodes as nodes_of
 from slurmfab.on_hosts.programs.gpu_check import pairs as pairs_of
-from slurmfab.on_hosts.programs.gpu_check.jobs import Progress, Runner
+from slurmfab.on_hosts.programs.gpu_check.jobs import Runner
 from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode
 from slurmfab.on_hosts.programs.gpu_check.queue import cancel_leftovers
 from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Result
@@ -54,8 +54,11 @@ class Check:
         self.drains = drains
         self.report = report
         self.run_id = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        self.retested = os.path.join(settings["directory"], RETESTED)
         self.counts = {PASSED: 0, SHORT: 0, NOT_MEASURED: 0}
-        self.runner = Runner(context, settings, stop, settings["wait"] * 60.0, self.report_progress)
+        self.runner = Runner(
+            context, settings, stop, settings["wait"] * 60.0, lambda found: report({"progress": found})
+        )
 
     def run(self, hosts: Sequence[str] = ()) -> int:
         """Measure all nodes and return the exit code.
@@ -79,46 +82,31 @@ class Check:
         history.prune(self.settings["directory"], self.settings["keep"])
         return code
 
-    def report_progress(self, progress: Progress) -> None:
-        """Report which nodes are measured, and which wait for what; the history does not keep that."""
-        self.report({"progress": {"measuring": list(progress.measuring), "waiting": dict(progress.waiting)}})
-
     def clean_up(self) -> None:
         """Remove what a killed check has left: its jobs, its reservation, and nodes that it had resumed."""
         cancel_leftovers(self.context)
-        path = os.path.join(self.settings["directory"], RETESTED)
         if nodes_of.is_reserved(self.context):
-            nodes_of.give_back(self.context, json_objects.parse(read_bytes(path)) or {})
-        if os.path.exists(path):
-            os.unlink(path)
+            nodes_of.give_back(self.context, json_objects.parse(read_bytes(self.retested)) or {})
+        if os.path.exists(self.retested):
+            os.unlink(self.retested)
 
     def check_nodes(self, found: Sequence[GpuNode]) -> List[GpuNode]:
         """Measure each node by itself, and return the nodes that passed."""
-        up = nodes_of.partitions_up(self.context)
-        limits = nodes_of.limits_of(self.settings["min_busbw"])
+        asked = self.settings.get("partition") or PARTITION
+        up, limits = nodes_of.partitions_up(self.context), nodes_of.limits_of(self.settings["min_busbw"])
         measurements: List[PlannedMeasurement] = []
         for node in sorted(found, key=lambda node: "IDLE" not in node.state.flags):
-            partition = nodes_of.partition_for((node,), up, self.settings.get("partition") or "")
-            is_retested = node.can_be_retested and self.drains
+            state, is_retested = node.state, node.can_be_retested and self.drains
             # A node that is powered down to save energy is not started for a check.
-            is_away = not node.state.is_in_service or "POWERED_DOWN" in node.state.flags
+            is_away = not state.is_in_service or "POWERED_DOWN" in state.flags
             if is_away and not is_retested:
-                why = (
-                    "%s: %s" % (node.state.description, node.state.reason)
-                    if node.state.is_drained
-                    else node.state.description
-                )
+                why = state.description + (": " + state.reason if state.is_drained else "")
                 self.note((node.name,), NOT_MEASURED, node.description, why=why)
-            elif not partition:
-                self.note(
-                    (node.name,),
-                    NOT_MEASURED,
-                    node.description,
-                    why=NO_PLACE % (self.settings.get("partition") or PARTITION),
-                )
+            elif not nodes_of.can_run((node,), up, asked):
+                self.note((node.name,), NOT_MEASURED, node.description, why=NO_PLACE % asked)
             else:
                 minimum = nodes_of.threshold(limits, node.gpus) if node.total > 1 else None
-                measurements.append(PlannedMeasurement((node,), partition, minimum, is_reserved=is_retested))
+                measurements.append(PlannedMeasurement((node,), asked, minimum, is_reserved=is_retested))
         results = self.measured(measurements)
         self.drain_short([one for one in results if one.falls_short and not one.planned.is_reserved])
         passed = {one.planned.names[0] for one in results if one.measured and not one.falls_short}
@@ -131,27 +119,26 @@ class Check:
         """
         drained = {planned.names[0]: planned.nodes[0].state.reason for planned in measurements if planned.is_reserved}
         if drained:
-            path = os.path.join(self.settings["directory"], RETESTED)
-            with open(path, "w", encoding="utf-8") as file:
+            with open(self.retested, "w", encoding="utf-8") as file:
                 json.dump(drained, file)
             try:
                 nodes_of.reserve(self.context, drained)
             except ResourceFailed as error:
                 for name in drained:
                     self.note((name,), NOT_MEASURED, why="the reservation failed: %s" % error)
-                os.unlink(path)
+                os.unlink(self.retested)
                 measurements, drained = [planned for planned in measurements if not planned.is_reserved], {}
         results: List[Result] = []
 
         def take(result: Result) -> None:
             results.append(result)
-            name = result.planned.names[0]
-            if result.planned.is_reserved and result.measured and not result.falls_short:
-                drained.pop(name, None)
-                self.note_result(result, BACK)
-            elif result.planned.is_reserved and result.falls_short:
+            name, is_retested = result.planned.names[0], result.planned.is_reserved
+            if is_retested and result.falls_short:
                 drained[name] = nodes_of.reason_of(reason_for(result))
                 self.note_result(result, STILL)
+            elif is_retested and result.measured:
+                drained.pop(name, None)
+                self.note_result(result, BACK)
             elif not result.falls_short:
                 self.note_result(result)
 
@@ -160,7 +147,7 @@ class Check:
         finally:
             if any(planned.is_reserved for planned in measurements):
                 nodes_of.give_back(self.context, drained)
-                os.unlink(os.path.join(self.settings["directory"], RETESTED))
+                os.unlink(self.retested)
         return results
 
     def drain_short(self, short: Sequence[Result]) -> None:
@@ -173,31 +160,32 @@ class Check:
             elif are_most:
                 self.note_result(result, remark="not drained: %d of %d nodes fall short" % (len(short), measured))
             else:
-                self.drain_node(result)
+                complaint = self.drain(result.planned.names[0], reason_for(result))
+                self.note_result(
+                    result, "" if complaint else DRAINED, "not drained: %s" % complaint if complaint else ""
+                )
 
-    def drain_node(self, result: Result) -> None:
-        """Drain a node that falls short."""
+    def drain(self, name: str, reason: str) -> str:
+        """Drain a node, and return why it was not drained; empty if it was."""
         try:
-            complaint = nodes_of.drain(self.context, result.planned.names[0], reason_for(result))
+            return nodes_of.drain(self.context, name, reason)
         except ResourceFailed as error:
-            complaint = str(error)
-        self.note_result(result, "" if complaint else DRAINED, "not drained: %s" % complaint if complaint else "")
+            return str(error)
 
     def check_pairs(self, passed: Sequence[GpuNode]) -> None:
         """Measure pairs of equal nodes, and drain the nodes that cause bad pairs."""
-        alike: Dict[Tuple[Tuple[str, int], ...], List[GpuNode]] = {}
+        alike: Dict[Tuple[Tuple[str, int], ...], List[str]] = {}
         for node in passed:
-            alike.setdefault(tuple(node.gpus.items()), []).append(node)
+            alike.setdefault(tuple(node.gpus.items()), []).append(node.name)
         by_name = {node.name: node for node in passed}
-        found = pairs_of.PairResults((), ())
-        results: Dict[pairs_of.Pair, Result] = {}
-        for group in alike.values():
-            found = self.measure_pairs(found, results, pairs_of.ring([node.name for node in group]), by_name)
+        results = self.measured_pairs([pair for names in alike.values() for pair in pairs_of.ring(names)], by_name)
 
         def may_pair(one: str, other: str) -> bool:
             return by_name[one].gpus == by_name[other].gpus
 
-        found = self.measure_pairs(found, results, pairs_of.further_pairs(found, may_pair).values(), by_name)
+        further = pairs_of.further_pairs(pair_results(results), may_pair)
+        results.update(self.measured_pairs(further.values(), by_name))
+        found = pair_results(results)
         guilty = pairs_of.culprits(found)
         for pair in found.bad:
             blamed = [name for name in pair if name in guilty]
@@ -205,51 +193,31 @@ class Check:
             self.note_result(results[pair], remark=remark)
         for name in guilty if self.drains and not self.stop.is_set() else ():
             pair = next(pair for pair in found.bad if name in pair)
-            partner = next(other for other in pair if other != name)
-            self.drain_for_pair(name, partner, results[pair])
+            partner, gpus = next(other for other in pair if other != name), by_name[name].description
+            complaint = self.drain(name, "all_reduce with %s %s (%s)" % (partner, results[pair].why, gpus))
+            self.note((name,), SHORT, gpus, why="falls short with several partners",
+                      action="" if complaint else DRAINED, remark=complaint)  # fmt: skip
 
-    def drain_for_pair(self, name: str, partner: str, result: Result) -> None:
-        """Drain a node that falls short with several partners."""
-        text = "all_reduce with %s %s (%s)" % (partner, result.why, result.planned.nodes[0].description)
-        try:
-            complaint = nodes_of.drain(self.context, name, text)
-        except ResourceFailed as error:
-            complaint = str(error)
-        self.note((name,), SHORT, result.planned.nodes[0].description, why="falls short with several partners",
-                  action="" if complaint else DRAINED, remark=complaint)  # fmt: skip
-
-    def measure_pairs(
-        self,
-        found: pairs_of.PairResults,
-        results: Dict[pairs_of.Pair, Result],
-        pairs: Iterable[pairs_of.Pair],
-        by_name: Mapping[str, GpuNode],
-    ) -> pairs_of.PairResults:
-        """Measure pairs, and return all results so far.
-
-        Args:
-            found: the results before.
-            results: gets the result of each pair.
-            pairs: names of two nodes each.
-        """
+    def measured_pairs(
+        self, pairs: Iterable[pairs_of.Pair], by_name: Mapping[str, GpuNode]
+    ) -> Dict[pairs_of.Pair, Result]:
+        """Measure pairs of nodes, and return the results."""
+        asked = self.settings.get("partition") or PARTITION
         up, limits = nodes_of.partitions_up(self.context), nodes_of.limits_of(self.settings["between_nodes"])
-        measurements = []
-        for pair in pairs:
-            both = tuple(by_name[name] for name in pair)
-            partition = nodes_of.partition_for(both, up, self.settings.get("partition") or "")
-            if partition:
-                measurements.append(PlannedMeasurement(both, partition, nodes_of.threshold(limits, both[0].gpus)))
+        both = [(by_name[one], by_name[other]) for one, other in pairs]
         made: List[Result] = []
-        self.runner.measure(measurements, made.append)
+        self.runner.measure(
+            [
+                PlannedMeasurement(nodes, asked, nodes_of.threshold(limits, nodes[0].gpus))
+                for nodes in both
+                if nodes_of.can_run(nodes, up, asked)
+            ],
+            made.append,
+        )
         for result in made:
-            results[(result.planned.names[0], result.planned.names[1])] = result
             if not result.falls_short:
                 self.note_result(result)
-        good = tuple(
-            (one.planned.names[0], one.planned.names[1]) for one in made if one.measured and not one.falls_short
-        )
-        bad = tuple((one.planned.names[0], one.planned.names[1]) for one in made if one.falls_short)
-        return pairs_of.PairResults((*found.good, *good), (*found.bad, *bad))
+        return {(one.planned.names[0], one.planned.names[1]): one for one in made}
 
     def note_result(self, result: Result, action: str = "", remark: str = "") -> None:
         """Record a measurement.
@@ -301,6 +269,12 @@ class Check:
         whole = {"run": self.run_id, "time": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), **entry}
         history.add(self.settings["directory"], whole)
         self.report(whole)
+
+
+def pair_results(results: Mapping[pairs_of.Pair, Result]) -> pairs_of.PairResults:
+    """Which pairs passed, and which fall short."""
+    good = tuple(pair for pair, one in results.items() if one.measured and not one.falls_short)
+    return pairs_of.PairResults(good, tuple(pair for pair, one in results.items() if one.falls_short))
 
 
 def reason_for(result: Result) -> str:

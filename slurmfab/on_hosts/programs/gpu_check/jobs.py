@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
@@ -59,12 +59,9 @@ class Attempt:
     ended_by: str = ""  # why the check cancelled it, empty if it did not
 
 
-class Progress(NamedTuple):
-    """What becomes of the jobs in the queue."""
-
-    measuring: Tuple[str, ...]
-    # the nodes of the jobs that wait, by Slurm's reason (squeue(1), JOB REASON CODES)
-    waiting: Mapping[str, Tuple[str, ...]]
+Progress = Dict[str, Any]
+"""What becomes of the jobs in the queue: `measuring`, a list of nodes, and `waiting`, lists of nodes by Slurm's reason
+(squeue(1), JOB REASON CODES)."""
 
 
 class Runner:
@@ -92,7 +89,7 @@ class Runner:
         self.attempts: List[Attempt] = []
         self.next_poll = 0.0
         self.report = report
-        self.reported = Progress((), {})
+        self.reported: Progress = {"measuring": [], "waiting": {}}
         self.idle_nodes: Dict[str, int] = {}
 
     def measure(self, measurements: Iterable[PlannedMeasurement], take: Callable[[Result], None]) -> None:
@@ -193,10 +190,10 @@ class Runner:
                 kept += one.planned.names
         # Slurm has not looked at a job without a reason yet.
         waits.pop("None", None)
-        found = Progress(tuple(measuring), {reason: tuple(names) for reason, names in waits.items()})
+        found = {"measuring": measuring, "waiting": waits}
         if found != self.reported:
             self.reported = found
-            if found.measuring or found.waiting:
+            if measuring or waits:
                 self.report(found)
 
     def successor(self, attempt: Attempt, others: Mapping[str, QueuedJob]) -> Optional[QueuedJob]:

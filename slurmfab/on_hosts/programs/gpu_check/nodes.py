@@ -15,6 +15,7 @@ from slurmfab.on_hosts.agent.nodes.states import (
     state_of,
     update,
 )
+from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of
 
 REASON_PREFIX = OURS + "gpu check: "
 """Prefix of the reasons of nodes that fall short."""
@@ -22,9 +23,6 @@ REASON_PREFIX = OURS + "gpu check: "
 RESERVATION = "slurmfab_gpu_check"
 ANY_TYPE = "*"
 """The key of the threshold for all types without their own."""
-
-UNTYPED = "gpu"
-"""Stands for the type of GPUs without one."""
 
 LONGEST_REASON = 200
 
@@ -69,32 +67,10 @@ def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
     """
     found = []
     for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
-        gpus = count_gpus(fields.get("Gres", ""))
+        gpus = gpus_of(fields.get("Gres", ""))
         if gpus and (not wanted or fields["NodeName"] in wanted):
             partitions = tuple(filter(None, fields.get("Partitions", "").split(",")))
             found.append(GpuNode(fields["NodeName"], gpus, partitions, state_of(fields)))
-    return found
-
-
-def count_gpus(gres: str) -> Dict[str, int]:
-    """The number of GPUs by type in scontrol's list of generic resources; the type of untyped GPUs is `gpu`.
-
-    The commands for users, and all that runs on the deployer, have `user_tools.amounts.gpus_of`: a program that stays
-    on a host has only its own modules.
-
-    >>> count_gpus("gpu:a100:4(S:0-1),shard:8")
-    {'a100': 4}
-    """
-    plain, depth = "", 0
-    for letter in gres:
-        depth += (letter == "(") - (letter == ")")
-        plain += letter if depth == 0 and letter != ")" else ""
-    found: Dict[str, int] = {}
-    for entry in plain.split(","):
-        parts = entry.split(":") if ":" in entry else [entry, "1"]
-        if parts[0] == "gpu" and parts[-1].isdigit() and int(parts[-1]):
-            kind = parts[1] if len(parts) > 2 else UNTYPED  # noqa: PLR2004 - gpu:TYPE:COUNT
-            found[kind] = found.get(kind, 0) + int(parts[-1])
     return found
 
 
@@ -193,14 +169,9 @@ def partitions_up(context: Context) -> FrozenSet[str]:
     return frozenset(line[: -len("|up")] for line in lines if line.endswith("|up"))
 
 
-def partition_for(nodes: Sequence[GpuNode], up: FrozenSet[str], asked: str) -> str:
-    """The partition for a job on all of these nodes; empty if it is not UP, or has not all of them.
-
-    Args:
-        asked: the cluster file's partition, empty for slurmfab's own.
-    """
-    wanted = asked or commands.PARTITION
-    return wanted if wanted in up and all(wanted in node.partitions for node in nodes) else ""
+def can_run(nodes: Sequence[GpuNode], up: FrozenSet[str], partition: str) -> bool:
+    """Whether a partition is UP and has all of these nodes."""
+    return partition in up and all(partition in node.partitions for node in nodes)
 
 
 def limits_of(setting: Any) -> Dict[str, float]:

@@ -6,8 +6,8 @@ from typing import Dict, FrozenSet, Iterable, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import NodeState, state_of
-from slurmfab.on_hosts.programs.gpu_check.nodes import count_gpus
 from slurmfab.on_hosts.programs.slurm_metrics.figures import MOST, OTHER, Figures, bounded, first, label
+from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of
 
 MEBIBYTE = 1 << 20
 
@@ -78,7 +78,7 @@ def amounts_of(record: Mapping[str, str], state: NodeState) -> Dict[Tuple[str, .
         state: its state; what is free on a node that gets no jobs is unavailable.
     """
     free = IDLE if state.is_in_service else UNAVAILABLE
-    used, total = count_gpus(record.get("GresUsed", "")), count_gpus(record.get("Gres", ""))
+    used, total = gpus_of(record.get("GresUsed", "")), gpus_of(record.get("Gres", ""))
     cpus = integer(record.get("CPUEfctv", "")) or integer(record.get("CPUTot", ""))
     memory = integer(record.get("RealMemory", "")) * MEBIBYTE
     found: Dict[Tuple[str, ...], Tuple[int, int]] = {

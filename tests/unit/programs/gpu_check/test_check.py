@@ -278,8 +278,9 @@ def test_what_becomes_of_the_jobs_is_reported_when_it_changes() -> None:
     ]
     for jobs in (new, waits, waits, waits[1:], []):
         runner.report_progress({job.name: job for job in jobs})
-    assert told == [Progress(("n1",), {"Resources": ("n2", "n3")}), Progress((), {"Resources": ("n2", "n3")})]
-    assert format_progress(told[0]._asdict(), ",".join) == "measuring: n1; waiting: n2,n3 (Resources)"
+    waiting_nodes = {"Resources": ["n2", "n3"]}
+    assert told == [{"measuring": ["n1"], "waiting": waiting_nodes}, {"measuring": [], "waiting": waiting_nodes}]
+    assert format_progress(told[0], ",".join) == "measuring: n1; waiting: n2,n3 (Resources)"
 
 
 @pytest.mark.parametrize(

@@ -6,32 +6,9 @@ import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.nodes.states import NodeState
-from slurmfab.on_hosts.programs.gpu_check.nodes import (
-    GpuNode,
-    count_gpus,
-    limits_of,
-    partition_for,
-    reason_of,
-    threshold,
-)
+from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode, can_run, limits_of, reason_of, threshold
 from slurmfab.on_hosts.programs.gpu_check.pairs import PairResults, culprits, further_pairs, ring
 from slurmfab.on_hosts.programs.gpu_check.queue import FIELDS, QueuedJob, queued_job, waiting
-
-
-@pytest.mark.parametrize(
-    ("gres", "gpus"),
-    [
-        ("gpu:a100:4(S:0-1),shard:8", {"a100": 4}),
-        ("gpu:2", {"gpu": 2}),
-        ("gpu:a100:2(S:0,1),gpu:h100:2(S:0)", {"a100": 2, "h100": 2}),
-        ("scratch:100G", {}),
-        ("gpu:0", {}),
-        ("(null)", {}),
-        ("", {}),
-    ],
-)
-def test_gpus_are_counted_by_type_whatever_their_sockets(gres: str, gpus: dict[str, int]) -> None:
-    assert count_gpus(gres) == gpus
 
 
 @pytest.mark.parametrize(
@@ -83,18 +60,18 @@ def test_only_an_empty_node_that_a_check_has_drained_is_measured_again(state: st
 
 
 @pytest.mark.parametrize(
-    ("up", "asked", "partition"),
+    ("up", "partition", "runs"),
     [
-        ({"main", "debug", "slurmfab"}, "", "slurmfab"),
-        ({"main", "debug", "slurmfab"}, "debug", "debug"),
-        ({"debug"}, "", ""),
-        ({"main"}, "debug", ""),
-        ({"main", "other"}, "other", ""),
-        (set(), "", ""),
+        ({"main", "debug", "slurmfab"}, "slurmfab", True),
+        ({"main", "debug", "slurmfab"}, "debug", True),
+        ({"debug"}, "slurmfab", False),
+        ({"main"}, "debug", False),
+        ({"main", "other"}, "other", False),
+        (set(), "slurmfab", False),
     ],
 )
-def test_a_job_goes_to_a_partition_that_is_up_and_has_the_node(up: set[str], asked: str, partition: str) -> None:
-    assert partition_for((node("IDLE"),), frozenset(up), asked) == partition
+def test_a_job_needs_a_partition_that_is_up_and_has_the_node(up: set[str], partition: str, runs: bool) -> None:
+    assert can_run((node("IDLE"),), frozenset(up), partition) is runs
 
 
 QUEUE = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.commands.report.scales import amount, amount_ticks, cut, duration, fits, tick_text, time_ticks
+from slurmfab.commands.report.charts import amount, amount_ticks, cut, duration, fits, tick_text, time_ticks
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
-"""Scales and numbers of charts: ticks at round values, times and amounts as short texts, labels that fit."""
+"""Charts in the units of an SVG: axes, marks and labels, ticks at round values, and short texts that fit."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 """Distances between ticks of a time axis, in seconds."""
@@ -18,6 +20,75 @@ _WITHOUT_FRACTION = 100
 
 CHARACTER = 0.6
 """Average width of a character as a part of the font's size."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where values are: one at `low` is at `begin`, one at `high` at `end`."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Where a value is; in the middle of an axis without length."""
+        part = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+        return round(self.begin + part * (self.end - self.begin), 1)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text at an axis."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A dot, or a column or bar with its width and height."""
+
+    x: float
+    y: float
+    title: str  # for people who point at it
+    width: float = 0.0
+    height: float = 0.0
+    css: str = ""  # a class of the style sheet
+    text: str = ""  # inside a bar
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Figures over time."""
+
+    width: float
+    height: float
+    marks: tuple[Mark, ...]
+    line: float | None  # the height of the dashed line: a threshold, or all that the cluster has; `None` without one
+    words: str  # the plot in one sentence
+    title: str = ""
+    left: float = 0.0  # where the figures begin, behind the labels
+    path: str = ""  # the figures as a line, with gaps where there are none
+    area: str = ""  # from the lowest to the highest figures
+    figures: tuple[Label, ...] = ()  # at the axis of figures
+    times: tuple[Label, ...] = ()  # at that of times
+
+
+def path(points: Iterable[tuple[float, float | None]], across: Axis, up: Axis) -> str:
+    """The path of figures, which begins anew behind each one that is `None`."""
+    parts, pen_is_down = [], False
+    for place, figure in points:
+        if figure is not None:
+            parts.append(f"{'L' if pen_is_down else 'M'}{across.at(place)} {up.at(figure)}")
+        pen_is_down = figure is not None
+    return "".join(parts)
+
+
+def spread(count: int, most: int) -> range:
+    """Numbers of some of `count` things, at most `most`, evenly spread from the last one."""
+    return range(count - 1, -1, -max(1, -(-count // most)))
 
 
 def time_ticks(seconds: float, most: int = 8) -> tuple[float, ...]:

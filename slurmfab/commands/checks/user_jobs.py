@@ -1,0 +1,169 @@
+"""Batch jobs of users: submitted from a host with Slurm's commands, looked up there, and their output read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from testinfra.backend.base import CommandResult
+
+from slurmfab.base.errors import HostError, InputError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
+from slurmfab.commands.checks.opener import Opener, opened
+from slurmfab.commands.checks.shell import NoAnswer
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.commands import JobState
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+"""PATH of the jobs' user, without that user's profile."""
+
+SUBMIT_SECONDS = 30
+"""Time limit of sbatch."""
+
+READ_SECONDS = 20
+"""Time limit for reading a job's output on its host."""
+
+MOST_OUTPUT = 4 * 1024 * 1024
+"""Bytes at the end of a job's output that are read."""
+
+ANSWER_SECONDS = 4
+"""Time limit in seconds of one query. Slurm's commands wait up to half of SlurmctldTimeout for a backup that is taking
+over (`slurm_send_recv_controller_msg` in Slurm's source), so they are stopped and run again."""
+
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+"""States of a job that has not started."""
+
+BAD_ENDS = frozenset({"CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "PREEMPTED",
+                      "DEADLINE", "REVOKED", "GONE"})  # fmt: skip
+"""States of a job that ended without completing, and `GONE`."""
+
+ENDED = BAD_ENDS | {"COMPLETED"}
+
+
+@dataclass(frozen=True)
+class Person:
+    """A user who submits jobs."""
+
+    name: str
+    home: str  # home directory; jobs start there, and write their output there
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The prefix that runs a command as this user, without root's environment."""
+        own = (f"HOME={self.home}", f"USER={self.name}", f"LOGNAME={self.name}", "SHELL=/bin/sh", f"PATH={PATH}")
+        return ("runuser", "-u", self.name, "--", "env", "-i", *own)
+
+    def line(self, *command: str) -> str:
+        """The command line, for a root shell, that runs a command as this user."""
+        return f"cd /tmp && {shlex.join([*self.command, *command])}"
+
+
+def person(host: CheckedHost, name: str) -> Person:
+    """A user of a host, by login name.
+
+    Raises:
+        InputError: the host has no such user.
+    """
+    fields = host.run("getent passwd %s", name).stdout.strip().split(":")
+    if len(fields) < 7:
+        raise InputError(f"--user {name}: there is no such user on {host.name}.")
+    return Person(name, fields[5])
+
+
+def submit(
+    host: CheckedHost,
+    who: Person,
+    options: Sequence[str],
+    *,
+    variables: Iterable[str] = (),
+    script: str = "",
+    directory: str = "",
+) -> tuple[str, str]:
+    """Submit a batch job.
+
+    Args:
+        options: of sbatch.
+        variables: of the job's environment, as `NAME=VALUE`.
+        script: of the job; empty if the options have its command.
+        directory: in which the user submits it.
+
+    Returns:
+        The job's ID, or an empty one and Slurm's error.
+    """
+    command: tuple[str, ...] = ("timeout", str(SUBMIT_SECONDS), "sbatch", "--parsable", *options)
+    if directory:
+        # The directory may be closed to root.
+        command = ("sh", "-c", f"cd {shlex.quote(directory)} && exec {shlex.join(command)}")
+    done = host.run(who.line(*variables, *command), stdin=script, seconds=SUBMIT_SECONDS + 10)
+    number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
+    if done.rc:
+        return "", last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
+    return (number, "") if commands.is_job_id(number) else ("", f"sbatch printed no job ID: {number[:80]!a}")
+
+
+def asked(host: CheckedHost, command: Sequence[str], seconds: int = ANSWER_SECONDS) -> CommandResult:
+    """The result of one of Slurm's commands on a host.
+
+    Args:
+        command: from `slurmfab.on_hosts.agent.client.commands`.
+    """
+    return host.run(f"timeout {seconds} {line_of(command)}")
+
+
+def states(host: CheckedHost, numbers: Sequence[str]) -> dict[str, JobState] | None:
+    """What slurmctld knows of jobs by ID, `GONE` for one that it does not know; `None` if it does not answer."""
+    done = asked(host, commands.job_states(numbers))
+    found = commands.states(str(done.stdout))
+    if done.rc and not found and "Invalid job id" not in done.stderr:
+        return None
+    return {number: found.get(number, JobState("GONE")) for number in numbers}
+
+
+def state(host: CheckedHost, number: str) -> JobState:
+    """What slurmctld knows of a job; `GONE` if it does not know the job or does not answer."""
+    found = commands.states(str(asked(host, commands.job_states((number,))).stdout))
+    # A task of an array, `12_3`, is listed by the ID of its own.
+    return next(iter(found.values()), JobState("GONE"))
+
+
+def read(host: CheckedHost, who: Person, path: str) -> tuple[str, str]:
+    """Read the end of a user's file on a host, and remove it.
+
+    Returns:
+        The text, and why it cannot be read; empty if it was read.
+    """
+    name = shlex.quote(path)
+    # Its owner may have put a FIFO or an endless file in its place.
+    end = f"test -f {name} && timeout {READ_SECONDS} tail -c {MOST_OUTPUT} -- {name} && rm -f -- {name}"
+    try:
+        done = host.run(who.line("sh", "-c", end))
+    except NoAnswer as error:
+        return "", error.reason
+    if done.rc == 0:
+        return str(done.stdout), ""
+    return "", last_words(done) if done.stderr.strip() else "it is not there, or no file"
+
+
+def read_output(
+    host: CheckedHost, opener: Opener, known: Inventory, who: Person, *, path: str, node: str
+) -> tuple[str, str]:
+    """Read a job's output where it was submitted, where it is if homes are shared, or else on the job's first node.
+
+    Args:
+        node: the job's first node; empty if it is not known.
+
+    Returns:
+        As for `read`.
+    """
+    output, trouble = read(host, who, path)
+    if not trouble or node in ("", host.name) or node not in known.cluster.hosts:
+        return output, trouble
+    try:
+        with opened(opener, known, node) as there:
+            if there.run("id %s", who.name).rc:
+                return "", f"there is no user {who.name} on {node}"
+            return read(there, who, path)
+    except HostError as error:
+        return "", error.reason
