@@ -25,6 +25,7 @@ chmod 755 /usr/local/bin/scontrol; rm -f /tmp/release
 """
 """Holds a deployment up on a node when Slurm is to parse new files, until /tmp/release exists."""
 
+KILLED = "systemctl kill --signal=KILL --kill-whom=main slurmctld"
 FULL = """
 cp -a /etc/slurm /root/slurm && mount -t tmpfs -o size=64k,mode=755 none /etc/slurm && cp -a /root/slurm/. /etc/slurm
 systemctl restart slurmctld; head -c 1M /dev/zero >/etc/slurm/full 2>/dev/null || true
@@ -96,3 +97,20 @@ def test_a_controller_without_room_for_new_files_when_slurmctld_would_have_to_st
     assert "No file of Slurm was replaced, and slurmctld runs with the present ones." in " ".join(said.split())
     assert after == before != "0"
     hosts.deploy()
+
+
+def test_slurmctld_that_crashes_while_its_state_cannot_be_read_when_that_is_mended_then_has_its_jobs(
+    hosts: DeployedLab,
+) -> None:
+    state = hosts.on("ctl", "scontrol show config | awk '$1 == \"StateSaveLocation\" {print $3}'")
+    job = hosts.on("ctl", AS_SLURM + "sbatch --parsable --hold -J kept-in-state -o /dev/null --wrap true")
+    hosts.until("ctl", f"grep -aq kept-in-state {state}/job_state && echo saved", "saved")
+    for closes, opens in (("chown root {0}/job_state", "chown slurm {0}/job_state"), ("chmod 0 {0}", "chmod 700 {0}")):
+        hosts.on("ctl", f"{closes.format(state)}; {KILLED}")
+        hosts.until("ctl", f"systemctl show -p NRestarts --value slurmctld | grep -c '[1-9]'; {PINGS}", "1\n0")
+        said = words_of(hosts.slurmfab("check-cluster", "--only", "slurmctld_runs"))
+        assert "slurmctld.service is" in said, said
+        hosts.on("ctl", f"{opens.format(state)}; chmod 600 {state}/job_state")
+        hosts.until("ctl", PINGS, "1", 30)
+        assert hosts.on("ctl", f"squeue -h -j {job} -o %T") == "PENDING"
+    hosts.on("ctl", f"scancel {job}")

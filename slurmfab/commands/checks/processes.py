@@ -9,6 +9,7 @@ from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
+from slurmfab.on_hosts.agent.slurm.fetched_files import FETCHED_LINK
 
 PROGRAMS = {
     "munge": "/usr/sbin/munged",
@@ -20,10 +21,14 @@ USERS = {"munge": "munge", "slurmctld": "slurm", "slurmdbd": "slurm", "slurmd": 
 PACKAGED = ("/usr/lib/systemd/system/", "/lib/systemd/system/")
 
 CONF = f"{SLURM_DIRECTORY}/slurm.conf"
+FETCHED = (f"{FETCHED_LINK}/slurm.conf", "/conf-cache/slurm.conf")
+"""How the path ends that a configless slurmd itself puts into SLURM_CONF before it starts anew for a reconfigure."""
+
+NO_LIMIT = "infinity"
 
 QUESTION = """
 for unit in {units}; do
-    systemctl show --property=Id,MainPID,FragmentPath,DropInPaths,NRestarts "$unit"
+    systemctl show --property=Id,MainPID,FragmentPath,DropInPaths,NRestarts,MemoryMax,TasksMax "$unit"
     pid=$(systemctl show --property=MainPID --value "$unit")
     case $unit in munge) program=/usr/sbin/munged ;; *) program=/usr/sbin/$unit ;; esac
     echo "program=$(readlink -f "$program")"
@@ -33,7 +38,9 @@ for unit in {units}; do
     echo "user=$(stat --format=%U "/proc/$pid" 2>/dev/null)"
     echo "files=$(awk '/^Max open files/ {{ print $5 }}' "/proc/$pid/limits" 2>/dev/null)"
     echo "most=$(awk '/^Max open files/ {{ print $5 }}' /proc/1/limits 2>/dev/null)"
-    echo "least=$(cat /lib/systemd/system/"$unit".service 2>/dev/null | sed -n 's/^LimitNOFILE=//p' | tail -n 1)"
+    echo "least=$(sed -n 's/^LimitNOFILE=//p' /lib/systemd/system/"$unit".service 2>/dev/null | tail -n 1)"
+    echo "threads=$(sed -n 's/^TasksMax=//p' /lib/systemd/system/"$unit".service 2>/dev/null | tail -n 1)"
+    echo "variable=$(tr '\\0' '\\n' <"/proc/$pid/environ" 2>/dev/null | sed -n 's/^SLURM_CONF=//p' | tail -n 1)"
     echo
 done
 """
@@ -66,6 +73,7 @@ class Process:
         program, files = self.shown["program"], self.shown["files"]
         # systemd gives nobody more than it has itself, as in a container.
         least = min((int(one) for one in (self.shown["least"], self.shown["most"]) if one.isdigit()), default=0)
+        memory, tasks, variable = (self.shown[name] for name in ("MemoryMax", "TasksMax", "variable"))
         running, user, named = self.shown["exe"].removesuffix(" (deleted)"), self.shown["user"], self.shown["named"]
         return tuple(
             text
@@ -76,6 +84,15 @@ class Process:
                 (
                     self.shown["least"].isdigit() and files.isdigit() and int(files) < least,
                     f"may open {files} files, where its package's unit allows {self.shown['least']}",
+                ),
+                (
+                    variable not in ("", CONF) and not variable.endswith(FETCHED) and self.unit != "munge",
+                    f"has SLURM_CONF={variable} in its environment and reads that, not {CONF}",
+                ),
+                (memory.isdigit(), f"may use {memory} bytes of memory (MemoryMax), and is killed beyond that"),
+                (
+                    self.shown["threads"] == NO_LIMIT and tasks.isdigit(),
+                    f"may have {tasks} threads, where its package's unit allows any number",
                 ),
             )
             if is_wrong

@@ -22,13 +22,22 @@ CLOSED = re.compile(r"^ *([d-][rwxstST-]{9}) (.+)$", re.MULTILINE)
 
 VERIFY = (
     "names=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\\n' 'slurm*' 'libslurm*' munge 'libmunge*' "
-    "2>/dev/null | sed -n 's/^installed //p' | sort -u); test -z \"$names\" || dpkg --verify $names; :"
+    "2>/dev/null | sed -n 's/^installed //p' | sort -u); test -z \"$names\" || dpkg --verify $names; "
+    "awk 'FNR == 1 { is_link = 1 } /^$/ { is_link = 0 } is_link && /^\\/usr\\/s?bin\\//' "
+    "/var/lib/dpkg/alternatives/slurm* 2>/dev/null | while read -r link; do "
+    'test -e "$link" || test -L "$(readlink "$link")" || echo "unlinked $link"; done; :'
 )
-"""Prints the files of Slurm's and munge's packages that differ from what dpkg has unpacked (dpkg(1), --verify)."""
+"""Prints the files of Slurm's and munge's packages that differ from what dpkg has unpacked (dpkg(1), --verify), and
+links to programs that are missing (update-alternatives(1))."""
 
-VERIFIED = re.compile(r"^(missing|\S{9})\s+(?:([a-z]) )?\s*(/.*)$", re.MULTILINE)
+VERIFIED = re.compile(r"^(missing|unlinked|\S{9})\s+(?:([a-z]) )?\s*(/.*)$", re.MULTILINE)
 """A line of that: what differs, `c` for a file of settings, the path."""
 
+ANOTHER = "another file, says dpkg --verify"
+OTHERWISE = {
+    "missing": "missing, says dpkg --verify",
+    "unlinked": "missing, the link of update-alternatives to the program",
+}
 LEFT_OUT = tuple(f"/usr/share/{name}/" for name in ("doc", "man", "locale", "info", "lintian"))
 """What a site may keep dpkg from unpacking (dpkg(1), --path-exclude)."""
 
@@ -120,18 +129,18 @@ def test_python_is_there(host: CheckedHost) -> None:
 
 def test_package_files_are_there(host: CheckedHost) -> None:
     """the files of Slurm's and munge's packages are as they were installed"""
-    wrong = [f"{path} is {'missing' if is_gone else 'another file'}" for is_gone, path in changed_files(host)]
+    wrong = [f"{path} is {OTHERWISE.get(state, ANOTHER)}" for state, path in changed_files(host)]
     more = [f"{len(wrong) - MOST_FILES} more"] if len(wrong) > MOST_FILES else []
     assert not wrong, (
-        f"{'; '.join([*wrong[:MOST_FILES], *more])}, says dpkg --verify. Repair: {deploy(host.name)} brings missing "
+        f"{'; '.join([*wrong[:MOST_FILES], *more])}. Repair: {deploy(host.name)} brings missing "
         "ones back; for another one: apt-get install --reinstall $(dpkg-query --search FILE | cut -d: -f1) there"
     )
 
 
-def changed_files(host: CheckedHost) -> list[tuple[bool, str]]:
-    """Whether it is gone, and its path, of each file that differs from its package's; settings may."""
+def changed_files(host: CheckedHost) -> list[tuple[str, str]]:
+    """How it differs, and its path, of each file that differs from its package's; settings may."""
     found = VERIFIED.findall(host.ask(VERIFY, seconds=60))
-    return [(state == "missing", path) for state, kind, path in found if not kind and not path.startswith(LEFT_OUT)]
+    return [(state, path) for state, kind, path in found if not kind and not path.startswith(LEFT_OUT)]
 
 
 def test_tmp_takes_files_of_all(host: CheckedHost) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import NoReturn
 
 import pytest
 
@@ -11,6 +12,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks import waiting
 from slurmfab.commands.checks.hosts import line_of
 from slurmfab.commands.checks.opener import opened
+from slurmfab.commands.checks.slurm import LIMIT_SECONDS
 from slurmfab.commands.checks.user_jobs import ENDED, WAITING, state, submit
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.on_hosts.agent.client import commands
@@ -91,18 +93,32 @@ def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bo
             looked = True
             trouble = trouble_on(bench, node)
             assert not trouble, f"job {number} makes no progress: {trouble}"
-        if passed > bench.seconds:
-            break
+        reason = waiting.real_reason(one.reason)
+        is_limited = passed > LIMIT_SECONDS and one.state in WAITING and waiting.is_limit(reason)
+        if passed > bench.seconds or is_limited:
+            raise_late(bench, number, node, one, min(passed, bench.seconds))
         time.sleep(POLL_SECONDS)
+
+
+def raise_late(bench: Bench, number: str, node: str, one: JobState, passed: float) -> NoReturn:
+    """Cancel a job that exceeded the time limit, or that a limit holds, and raise an error with the reason.
+
+    Args:
+        passed: seconds since it was submitted.
+
+    Raises:
+        AssertionError: no other job is the cause.
+        pytest.skip.Exception: other jobs come first.
+    """
     bench.slurm.cancel()
     reason = waiting.real_reason(one.reason)
     if one.state in WAITING and reason.startswith(waiting.FOR_NODES):
-        pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: other jobs come first ({reason}).")
+        pytest.skip(f"job {number} did not start within {passed:.0f} s: other jobs come first ({reason}).")
     if one.state in WAITING and waiting.is_limit(reason):
-        pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: a limit holds it ({reason}).")
+        pytest.skip(f"job {number} did not start within {passed:.0f} s: a limit holds it ({reason}).")
     place = bench.slurm.place((node,))
     raise AssertionError(
-        f"job {number} is {one.state} after {bench.seconds:.0f} s ({reason or 'no reason'}). "
+        f"job {number} is {one.state} after {passed:.0f} s ({reason or 'no reason'}). "
         f"Repair: {waiting.repair_of(place.partition if place else '', reason)}; {FAB} check-cluster"
     )
 

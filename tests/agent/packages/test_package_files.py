@@ -15,6 +15,18 @@ LISTS = {
     "slurmd.md5sums": "",
 }
 FILES = ("usr/sbin/slurmd-wlm", "usr/sbin/slurmstepd-wlm", "usr/lib/libmunge.so.2")
+RECORD = """\
+auto
+/usr/sbin/slurmd
+slurmstepd
+/usr/sbin/slurmstepd
+
+/usr/sbin/slurmd-wlm
+50
+/usr/sbin/slurmstepd-wlm
+
+"""
+LINKS = ("usr/sbin/slurmd", "usr/sbin/slurmstepd", "etc/alternatives/slurmd", "etc/alternatives/slurmstepd")
 
 
 @pytest.mark.parametrize(
@@ -26,6 +38,8 @@ FILES = ("usr/sbin/slurmd-wlm", "usr/sbin/slurmstepd-wlm", "usr/lib/libmunge.so.
             ("usr/sbin/slurmstepd-wlm", "usr/lib/libmunge.so.2"),
             "/usr/lib/libmunge.so.2 of libmunge2, /usr/sbin/slurmstepd-wlm of slurmd",
         ),
+        (("usr/sbin/slurmstepd",), "/usr/sbin/slurmstepd of slurmd"),
+        (("etc/alternatives/slurmd",), "/usr/sbin/slurmd of slurmd"),
     ],
 )
 def test_a_missing_program_or_library_is_told_with_its_package(
@@ -35,7 +49,10 @@ def test_a_missing_program_or_library_is_told_with_its_package(
     info.mkdir(parents=True)
     for name, text in LISTS.items():
         (info / name).write_text(text)
-    for path in set(FILES) - set(gone):
+    record = root / package_files.ALTERNATIVES[0].lstrip("/") / "slurmd"
+    record.parent.mkdir(parents=True)
+    record.write_text(RECORD)
+    for path in {*FILES, *LINKS} - set(gone):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).touch()
     assert package_files.text(package_files.missing(str(root))) == told

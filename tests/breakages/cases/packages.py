@@ -85,6 +85,14 @@ ROWS = (
         deploy=Mended(),
     ),
     Breakage(
+        name="slurmstepd-unlinked",
+        what="/usr/sbin/slurmstepd, a link that update-alternatives makes, was deleted",
+        breaks="rm /usr/sbin/slurmstepd",
+        check=("/usr/sbin/slurmstepd is missing, the link of update-alternatives to the program",),
+        plan=("missing files: /usr/sbin/slurmstepd of slurmd -> (none)",),
+        deploy=Mended(),
+    ),
+    Breakage(
         name="plugin-changed",
         what="a plugin of Slurm's is another file than that of its package",
         breaks="echo >>$(dpkg -L slurm-wlm-basic-plugins | grep '/select_linear.so$')",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended, Told
+from breakage import Breakage, Checked, Mended, Told
 
 STATE = "/var/lib/slurm/slurmctld"
 STOP = "systemctl stop slurmctld"
@@ -88,13 +88,29 @@ ROWS = (
         database=True,
     ),
     Breakage(
+        name="state-unreadable-at-a-restart",
+        what="slurmctld crashed while it could not read its state, and systemd starts it again and again",
+        host="ctl",
+        breaks=f"chown root:root {STATE}/job_state && chmod 600 {STATE}/job_state && "
+        "systemctl kill --signal=KILL --kill-whom=main slurmctld && "
+        "until [ $(systemctl show --property=NRestarts --value slurmctld) -ge 2 ]; do sleep 0.2; done",
+        check=(
+            "cannot read and write",
+            "job_state (of root, mode 600)",
+            "because of this: daemons: slurmctld is running",
+        ),
+        plan=("job_state (of root, mode 0600)",),
+        deploy=Mended(),
+    ),
+    Breakage(
         name="state-not-read",
-        what="slurmctld was started by hand while it could not read its state",
+        what="slurmctld was started by hand, without slurmfab's drop-in, while it could not read its state",
         host="ctl",
         breaks=f"{STOP} && chown root:root {STATE}/job_state && chmod 600 {STATE}/job_state && "
+        "rm /etc/systemd/system/slurmctld.service.d/10-slurmfab.conf && systemctl daemon-reload && "
         "systemctl start slurmctld && sleep 1",
         check=("slurmctld started without the jobs that it knew before", "Could not open job state file", "Permission"),
-        deploy=Mended(),
+        deploy=Checked("systemctl restart slurmctld"),
     ),
     Breakage(
         name="state-not-saved",

@@ -25,6 +25,19 @@ def with_drop_in(setting: str) -> str:
     )
 
 
+def place(daemon: str) -> str:
+    """A drop-in of the site's."""
+    return f"/etc/systemd/system/{daemon}.service.d/site.conf"
+
+
+def with_limit(daemon: str, setting: str) -> str:
+    """Puts a drop-in of the site's there, and starts a daemon with it, which runs; its files are in /opt, too."""
+    return (
+        f"mkdir -p /opt/slurm; cp /etc/slurm/*.conf /opt/slurm; chown slurm /opt/slurm/*; "
+        f"printf '[Service]\n{setting}\n' >{place(daemon)}; systemctl daemon-reload; systemctl restart {daemon}"
+    )
+
+
 ROWS = (
     Breakage(
         name="slurmd-with-few-files",
@@ -109,6 +122,37 @@ ROWS = (
         breaks=f"printf '[Service]\\nLimitNOFILE=1024\\n' >{SITES}; {RELOADED}",
         check=("slurmd may open 1024 files, where its package's unit allows 131072", SITES),
         deploy=Checked(f"rm {SITES}; {RELOADED}"),
+    ),
+    *(
+        Breakage(
+            name=f"{daemon}-{name}",
+            what=f"a drop-in of the site {what}",
+            breaks=with_limit(daemon, setting),
+            host=host,
+            check=(says.format(daemon), f"{place(daemon)}"),
+            deploy=Checked(f"rm {place(daemon)}; systemctl daemon-reload; systemctl restart {daemon}"),
+        )
+        for daemon, host in (("slurmd", "n1"), ("slurmctld", "ctl"))
+        for name, what, setting, says in (
+            (
+                "may-use-little-memory",
+                f"limits the memory of {daemon}",
+                "MemoryMax=512M",
+                "{} may use 536870912 bytes of memory (MemoryMax)",
+            ),
+            (
+                "may-have-few-threads",
+                f"limits the threads of {daemon}",
+                "TasksMax=200",
+                "{} may have 200 threads, where its package's unit allows any number",
+            ),
+            (
+                "by-a-variable",
+                f"sets SLURM_CONF for {daemon}",
+                "Environment=SLURM_CONF=/opt/slurm/slurm.conf",
+                "{} has SLURM_CONF=/opt/slurm/slurm.conf in its environment",
+            ),
+        )
     ),
     Oddity(
         name="drop-in-of-the-site",

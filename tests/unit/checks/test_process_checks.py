@@ -25,6 +25,10 @@ SOUND = {
     "files": "131072",
     "most": "524288",
     "least": "131072",
+    "threads": "infinity",
+    "MemoryMax": "infinity",
+    "TasksMax": "infinity",
+    "variable": "",
 }
 JOURNAL = "slurmd.service: Main process exited, code=killed, status=9/KILL\n"
 
@@ -42,6 +46,9 @@ def test_daemons_that_were_started_as_packaged_pass(known: Inventory) -> None:
     test_daemons.test_daemons_run_as_packaged(node(named="/etc/slurm/slurm.conf"), known.cluster)
     test_daemons.test_daemons_run_as_packaged(node(exe="/usr/sbin/slurmd-wlm (deleted)"), known.cluster)
     test_daemons.test_daemons_run_as_packaged(node(files="20000", most="20000"), known.cluster)
+    test_daemons.test_daemons_run_as_packaged(node(variable="/run/slurm/conf/slurm.conf"), known.cluster)
+    test_daemons.test_daemons_run_as_packaged(node(variable="/var/spool/slurmd/conf-cache/slurm.conf"), known.cluster)
+    test_daemons.test_daemons_run_as_packaged(node(threads="", TasksMax="4915"), known.cluster)
     test_daemons.test_no_daemon_has_crashed(node(), known.cluster)
 
 
@@ -51,6 +58,9 @@ def test_daemons_that_were_started_as_packaged_pass(known: Inventory) -> None:
         ({"exe": "/opt/slurm/slurmd"}, "slurmd runs /opt/slurm/slurmd and not /usr/sbin/slurmd-wlm"),
         ({"named": "/opt/slurm.conf"}, "reads /opt/slurm.conf and not /etc/slurm/slurm.conf"),
         ({"user": "slurm"}, "runs as slurm and not as root"),
+        ({"variable": "/opt/slurm.conf"}, "has SLURM_CONF=/opt/slurm.conf in its environment and reads that"),
+        ({"MemoryMax": "1048576"}, "may use 1048576 bytes of memory (MemoryMax), and is killed beyond that"),
+        ({"TasksMax": "20"}, "may have 20 threads, where its package's unit allows any number"),
         ({"files": "1024"}, "may open 1024 files, where its package's unit allows 131072"),
     ],
 )

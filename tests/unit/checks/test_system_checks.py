@@ -110,6 +110,7 @@ def of(name: str, pattern: str, text: str) -> CheckedHost:
     [
         ("missing     /usr/sbin/slurmstepd-wlm", "/usr/sbin/slurmstepd-wlm is missing, says dpkg --verify"),
         ("??5??????   /usr/sbin/slurmd-wlm", "/usr/sbin/slurmd-wlm is another file, says dpkg --verify"),
+        ("unlinked /usr/sbin/slurmstepd", "/usr/sbin/slurmstepd is missing, the link of update-alternatives"),
         ("??5?????? c /etc/default/slurmd", ""),
         ("missing     /usr/share/doc/slurmd/copyright", ""),
         ("", ""),

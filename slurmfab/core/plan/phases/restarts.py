@@ -1,4 +1,6 @@
-"""Drop-ins of the units of MUNGE and of Slurm's daemons: what crashes is started again, and jobs keep SIGPIPE."""
+"""Drop-ins of the units of MUNGE and of Slurm's daemons: what crashes is started again, slurmctld never
+without its state, and jobs keep SIGPIPE.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ def drop_ins(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:
         is_ours = plan_input.cluster.restart_daemons and not has_own and daemon not in others(plan_input, host)
         keeps_sigpipe = daemon == "slurmd" and plan_input.slurm_of(host) >= PASSES_SIGPIPE_ON
         if is_ours or keeps_sigpipe:
-            text = fill("restart.conf", {"restarts": is_ours, "keeps_sigpipe": keeps_sigpipe})
+            state = plan_input.cluster.state_directory if daemon == "slurmctld" else ""
+            text = fill("restart.conf", {"restarts": is_ours, "keeps_sigpipe": keeps_sigpipe, "state": state})
             yield OwnedFile(path(daemon), text)
 
 

@@ -252,6 +252,11 @@ def reasons_named(name: str) -> Command:
     return ("squeue", "--all", "--noheader", "--states=all", "--sort=-i", "--name=" + name, "--format=%r")
 
 
+def waiting_named(name: str) -> Command:
+    """Prints ID and reason of each job of this name that waits, separated by a space."""
+    return ("squeue", "--all", "--noheader", "--states=PENDING", "--name=" + name, "--format=%i %r")
+
+
 def exit_code(text: str) -> str:
     """Exit code and signal in Slurm's form, from the status in squeue's (wait(2)).
 

@@ -44,6 +44,14 @@ def test_each_daemon_is_started_again_and_given_up_after_some_starts(host: str, 
         assert "IgnoreSIGPIPE" not in text
 
 
+def test_slurmctld_is_never_started_without_its_state() -> None:
+    found = drop_ins("c1", "state_directory: /srv/state\n")
+    line = found["slurmctld.service.d"].partition("ExecStartPre=")[2]
+    assert "test ! -d /srv/state || exec setpriv --reuid=slurm" in line
+    assert "cd /srv/state || exit 1" in line
+    assert not any("ExecStartPre" in text for unit, text in found.items() if unit != "slurmctld.service.d")
+
+
 def test_systemd_reads_the_drop_ins_and_restarts_nothing() -> None:
     resources = restarts.resources(known(), "n1")
     assert [type(one) for one in resources] == [OwnedFiles, UnitsLoaded]
