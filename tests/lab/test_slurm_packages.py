@@ -23,11 +23,13 @@ SUITE = "trixie"
 """The suite on which the Slurm of sid can be installed."""
 
 REPOSITORY = f"""\
+database: ctl
 slurm:
   version: "26.05.*"
   source: {{uris: "file:{slurm_repository.PLACE}", suites: {slurm_repository.SUITE}, key: slurm.asc}}
 """
-DIRECTORY = 'slurm: {version: "26.05.*", source: {directory: debs}}\n'
+ANOTHER_SUITE = 'database: ctl\nslurm: {version: "26.05.*", source: {suite: sid}}\n'
+DIRECTORY = 'database: ctl\nslurm: {version: "26.05.*", source: {directory: debs}}\n'
 WRONG_KEY = """\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
 
@@ -40,6 +42,19 @@ N5BgPy8hhjLMowD+LKTLMrY5LZPS6akD0eHWszLt2IPeOeEyHEuHHF556g0=
 -----END PGP PUBLIC KEY BLOCK-----
 """
 """A key that has signed nothing."""
+
+FROM_ELSEWHERE = r"""
+dpkg-query -W -f '${Package} ${Version} ${source:Package}\\n' | while read name version source; do
+  apt-cache madison $name | awk -v version=$version -v place=%s -F ' *[|] *' '
+    $2 == version && index($3, place) { there = 1 }
+    $2 == version && ! index($3, place) { also = 1 }
+    END { exit ! there || also }' && echo $source $name
+done; :
+"""
+"""Prints source and name of each installed package that a place alone has in this version."""
+
+NO_OTHER_HAS = ("hwloc", "level-zero")
+"""Sources of what Slurm needs and Debian 13 has in an older version, or not at all."""
 
 ASK_VERSION = "scontrol --version; dpkg-query -W -f '${Version}\\n' slurm-client"
 OURS = (
@@ -87,6 +102,13 @@ def test_nothing_else_comes_from_there(lab: DeployedLab) -> None:
     policy = lab.on("n1", "apt-cache policy slurmd libnuma1")
     assert "*** 26.05." in policy
     assert f"file:{slurm_repository.PLACE}" not in policy.partition("libnuma1:")[2]
+
+
+def test_what_comes_from_there_are_slurms_own_packages_and_what_no_other_source_has(lab: DeployedLab) -> None:
+    rows = [line.split() for line in lab.on("ctl", FROM_ELSEWHERE % slurm_repository.PLACE).splitlines()]
+    names = {name for source, name in rows if source == "slurm-wlm"}
+    assert {"slurmctld", "slurmdbd", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin"} <= names
+    assert {source for source, _ in rows} <= {"slurm-wlm", *NO_OTHER_HAS}, rows
 
 
 def test_a_node_that_joins_gets_the_files_from_here_and_the_source_is_taken_back(lab: DeployedLab, text: str) -> None:
