@@ -234,7 +234,7 @@ def test_what_packages_of_slurm_need_is_named_in_its_version_where_apt_does_not_
 
 def test_packages_of_slurm_when_apt_would_take_them_then_are_all_that_it_is_asked_for(place: Path) -> None:
     host = Host(place, indextargets=TARGET, madison=EVERYTHING, **{"--simulate": "Inst slurmd (26.05.5-1 lab [amd64])"})
-    words, code, output = slurm_release.solved(host, ["slurmd=26.05.5-1"], ())
+    words, code, output = slurm_release.solved(host, ["slurmd=26.05.5-1"])
     assert (words, code) == (["slurmd=26.05.5-1"], 0)
     assert slurm_release.changes_in(output) == {"slurmd": "26.05.5-1"}
 

@@ -119,7 +119,7 @@ class Packages(InstalledPackages):
                 from slurmfab.on_hosts.agent.packages import slurm_release
 
                 exact = slurm_release.chosen(context, missing, self.slurm, self.slurm_version)
-                missing = exact if exact == missing else slurm_release.solved(context, exact, DOWNGRADES)[0]
+                missing = exact if exact == missing else slurm_release.solved(context, exact, flags=DOWNGRADES)[0]
             code, output = install(context, missing, source)
             if code != 0 and is_fresh and not source and apt_errors.is_stale(output):
                 complaints = update(context)

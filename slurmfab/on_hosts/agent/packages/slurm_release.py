@@ -155,7 +155,11 @@ def from_source(context: Context, name: str, found: List[str], version: str) -> 
 
 
 def solved(
-    context: Context, wanted: Sequence[str], options: Sequence[str], source: Optional[apt_sources.Source] = None
+    context: Context,
+    wanted: Sequence[str],
+    options: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    source: Optional[apt_sources.Source] = None,
 ) -> Tuple[List[str], int, str]:
     """Packages for apt-get, with those of Slurm's source that it needs besides and would not take from there by itself.
 
@@ -164,7 +168,8 @@ def solved(
 
     Args:
         wanted: `NAME` or `NAME=VERSION` of each package.
-        options: of apt-get.
+        options: of apt-get and apt-cache.
+        flags: options of apt-get alone.
         source: Slurm's source; left out for the one that the host has.
 
     Returns:
@@ -174,7 +179,7 @@ def solved(
 
     words = [*wanted]
     while True:
-        code, output = apt_get(context, [*options, *MINIMAL, "--simulate", "install", "--", *words])
+        code, output = apt_get(context, [*options, *flags, *MINIMAL, "--simulate", "install", "--", *words])
         more = also_needed(context, output, words, options, source) if code != 0 else []
         if not more or len(words) + len(more) > MOST_PACKAGES:
             return words, code, output

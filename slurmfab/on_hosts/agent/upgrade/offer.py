@@ -188,11 +188,10 @@ def simulated(
     Raises:
         ResourceFailed: apt would not install them.
     """
-    held = (*options, "--allow-change-held-packages")
-    wanted = ["%s=%s" % pair for pair in chosen.items()]
-    words, code, output = slurm_release.solved(context, wanted, held, source)
+    flags, wanted = ("--allow-change-held-packages",), ["%s=%s" % pair for pair in chosen.items()]
+    words, code, output = slurm_release.solved(context, wanted, options, flags, source)
     if code != 0 and apt_errors.REMOVALS.search(output):
-        code, output = apt_get(context, [*held, MINIMAL[0], "--simulate", "install", "--", *words])
+        code, output = apt_get(context, [*options, *flags, MINIMAL[0], "--simulate", "install", "--", *words])
     if code != 0:
         raise ResourceFailed(apt_errors.explain(output))
     return outcome(output, [*chosen])
