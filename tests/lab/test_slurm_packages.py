@@ -45,7 +45,7 @@ N5BgPy8hhjLMowD+LKTLMrY5LZPS6akD0eHWszLt2IPeOeEyHEuHHF556g0=
 
 FROM_ELSEWHERE = r"""
 dpkg-query -W -f '${Package} ${Version} ${source:Package}\n' | while read name version source; do
-  apt-cache madison $name | awk -v version=$version -v place=%s -F ' *[|] *' '
+  apt-cache madison $name | awk -v version=$version -v place="%s" -F ' *[|] *' '
     $2 == version && index($3, place) { there = 1 }
     $2 == version && ! index($3, place) { also = 1 }
     END { exit ! there || also }' && echo $source $name

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import hints, refusals, steps
 from slurmfab.commands.upgrade.asked import Asked
+from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.conversion import estimate
 from slurmfab.commands.upgrade.plan import Conversion, HostVersions, Target, UpgradePlan, UpgradeStep
 
@@ -15,7 +17,8 @@ def make(asked: Asked) -> UpgradePlan:
     hosts = versions_of(asked)
     to = target_series(asked, hosts)
     have = refusals.oldest(asked, hosts) or to
-    todo = steps.steps(asked.cluster, hosts)
+    there = Changes(asked.cluster.model_copy(update={"slurm": asked.target}), hosts, str(to), state_directory(asked))
+    todo = tuple(map(there.told, steps.steps(asked.cluster, hosts)))
     reasons = list(refusals.refusals(asked, hosts, to))
     if todo or reasons:
         reasons += [*hints.key_refusals(asked, to), *hints.plugin_refusals(asked)]
@@ -36,6 +39,11 @@ def make(asked: Asked) -> UpgradePlan:
     )
 
 
+def state_directory(asked: Asked) -> str:
+    """StateSaveLocation, as slurmctld has it now."""
+    return parse(asked.slurm_conf).settings.get("statesavelocation", asked.cluster.state_directory)
+
+
 def versions_of(asked: Asked) -> dict[str, HostVersions]:
     """What each host has, and would get."""
     found = {}
@@ -44,7 +52,7 @@ def versions_of(asked: Asked) -> dict[str, HostVersions]:
         new = {name: offer.versions[name] for name in state.packages if name in offer.versions}
         offered = {name: version for name, version in new.items() if version != state.packages[name]}
         others = dict(offer.others) if offered else {}
-        found[host] = HostVersions(state.packages, state.programs, state.running, offered, others)
+        found[host] = HostVersions(state.packages, state.programs, state.running, offered, others, state.users)
     return found
 
 

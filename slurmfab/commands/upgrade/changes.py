@@ -1,0 +1,105 @@
+"""What the steps of an upgrade change on hosts: resources, which a run applies and a plan names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from slurmfab.base.folding import fold_lines
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
+from slurmfab.core.plan.phases import slurm_source
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
+from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.upgrade.renewed_daemon import PATIENT, RenewedDaemon
+from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the steps of one upgrade change."""
+
+    cluster: Cluster  # as the upgrade leaves it
+    hosts: Mapping[str, HostVersions]
+    series: str  # the new one
+    state_directory: str  # StateSaveLocation, as slurmctld has it now
+    slurm_key: str = ""  # the OpenPGP key of the repository; empty for none
+
+    def computes(self, host: str) -> bool:
+        """Whether slurmd runs jobs on a host."""
+        return "compute" in self.cluster.roles(host)
+
+    def packages(self, step: UpgradeStep, host: str) -> tuple[Resource, ...]:
+        """The new packages of a host, and where they come from; nothing if it has them."""
+        wanted = step.packages.get(host, {})
+        if not wanted:
+            return ()
+        source = slurm_source.of_cluster(self.cluster, self.slurm_key)
+        others = tuple(f"{name}={version}" for name, version in sorted(self.hosts[host].others.items()))
+        versions = tuple(f"{name}={version}" for name, version in sorted(wanted.items()))
+        return (*((source,) if source else ()), ExchangedPackages(versions, others, self.stops(step, host)))
+
+    def stops(self, step: UpgradeStep, host: str) -> tuple[str, ...]:
+        """The units of a host that must not run while its packages are exchanged."""
+        own = {"slurmdbd": ("slurmdbd",), "controllers": ("slurmctld",)}.get(step.what, ())
+        return (*own, *(("slurmd",) if self.computes(host) else ()))
+
+    def state_copy(self) -> StateCopy:
+        """The copy of slurmctld's state, from before the new slurmctld."""
+        return StateCopy(self.state_directory, self.series)
+
+    def pauses(self, step: UpgradeStep) -> tuple[str, ...]:
+        """The controllers whose slurmctld a step stops, the primary last."""
+        if step.what == "controllers":
+            wanted = [host for host in step.hosts if "slurmctld" in step.daemons.get(host, ())]
+        else:
+            # Without slurmd on slurmdbd's host, slurmctld would take the node for lost while the database is converted.
+            stops = any(self.computes(host) for host in step.packages) and step.what == "slurmdbd"
+            wanted = [*self.cluster.controllers] if stops else []
+        return tuple(sorted(wanted, key=lambda host: host == self.cluster.controller))
+
+    def of_step(self, step: UpgradeStep) -> Iterator[tuple[str, Resource]]:
+        """Yield each host with a resource that the step may change there."""
+        for host in self.pauses(step):
+            yield host, SlurmctldPause()
+        if self.pauses(step):
+            yield self.cluster.controller, self.state_copy()
+        for host in step.hosts:
+            yield from ((host, one) for one in self.packages(step, host))
+            yield from ((host, RenewedDaemon(unit)) for unit in step.daemons.get(host, ()))
+            if step.what == "slurmdbd":
+                yield host, Absent(PATIENT)
+
+    def told(self, step: UpgradeStep) -> UpgradeStep:
+        """A step with all that it changes."""
+        ids: dict[str, list[str]] = {}
+        lines: list[tuple[str, str]] = []
+        for host, resource in self.of_step(step):
+            ids.setdefault(host, []).append(resource.id)
+            lines += [(host, text) for text in words(resource)]
+        if step.what == "nodes":
+            for host in step.hosts:
+                ids.setdefault(host, []).append(f"job:{host}")
+                lines.append((host, "a job of the slurm user runs there"))
+        return replace(step, changes={host: tuple(some) for host, some in ids.items()}, lines=tuple(fold_lines(lines)))
+
+
+def words(resource: Resource) -> Iterator[str]:
+    """Yield what a resource changes, in words."""
+    if isinstance(resource, ExchangedPackages):
+        for begin, texts in (("", resource.versions), ("comes along: ", resource.others)):
+            by_version: dict[str, list[str]] = {}
+            for name, _, version in (text.partition("=") for text in texts):
+                by_version.setdefault(version, []).append(name)
+            for version, names in by_version.items():
+                yield f"{begin}{', '.join(names)} {version}"
+    elif isinstance(resource, RenewedDaemon):
+        yield f"{resource.unit} starts with the new files"
+    elif isinstance(resource, SlurmctldPause):
+        yield "slurmctld stops"
+    elif isinstance(resource, StateCopy):
+        yield f"slurmctld's state is copied to {resource.name()}"
+    elif not isinstance(resource, Absent):  # which is a file of this step's own
+        yield f"the source of Slurm's packages is {resource.name()}"
