@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
+from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
+from slurmfab.core.engine.actor import stamp
 from slurmfab.core.plan.phases import slurm_source
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
+from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
+from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 from slurmfab.on_hosts.agent.upgrade.renewed_daemon import PATIENT, RenewedDaemon
 from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
+
+SUBJECT = "Slurm's upgrade"
+"""What nodes are drained for."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,8 @@ class Changes:
     series: str  # the new one
     state_directory: str  # StateSaveLocation, as slurmctld has it now
     slurm_key: str = ""  # the OpenPGP key of the repository; empty for none
+    at_once: str = "10%"  # how many nodes at a time: a number, or a percentage
+    drain: bool = False  # whether nodes are empty of jobs before
 
     def computes(self, host: str) -> bool:
         """Whether slurmd runs jobs on a host."""
@@ -60,12 +74,31 @@ class Changes:
             wanted = [*self.cluster.controllers] if stops else []
         return tuple(sorted(wanted, key=lambda host: host == self.cluster.controller))
 
+    def batches(self, hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes that are upgraded together."""
+        return batches(hosts, batch_size(self.at_once, len(self.cluster.compute_nodes) or 1))
+
+    def drained(self, some: tuple[str, ...]) -> NodeDrain:
+        """The drain of a batch, before it is upgraded."""
+        return NodeDrain(some, f"{FOR_CHANGE}{SUBJECT}", stamp(), for_change=True)
+
+    def given_back(self, some: tuple[str, ...]) -> NodeAcceptance:
+        """The return of a batch that was drained, after a job has run on each node in a reservation."""
+        partitions = tuple(partition_of_own_jobs(self.cluster, (node,)) for node in some)
+        return NodeAcceptance(some, stamp(), partitions=partitions)
+
     def of_step(self, step: UpgradeStep) -> Iterator[tuple[str, Resource]]:
         """Yield each host with a resource that the step may change there."""
+        database = self.cluster.database
+        if step.what == "backup" and database and not database.external:
+            yield database.host, ProvedDump(database.name, "", "", ())
         for host in self.pauses(step):
             yield host, SlurmctldPause()
         if self.pauses(step):
             yield self.cluster.controller, self.state_copy()
+        for some in self.batches(step.hosts) if step.what == "nodes" and self.drain else ():
+            yield self.cluster.controller, self.drained(some)
+            yield self.cluster.controller, self.given_back(some)
         for host in step.hosts:
             yield from ((host, one) for one in self.packages(step, host))
             yield from ((host, RenewedDaemon(unit)) for unit in step.daemons.get(host, ()))
@@ -79,27 +112,47 @@ class Changes:
         for host, resource in self.of_step(step):
             ids.setdefault(host, []).append(resource.id)
             lines += [(host, text) for text in words(resource)]
-        if step.what == "nodes":
+        if step.what == "nodes" and not self.drain:
             for host in step.hosts:
                 ids.setdefault(host, []).append(f"job:{host}")
                 lines.append((host, "a job of the slurm user runs there"))
+        order = {host: number for number, host in enumerate(self.cluster.hosts)}
+        lines.sort(key=lambda line: order[line[0]])
         return replace(step, changes={host: tuple(some) for host, some in ids.items()}, lines=tuple(fold_lines(lines)))
 
 
 def words(resource: Resource) -> Iterator[str]:
-    """Yield what a resource changes, in words."""
+    """Yield what a resource changes, in words; nothing for a file that the step itself has written."""
     if isinstance(resource, ExchangedPackages):
-        for begin, texts in (("", resource.versions), ("comes along: ", resource.others)):
-            by_version: dict[str, list[str]] = {}
-            for name, _, version in (text.partition("=") for text in texts):
-                by_version.setdefault(version, []).append(name)
-            for version, names in by_version.items():
-                yield f"{begin}{', '.join(names)} {version}"
+        yield from package_words("", resource.versions)
+        yield from package_words("comes along: ", resource.others)
     elif isinstance(resource, RenewedDaemon):
         yield f"{resource.unit} starts with the new files"
-    elif isinstance(resource, SlurmctldPause):
-        yield "slurmctld stops"
-    elif isinstance(resource, StateCopy):
-        yield f"slurmctld's state is copied to {resource.name()}"
-    elif not isinstance(resource, Absent):  # which is a file of this step's own
-        yield f"the source of Slurm's packages is {resource.name()}"
+    elif isinstance(resource, NodeDrain):
+        yield f"{fold(resource.nodes)} is drained, and waited for until its last job has ended"
+    elif isinstance(resource, NodeAcceptance):
+        yield f"{fold(resource.nodes)} is given back after a job of the slurm user has run there"
+    elif text := WORDS.get(type(resource)):
+        yield text.format(name=resource.name())
+
+
+WORDS: Mapping[type[Resource], str] = {
+    SlurmSource: "the source of Slurm's packages is {name}",
+    SlurmctldPause: "slurmctld stops",
+    StateCopy: "slurmctld's state is copied to {name}",
+    ProvedDump: "the dump of the database is loaded into one of its own, which is removed",
+}
+
+
+def package_words(begin: str, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the packages of each version.
+
+    Args:
+        begin: what stands before each line.
+        texts: `NAME=VERSION` of each package.
+    """
+    by_version: dict[str, list[str]] = {}
+    for name, _, version in (text.partition("=") for text in texts):
+        by_version.setdefault(version, []).append(name)
+    for version, names in by_version.items():
+        yield f"{begin}{', '.join(names)} {version}"

@@ -12,12 +12,18 @@ from slurmfab.commands.upgrade.conversion import estimate
 from slurmfab.commands.upgrade.plan import Conversion, HostVersions, Target, UpgradePlan, UpgradeStep
 
 
-def make(asked: Asked) -> UpgradePlan:
-    """The plan of an upgrade."""
+def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradePlan:
+    """The plan of an upgrade.
+
+    Args:
+        at_once: how many nodes at a time: a number, or a percentage.
+        drain: whether nodes are empty of jobs before.
+    """
     hosts = versions_of(asked)
     to = target_series(asked, hosts)
     have = refusals.oldest(asked, hosts) or to
-    there = Changes(asked.cluster.model_copy(update={"slurm": asked.target}), hosts, str(to), state_directory(asked))
+    cluster, state = asked.cluster.model_copy(update={"slurm": asked.target}), state_directory(asked)
+    there = Changes(cluster, hosts, str(to), state, at_once=at_once, drain=drain)
     todo = tuple(map(there.told, steps.steps(asked.cluster, hosts)))
     reasons = list(refusals.refusals(asked, hosts, to))
     if todo or reasons:

@@ -48,20 +48,31 @@ def plan(cluster: str, to: str, suite: str, output: Output) -> int:
     return text.exit_code(found)
 
 
-def made(run: Run, wanted: SlurmPackages, to: str, suite: str, *, is_whole: bool = True) -> UpgradePlan:
+def made(
+    run: Run,
+    wanted: SlurmPackages,
+    to: str,
+    suite: str,
+    *,
+    at_once: str = "10%",
+    drain: bool = False,
+    is_whole: bool = True,
+) -> UpgradePlan:
     """The plan of an upgrade, from what the hosts of a run say.
 
     Args:
         wanted: the key `slurm` as the upgrade would leave it.
         to: the version of `--to`.
         suite: of `--suite`.
+        at_once: of `--at-once`.
+        drain: of `--drain`.
         is_whole: whether the last step is compared, too, where there is an upgrade.
 
     Raises:
         SlurmfabError: the controller or the database's host does not answer.
     """
     asked = asking.ask(run, wanted, target.asked_version(wanted, to, suite), suite)
-    plan = making.make(asked)
+    plan = making.make(asked, at_once, drain=drain)
     is_none = plan.is_done and run.inventory.lock.upgrade is None
     if not is_whole or plan.refusals or is_none:
         return plan

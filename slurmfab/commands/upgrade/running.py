@@ -77,7 +77,7 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     Returns:
         Whether the upgrade is done on all hosts now, and was not before.
     """
-    plan = plans.made(run, wanted, options.to, options.suite)
+    plan = plans.made(run, wanted, options.to, options.suite, at_once=options.at_once, drain=options.drain)
     run.progress.end()
     write(text.text(plan, columns(output.stream)), output.stream)
     if plan.refusals:

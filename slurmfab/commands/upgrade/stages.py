@@ -14,9 +14,8 @@ from typing import Any
 from slurmfab.base.errors import DeployFailed, HostError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
-from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade import conversion_wait
-from slurmfab.commands.upgrade.changes import Changes
+from slurmfab.commands.upgrade.changes import SUBJECT, Changes
 from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
 from slurmfab.core.engine import drain_first, job_waiting
 from slurmfab.core.engine.drain_first import DrainTarget
@@ -64,7 +63,8 @@ class Stages:
         """What the steps change on hosts."""
         there = self.plan_input
         state = there.state_before or there.cluster.state_directory
-        return Changes(there.cluster, self.plan.hosts, str(self.plan.target.series), state, there.slurm_key)
+        series, options = str(self.plan.target.series), (self.at_once, self.drain)
+        return Changes(there.cluster, self.plan.hosts, series, state, there.slurm_key, *options)
 
     def slurmdbd(self, step: UpgradeStep) -> None:
         """The new slurmdbd, which converts its database; slurmctld goes on meanwhile.
@@ -140,15 +140,12 @@ class Stages:
             SlurmfabError: a node does not come back; the nodes after it stay as they are.
         """
         hosts = self.run.remaining(step.hosts)
-        every = batch_size(self.at_once, len(self.plan_input.compute_nodes) or 1)
         done = 0
-        for some in batches(hosts, every):
+        for some in self.changes.batches(hosts):
             if self.drain:
                 self.drain_nodes(some)
             work_on_each(self.run, some, lambda host: self.renew_node(step, host))
             self.prove_nodes(self.run.remaining(some))
-            if self.drain:
-                drain_first.resume_drained(self.run, self.run.remaining(some))
             failed = [host for host in some if host in self.run.failed_hosts]
             done += len(some) - len(failed)
             if failed:
@@ -165,7 +162,7 @@ class Stages:
             SlurmfabError: Slurm does not drain them, or does not answer.
         """
         slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
-        drain_first.drain_and_wait(self.run, DrainTarget(some, (), "Slurm's upgrade"), slurm)
+        drain_first.drain_and_wait(self.run, DrainTarget(some, (), SUBJECT), slurm)
 
     def renew_node(self, step: UpgradeStep, host: str) -> None:
         """The new packages of a node, then its daemons."""
@@ -187,7 +184,23 @@ class Stages:
         for one in others:
             run.record_steps(one)
             run.exclude(one.host, HostError(one.host, one.fatal[0].message if one.fatal else "it did not register"))
-        self.run_jobs(run.remaining(nodes))
+        left = run.remaining(nodes)
+        (self.give_back if self.drain else self.run_jobs)(left)
+
+    def give_back(self, nodes: tuple[str, ...]) -> None:
+        """Give drained nodes back after a job has run on each; those where it fails stay drained, and are excluded."""
+        run = self.run
+        if not nodes:
+            return
+        run.progress.begin(JOB_PHASE, nodes)
+        run.record_steps(apply_step(run, JOB_PHASE, run.controller, (self.changes.given_back(nodes),)))
+        there = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS).by_name
+        for node in nodes:
+            state = there[node].state
+            if state.is_in_service or state.is_set_by_person:
+                run.progress.host_done(node)
+            else:
+                run.exclude(node, HostError(node, f"a job on it failed, so that it stays drained: {state.reason}"))
 
     def run_jobs(self, nodes: tuple[str, ...]) -> None:
         """Run a job of the slurm user on each node that has room for one."""

@@ -144,7 +144,7 @@ def test_an_upgrade_when_somebody_can_answer_then_asks_behind_its_plan_and_befor
     def claim(_run: object) -> None:
         raise Claimed
 
-    monkeypatch.setattr(running.plans, "made", lambda *_: WHOLE)
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: WHOLE)
     monkeypatch.setattr(running, "require_claim", claim)
     shown = at_a_terminal(monkeypatch, typed)
     run = run_over(FakeHosts({}), cluster(), command="upgrade", asks=True)
