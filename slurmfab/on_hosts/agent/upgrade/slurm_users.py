@@ -20,7 +20,7 @@ from slurmfab.on_hosts.agent.services.replaced_files import DELETED, STEP, unit_
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ..x\S* \S+ (\S+) (\d+) +(/.*)$", re.M)
 """Device, inode and path of a mapping with code."""
 
-_SLURMS = re.compile(r"/(?:usr/(?!local/))?(?:s?bin|lib)(?:/.*slurm|/sackd$)")
+_SLURMS = re.compile(r"/(?:usr/(?!local/))?(?:s?bin|lib\w*)(?:/.*slurm|/sackd$)")
 """A file that looks like one of Slurm's, where packages have programs and libraries: its package may be gone."""
 
 _JOB = re.compile(r"/job_\d+(?:/|$)|slurmstepd\.scope", re.M)
@@ -101,7 +101,7 @@ def is_another(path: str, device: str, inode: int) -> bool:
     try:
         status = os.stat(path)
     except OSError:
-        return True
+        return False
     there = "%02x:%02x" % (os.major(status.st_dev), os.minor(status.st_dev))
     # Mappings of an overlay may name the file system below it.
     return there == device and status.st_ino != inode
