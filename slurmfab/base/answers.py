@@ -301,7 +301,10 @@ def _upgrade() -> core_schema.CoreSchema:
     plugins = core_schema.list_schema(word, max_length=5000)
     spank = core_schema.tuple_schema([_LINE, _FLAG, _FLAG], strict=False)
     room = core_schema.dict_schema(_PATH, core_schema.int_schema(ge=-1, lt=1 << 63))
-    fields = {"packages": versions, "programs": versions, "running": versions, "held": plugins, "plugins": plugins}
+    fields: dict[str, core_schema.CoreSchema] = {"packages": versions, "programs": versions, "running": versions}
+    fields |= {"held": plugins, "plugins": plugins}
+    user = core_schema.tuple_schema([word, core_schema.str_schema(max_length=255), word, _LINE, _FLAG], strict=False)
+    fields |= {"users": core_schema.list_schema(user, max_length=200), "digest": word}
     database = {"rows": core_schema.dict_schema(_LINE, _COUNT), "bytes": core_schema.int_schema(ge=0, lt=1 << 63)}
     return strict_object(
         {**fields, "foreign": plugins, "spank": core_schema.list_schema(spank), "state": _LINE, "free": room},

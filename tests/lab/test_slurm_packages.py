@@ -23,11 +23,13 @@ SUITE = "trixie"
 """The suite on which the Slurm of sid can be installed."""
 
 REPOSITORY = f"""\
+database: ctl
 slurm:
   version: "26.05.*"
   source: {{uris: "file:{slurm_repository.PLACE}", suites: {slurm_repository.SUITE}, key: slurm.asc}}
 """
-DIRECTORY = 'slurm: {version: "26.05.*", source: {directory: debs}}\n'
+ANOTHER_SUITE = 'database: ctl\nslurm: {version: "26.05.*", source: {suite: sid}}\n'
+DIRECTORY = 'database: ctl\nslurm: {version: "26.05.*", source: {directory: debs}}\n'
 WRONG_KEY = """\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
 
@@ -40,6 +42,19 @@ N5BgPy8hhjLMowD+LKTLMrY5LZPS6akD0eHWszLt2IPeOeEyHEuHHF556g0=
 -----END PGP PUBLIC KEY BLOCK-----
 """
 """A key that has signed nothing."""
+
+FROM_ELSEWHERE = r"""
+dpkg-query -W -f '${Package} ${Version} ${source:Package}\n' | while read name version source; do
+  apt-cache madison $name | awk -v version=$version -v place="%s" -F ' *[|] *' '
+    $2 == version && index($3, place) { there = 1 }
+    $2 == version && ! index($3, place) { also = 1 }
+    END { exit ! there || also }' && echo $source $name
+done; :
+"""
+"""Prints source and name of each installed package that a place alone has in this version."""
+
+NO_OTHER_HAS = {"hwloc", "http-parser", "llhttp"}
+"""Sources of what Slurm needs and Debian 13 has in an older version, or not at all."""
 
 ASK_VERSION = "scontrol --version; dpkg-query -W -f '${Version}\\n' slurm-client"
 OURS = (
@@ -67,6 +82,26 @@ def text(lab: DeployedLab) -> str:
     return re.sub(r"^ *n2: .*\n|, n2: [^,}]+", "", written, flags=re.MULTILINE)
 
 
+def sources_of(made: DeployedLab, place: str) -> set[str]:
+    """The sources of which a host has packages that a place alone has in their versions; Slurm's are among them."""
+    rows = [line.split() for line in made.on("ctl", FROM_ELSEWHERE % place).splitlines()]
+    names = {name for source, name in rows if source == "slurm-wlm"}
+    assert {"slurmctld", "slurmdbd", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin"} <= names, rows
+    return {source for source, _ in rows}
+
+
+def test_a_cluster_with_a_database_of_its_own_gets_the_slurm_of_another_suite_and_nothing_else(stock: Stock) -> None:
+    if SUITE not in SUITES:
+        pytest.skip(f"the Slurm of Debian sid can be installed on {SUITE} alone")
+    with stock.bare(SUITE, nodes=1) as made:
+        made.inventory_path.write_text(made.inventory_path.read_text() + ANOTHER_SUITE)
+        made.deploy()
+        assert made.on("ctl", ASK_VERSION).startswith("slurm-wlm 26.05.")
+        # MariaDB's library is Debian 13's, whose server has another socket than that of sid.
+        assert sources_of(made, " sid/") <= {"slurm-wlm", *NO_OTHER_HAS}
+        assert made.deploy()["steps"] == []
+
+
 def test_a_new_cluster_gets_the_slurm_of_the_repository(lab: DeployedLab, text: str) -> None:
     (lab.inventory_path.parent / "wrong.asc").write_text(WRONG_KEY)
     lab.inventory_path.write_text(text + REPOSITORY.replace("slurm.asc", "wrong.asc"))
@@ -82,6 +117,7 @@ def test_a_new_cluster_gets_the_slurm_of_the_repository(lab: DeployedLab, text: 
 
 
 def test_nothing_else_comes_from_there(lab: DeployedLab) -> None:
+    assert sources_of(lab, slurm_repository.PLACE) <= {"slurm-wlm", *NO_OTHER_HAS}
     # munge is in Debian alone, libhwloc15 in both: what Slurm needs is installed, and no other package is upgraded.
     assert "0 upgraded, 0 newly installed" in lab.on("n1", "apt-get --simulate dist-upgrade")
     policy = lab.on("n1", "apt-cache policy slurmd libnuma1")

@@ -6,20 +6,24 @@ sid; those of bookworm cannot (libc6), and their 22.05 is outside of the window 
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually
 from stock import Stock
 from suites import PACKAGES
 
+from slurmfab.core.engine import record
 from slurmfab.lab import slurm_repository
 
 pytestmark = pytest.mark.lab
@@ -63,6 +67,30 @@ HOLD_CONVERSION = (
 CONVERTING = "mariadb -Ne 'show processlist' | grep -ci 'alter table txn_table'"
 RELEASE = "systemctl stop hold"
 VERSIONS = "for one in slurmctld slurmd slurmdbd; do command -v $one >/dev/null && $one -V; done | sort -u"
+BY_HAND = "cd /etc/slurm && sed -i '/^#/d; /^$/d; 1i # ann, 2019' slurm.conf cgroup.conf"
+"""Writes Slurm's files in an admin's way: without slurmfab's comments."""
+
+FILES = "cat /etc/slurm/slurm.conf /etc/slurm/cgroup.conf"
+SERVICES = {
+    "slurmrestd": "User=daemon\nEnvironment=SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files\n"
+    "ExecStart=/usr/sbin/slurmrestd -a rest_auth/local unix:/tmp/slurmrestd.sock",
+    "sites-own": "User=nobody\nExecStart=/usr/bin/python3 -c 'import ctypes, glob, time; "
+    'ctypes.CDLL(glob.glob("/usr/lib/*/slurm*/libslurmfull.so")[0]); time.sleep(1e9)\'',
+}
+"""Services that use Slurm's files as other users than root and slurm, by name."""
+
+REST = "slurm-smd-slurmrestd" if PACKAGES == "smd" else "slurmrestd"
+INSTALL_REST = f"""\
+DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install \
+  {REST}=$(dpkg-query -W -f '${{Version}}' {REST.replace("restd", "ctld")}) >/dev/null
+"""
+BY_NOBODY = (
+    "setsid runuser -u nobody -- python3 -c 'import ctypes, glob, time; "
+    'ctypes.CDLL(glob.glob("/usr/lib/*/slurm*/libslurmfull.so")[0]); time.sleep(1e9)\' >/dev/null 2>&1 &'
+)
+"""Starts a process of no service that uses Slurm's library."""
+
+OLD_FILES = "grep -ls 'slurm.*(deleted)' /proc/[0-9]*/maps | wc -l"
 PATIENCE = 180
 
 
@@ -77,6 +105,8 @@ class Story:
         ended: of one that has ended before.
         known: who may do what.
         history: the record of the ended job.
+        files: slurm.conf and cgroup.conf, as an admin wrote them.
+        planned: the plan as JSON.
     """
 
     hosts: DeployedLab
@@ -85,6 +115,8 @@ class Story:
     ended: str
     known: str
     history: str
+    files: str
+    planned: dict[str, Any]
 
     def upgrade(self, log: Path) -> subprocess.Popen[bytes]:
         """Start the upgrade, one node at a time; what it prints goes to a file."""
@@ -109,6 +141,15 @@ def story(stock: Stock) -> Iterator[Story]:
         without = re.sub("^slurm:.*\n", "", hosts.inventory_path.read_text(), flags=re.MULTILINE)
         hosts.inventory_path.write_text(without + PEOPLE + SOURCE)
         hosts.deploy()
+        for host in ("ctl", "n1", "n2"):
+            hosts.on(host, BY_HAND)
+        hosts.on("ctl", f"scontrol reconfigure; {INSTALL_REST}")
+        for host, unit in (("ctl", "slurmrestd"), ("n2", "sites-own")):
+            path = f"/etc/systemd/system/{unit}.service"
+            hosts.on(host, f"printf '%s\\n' [Service] {shlex.quote(SERVICES[unit])} >{path}")
+            hosts.on(host, f"systemctl daemon-reload; systemctl restart {unit}")
+        hosts.on("n1", BY_NOBODY)
+        hosts.until("ctl", "sinfo -h -o '%D %t'", "2 idle")
         ended, running, waiting = (
             submit(hosts, "--wrap hostname"),
             submit(hosts, f"-w n1 -o /tmp/out --qos=urgent --wrap '{LONG}'"),
@@ -117,7 +158,9 @@ def story(stock: Stock) -> Iterator[Story]:
         hosts.until("ctl", f"sacct -nXP -j {ended} -o State", "COMPLETED")
         hosts.until("n1", "grep -c '^line 3$' /tmp/out", "1")
         known, history = hosts.on("ctl", WHO_MAY_WHAT), hosts.on("ctl", HISTORY.format(ended))
-        yield Story(hosts, running, waiting, ended, known, history)
+        told = hosts.slurmfab("upgrade", "--to", "26.05", "--at-once", "1", "--plan", "--json", "-")
+        assert told.returncode == 4, told.stdout + told.stderr
+        yield Story(hosts, running, waiting, ended, known, history, hosts.on("ctl", FILES), json.loads(told.stdout))
 
 
 def submit(hosts: DeployedLab, words: str) -> str:
@@ -159,9 +202,43 @@ def test_an_upgrade_when_killed_between_two_nodes_then_the_same_command_ends_it(
     process = story.upgrade(log)
     assert process.wait(PATIENCE * 2) == 0, log.read_text()
     assert "Slurm 26.05 runs on all hosts." in log.read_text()
+    assert "n1: python3 of nobody: no service, so this keeps Slurm's old files until it ends." in log.read_text()
     (version,) = {hosts.on(host, VERSIONS) for host in ("ctl", "n1", "n2")}
     assert version.startswith(f"{NAME} 26.05.")
     assert 'version: "26.05.*"' in hosts.inventory_path.read_text()
+
+
+def test_services_and_files_when_slurm_was_upgraded_under_them_then_are_as_the_plan_says(story: Story) -> None:
+    hosts, steps = story.hosts, {step["what"]: step for step in story.planned["steps"]}
+    assert steps["others"]["daemons"] == {"ctl": ["slurmrestd"], "n2": ["sites-own"]}
+    assert {host: hosts.on(host, OLD_FILES) for host in ("ctl", "n2")} == {"ctl": "0", "n2": "0"}
+    assert hosts.on("ctl", "systemctl is-active slurmrestd") + hosts.on("n2", "systemctl is-active sites-own") == (
+        "activeactive"
+    )
+    # What the new Slurm reads stays as an admin wrote it.
+    assert "files" not in steps
+    assert {hosts.on(host, FILES) for host in ("ctl", "n1", "n2")} == {story.files}
+
+
+def test_the_runs_when_compared_with_the_plan_then_have_changed_what_it_names_and_nothing_else(story: Story) -> None:
+    records, complaints = record.load_all(story.hosts.inventory_path)
+    runs = [one for one in records if one.command == "upgrade"]
+    assert (len(runs), complaints) == (3, ())
+    done = {
+        f"{step.host} {outcome.id}"
+        for one in runs
+        for step in one.steps
+        for outcome in step.outcomes
+        if outcome.status == "changed"
+    }
+    named = {
+        step["what"]: {f"{host} {one}" for host, ids in step["changes"].items() for one in ids}
+        for step in story.planned["steps"]
+    }
+    every = {one for some in named.values() for one in some}
+    assert done <= every
+    # Of a run that was killed the record lacks the step at which it was.
+    assert every - done <= named["slurmdbd"] | named["nodes"]
 
 
 def test_jobs_when_slurm_was_upgraded_under_them_then_end_whole_and_keep_their_ids(story: Story) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.commands.upgrade.plan import SlurmUser
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class HostState:
     # id, user, state, `1` for a batch job, and nodes of each job; `None` if slurmctld was not asked
     jobs: tuple[tuple[str, str, str, str, str], ...] | None = None
     no_jobs: str = ""  # why slurmctld could not be asked; empty if it could
+    users: tuple[SlurmUser, ...] = ()  # further processes that use Slurm's files
+    digest: str = ""  # of all packages; equal on hosts for which apt does the same
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,12 @@ class Asked:
     cgroup_conf: str = ""
     is_hand_made: bool = False  # whether somebody else than slurmfab wrote that slurm.conf
     silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
+    own_offers: Mapping[str, Offer] = field(default_factory=dict)  # what apt would install, by host
+    facts: Mapping[str, HostFacts] = field(default_factory=dict)  # of the hosts that answered
 
     def offer(self, host: str) -> Offer:
         """What apt would install on a host."""
-        return self.offers.get(self.hosts[host].release, Offer())
+        return self.own_offers.get(host) or self.offers.get(self.hosts[host].release, Offer())
 
 
 def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
@@ -82,25 +88,11 @@ def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
     Args:
         answer: of `slurmfab.on_hosts.agent.upgrade.reading`.
     """
-    jobs = answer.get("jobs")
-    return HostState(
-        release=release,
-        packages=answer["packages"],
-        held=tuple(answer["held"]),
-        programs=answer["programs"],
-        running=answer["running"],
-        plugins=tuple(answer["plugins"]),
-        foreign=tuple(answer["foreign"]),
-        spank=tuple(SpankPlugin(*one) for one in answer["spank"]),
-        state=answer["state"],
-        free=answer["free"],
-        rows=answer.get("rows", {}),
-        bytes=answer.get("bytes", 0),
-        place=answer.get("place", ""),
-        trouble=answer.get("trouble", ""),
-        jobs=None if jobs is None else tuple((row[0], row[1], row[2], row[3], row[4]) for row in jobs),
-        no_jobs=answer.get("no_jobs", ""),
-    )
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()}
+    found |= {"spank": tuple(SpankPlugin(*one) for one in answer["spank"])}
+    found |= {"users": tuple(SlurmUser(*one) for one in answer["users"])}
+    found |= {"jobs": tuple(map(tuple, answer["jobs"]))} if "jobs" in answer else {}
+    return HostState(release, **found)
 
 
 def offer(host: str, answer: Mapping[str, Any]) -> Offer:

@@ -44,17 +44,20 @@ def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
         raise SlurmfabError(f"{run.controller}: nothing is deployed there yet. First: {FAB} deploy.")
     state = parse(controller.slurm_conf).settings.get("statesavelocation", cluster.state_directory)
     hosts = ask_hosts(run, facts, state)
+    offered, own = offers(run, hosts, target, version)
     return Asked(
         cluster,
         target,
         version,
         suite,
         hosts,
-        offers(run, hosts, target, version),
+        offered,
         controller.slurm_conf,
         controller.cgroup_conf,
         is_hand_made(controller.slurm_conf),
         {host: str(error).removeprefix(f"{host}: ") for host, error in run.failed_hosts.items()},
+        own,
+        facts,
     )
 
 
@@ -115,43 +118,41 @@ def release_of(facts: HostFacts) -> str:
     return f"{facts.codename or facts.os_id} {facts.architecture}"
 
 
-def offers(run: Run, hosts: Mapping[str, HostState], target: SlurmPackages, version: str) -> dict[str, Offer]:
-    """What apt would install on hosts of each release and architecture; a host that has most of the daemons is asked.
+def offers(
+    run: Run, hosts: Mapping[str, HostState], target: SlurmPackages, version: str
+) -> tuple[dict[str, Offer], dict[str, Offer]]:
+    """What apt would install: by release and architecture, and by host; of hosts with equal packages one is asked.
 
     Args:
         hosts: what each has.
+        target: the key `slurm` as the upgrade would leave it.
         version: the version that hosts are asked for.
 
     Raises:
         InputError: a file that the cluster file names for the packages cannot be used.
     """
     by_release: dict[str, list[str]] = {}
+    alike: dict[tuple[str, str], list[str]] = {}
     for host, state in hosts.items():
         if state.packages:
             by_release.setdefault(state.release, []).append(host)
+            alike.setdefault((state.release, state.digest), []).append(host)
     cluster = run.inventory.cluster.model_copy(update={"slurm": target})
     wanted = replace(run.inventory, cluster=cluster)
     if isinstance(target.source, DebDirectory):
-        return {release: in_directory(wanted, release, some, hosts) for release, some in by_release.items()}
+        return {release: in_directory(wanted, release, some, hosts) for release, some in by_release.items()}, {}
     request = {"op": "upgrade-offer", **place_of(cluster), "version": version, **source_of(wanted)}
-    # Packages differ between controllers and nodes, so that both are asked.
-    chosen = {host: release for release, some in by_release.items() for host in representatives(some, hosts)}
+    chosen = {some[0]: some for some in alike.values()}
     run.progress.begin("asking apt", tuple(chosen))
     found: dict[str, Offer] = {}
+    own: dict[str, Offer] = {}
     for host, answer in on_each(chosen, lambda host: ask_offer(run, host, request)):
         told = Offer(trouble=str(answer), asked_on=host) if isinstance(answer, SlurmfabError) else answer
-        release = chosen[host]
+        release = hosts[host].release
         found[release] = joined(found[release], told) if release in found else told
+        own |= dict.fromkeys(chosen[host], told)
         run.progress.host_done(host)
-    return found
-
-
-def representatives(some: Iterable[str], hosts: Mapping[str, HostState]) -> tuple[str, ...]:
-    """One host for each set of Slurm's packages, with their versions, among hosts of one release."""
-    first: dict[frozenset[tuple[str, str]], str] = {}
-    for host in some:
-        first.setdefault(frozenset(hosts[host].packages.items()), host)
-    return tuple(first.values())
+    return found, own
 
 
 def joined(one: Offer, other: Offer) -> Offer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.folding import fold_lines
@@ -111,6 +112,7 @@ def warnings(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
     yield from of_jobs(asked)
     yield from of_packages(asked)
     yield from of_daemons(hosts)
+    yield from of_users(hosts)
     for line in fold_lines((host, f"did not answer: {reason.rstrip('.')}") for host, reason in asked.silent.items()):
         yield f"{line}. It keeps its Slurm; upgrade it when it answers."
 
@@ -178,7 +180,7 @@ def of_packages(asked: Asked) -> Iterator[str]:
         if offer.others:
             names = [f"{name} {version}" for name, version in sorted(offer.others.items())]
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            yield f"{release}: these packages come along, from the same source: {', '.join(names[:MOST_NAMED])}{more}."
+            yield f"{release}: these packages come along: {', '.join(names[:MOST_NAMED])}{more}."
 
 
 def of_daemons(hosts: Mapping[str, HostVersions]) -> Iterator[str]:
@@ -194,3 +196,18 @@ def of_daemons(hosts: Mapping[str, HostVersions]) -> Iterator[str]:
             f"{fold(some)}: {daemon} still runs version {running}, although {new} is installed, as after an upgrade "
             f"with apt by hand. The upgrade starts it anew in its turn ({FAB} check-cluster tells more)."
         )
+
+
+def of_users(hosts: Mapping[str, HostVersions]) -> Iterator[str]:
+    """Yield processes that go on with the old files, since no service can be restarted for them."""
+    lines: list[tuple[str, str]] = []
+    for host, versions in hosts.items():
+        those = [one for one in versions.users if not one.unit and (one.is_old or versions.offered)]
+        some = Counter(f"{one.program} of {one.user}" for one in those)
+        if some:
+            told = [
+                name + (f" ({count} processes)" if count > 1 else "") for name, count in some.most_common(MOST_NAMED)
+            ]
+            more = f" and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
+            lines.append((host, f"{', '.join(told)}{more}: no service, so this keeps Slurm's old files until it ends."))
+    yield from fold_lines(lines)

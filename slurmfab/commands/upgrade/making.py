@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import hints, refusals, steps
 from slurmfab.commands.upgrade.asked import Asked
+from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.conversion import estimate
 from slurmfab.commands.upgrade.plan import Conversion, HostVersions, Target, UpgradePlan, UpgradeStep
 
 
-def make(asked: Asked) -> UpgradePlan:
-    """The plan of an upgrade."""
+def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradePlan:
+    """The plan of an upgrade.
+
+    Args:
+        at_once: how many nodes at a time: a number, or a percentage.
+        drain: whether nodes are empty of jobs before.
+    """
     hosts = versions_of(asked)
     to = target_series(asked, hosts)
     have = refusals.oldest(asked, hosts) or to
-    todo = steps.steps(asked.cluster, hosts)
+    cluster, state = asked.cluster.model_copy(update={"slurm": asked.target}), state_directory(asked)
+    there = Changes(cluster, hosts, str(to), state, at_once=at_once, drain=drain)
+    todo = tuple(map(there.told, steps.steps(asked.cluster, hosts)))
     reasons = list(refusals.refusals(asked, hosts, to))
     if todo or reasons:
         reasons += [*hints.key_refusals(asked, to), *hints.plugin_refusals(asked)]
@@ -36,6 +45,11 @@ def make(asked: Asked) -> UpgradePlan:
     )
 
 
+def state_directory(asked: Asked) -> str:
+    """StateSaveLocation, as slurmctld has it now."""
+    return parse(asked.slurm_conf).settings.get("statesavelocation", asked.cluster.state_directory)
+
+
 def versions_of(asked: Asked) -> dict[str, HostVersions]:
     """What each host has, and would get."""
     found = {}
@@ -44,7 +58,7 @@ def versions_of(asked: Asked) -> dict[str, HostVersions]:
         new = {name: offer.versions[name] for name in state.packages if name in offer.versions}
         offered = {name: version for name, version in new.items() if version != state.packages[name]}
         others = dict(offer.others) if offered else {}
-        found[host] = HostVersions(state.packages, state.programs, state.running, offered, others)
+        found[host] = HostVersions(state.packages, state.programs, state.running, offered, others, state.users)
     return found
 
 

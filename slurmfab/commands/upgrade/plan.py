@@ -8,11 +8,12 @@ from typing import Literal
 
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
-What = Literal["backup", "slurmdbd", "controllers", "nodes", "logins"]
-"""A step of an upgrade, named after whom it is about."""
+What = Literal["backup", "slurmdbd", "controllers", "nodes", "others", "files"]
+"""A step of an upgrade, named after what it is about, in their order: slurmdbd is never older than slurmctld, and so on
+(slurmfab.cluster.slurm.window)."""
 
-STEPS: tuple[What, ...] = ("backup", "slurmdbd", "controllers", "nodes", "logins")
-"""The order of the steps: slurmdbd is never older than slurmctld, and so on (slurmfab.cluster.slurm.window)."""
+NO_UPGRADE: tuple[What, ...] = ("backup", "files")
+"""The steps that give no host another Slurm."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,17 @@ class Target:
     version: str  # as in the cluster file, such as `26.05.*`; empty for whatever the suite has
     suite: str  # the suite of the hosts' own mirrors that was named with --suite; empty for none
     series: SlurmVersion  # the series that the hosts would get; the wanted one where nothing is offered
+
+
+@dataclass(frozen=True)
+class SlurmUser:
+    """A process that uses files of Slurm's packages, and is none of slurmctld, slurmd and slurmdbd."""
+
+    pid: str
+    unit: str  # the service that it belongs to; empty for none
+    program: str
+    user: str
+    is_old: bool  # whether a file was replaced since it began
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,7 @@ class HostVersions:
     offered: Mapping[str, str] = field(default_factory=dict)
     # likewise, of other packages that would come along, such as libraries
     others: Mapping[str, str] = field(default_factory=dict)
+    users: tuple[SlurmUser, ...] = ()  # other processes that use Slurm's files
 
     @property
     def slurm(self) -> str:
@@ -67,6 +80,9 @@ class UpgradeStep:
     packages: Mapping[str, Mapping[str, str]]  # for each host that gets packages in this step: the new version by name
     daemons: Mapping[str, tuple[str, ...]]  # the daemons that start with the new version, by host
     why: str  # what it does and what that means for jobs, for people
+    # ids of the resources that it may change, as the run records them, by host
+    changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()  # what it changes, for people: hosts with the same folded
 
 
 @dataclass(frozen=True)
@@ -96,5 +112,5 @@ class UpgradePlan:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is to be done on any host that answered."""
-        return not self.steps
+        """Whether every host that answered has the new Slurm, and runs it."""
+        return all(step.what in NO_UPGRADE for step in self.steps)

@@ -9,7 +9,7 @@ from slurmfab.base.terminal import columns, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
-from slurmfab.commands.upgrade import asking, making, target, text
+from slurmfab.commands.upgrade import asking, last_files, making, target, text
 from slurmfab.commands.upgrade.plan import UpgradePlan
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import Run, RunOptions
@@ -43,21 +43,46 @@ def plan(cluster: str, to: str, suite: str, output: Output) -> int:
         run.progress.end()
         run.transport.close()
     show(found, output)
-    if found.steps and not found.refusals:
+    if not found.is_done and not found.refusals:
         write(f"\nNext: {command(known, to, suite)}", output.stream)
     return text.exit_code(found)
 
 
-def made(run: Run, wanted: SlurmPackages, to: str, suite: str) -> UpgradePlan:
+def made(
+    run: Run,
+    wanted: SlurmPackages,
+    to: str,
+    suite: str,
+    *,
+    at_once: str = "10%",
+    drain: bool = False,
+    is_whole: bool = True,
+) -> UpgradePlan:
     """The plan of an upgrade, from what the hosts of a run say.
 
     Args:
         wanted: the key `slurm` as the upgrade would leave it.
+        to: the version of `--to`.
+        suite: of `--suite`.
+        at_once: of `--at-once`.
+        drain: of `--drain`.
+        is_whole: whether the last step is compared, too, where there is an upgrade.
 
     Raises:
         SlurmfabError: the controller or the database's host does not answer.
     """
-    return making.make(asking.ask(run, wanted, target.asked_version(wanted, to, suite), suite))
+    asked = asking.ask(run, wanted, target.asked_version(wanted, to, suite), suite)
+    plan = making.make(asked, at_once, drain=drain)
+    is_none = plan.is_done and run.inventory.lock.upgrade is None
+    if not is_whole or plan.refusals or is_none:
+        return plan
+    return last_files.with_files(run, plan, asked.facts, final_key(plan, wanted))
+
+
+def final_key(plan: UpgradePlan, wanted: SlurmPackages) -> SlurmPackages:
+    """The key `slurm` as the upgrade leaves it: of a suite the series that it has."""
+    version = f"{plan.target.series}.*" if not wanted.version or plan.target.suite else wanted.version
+    return wanted.model_copy(update={"version": version})
 
 
 def show(found: UpgradePlan, output: Output) -> None:

@@ -14,9 +14,9 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
 from slurmfab.cluster.inventory.slurm_packages import DebDirectory, SlurmPackages
 from slurmfab.commands.checks import runner
+from slurmfab.commands.upgrade import hints, last_files, proof, target, text, under_way
 from slurmfab.commands.upgrade import planning as plans
-from slurmfab.commands.upgrade import proof, target, text, under_way
-from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
+from slurmfab.commands.upgrade.plan import NO_UPGRADE, UpgradePlan, UpgradeStep
 from slurmfab.commands.upgrade.stages import Stages
 from slurmfab.core.engine import converge, file_writing, planning, session
 from slurmfab.core.engine.job_safety import JobSafety, may_have_jobs
@@ -77,7 +77,7 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     Returns:
         Whether the upgrade is done on all hosts now, and was not before.
     """
-    plan = plans.made(run, wanted, options.to, options.suite)
+    plan = plans.made(run, wanted, options.to, options.suite, at_once=options.at_once, drain=options.drain)
     run.progress.end()
     write(text.text(plan, columns(output.stream)), output.stream)
     if plan.refusals:
@@ -85,19 +85,20 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     if plan.is_done and run.inventory.lock.upgrade is None:
         return False
     steps = limited(plan, chosen)
-    version = f"{plan.target.series}.*" if not wanted.version or options.suite else wanted.version
-    final = wanted.model_copy(update={"version": version})
+    final = plans.final_key(plan, wanted)
+    version = final.version or ""
     if steps:
         hosts = fold(dict.fromkeys(host for step in steps if step.what != "backup" for host in step.hosts))
+        files = " Slurm's files are changed at the end, as the last step shows." if steps[-1].what == "files" else ""
         run.confirm(
-            "Newer daemons convert Slurm's state and database, and older ones do not read them any more.",
+            "Newer daemons convert Slurm's state and database, and older ones do not read them any more." + files,
             f"Upgrade Slurm on {hosts} to {version}?",
         )
     require_claim(run)
     write_target(run, final)
     under_way.begin(run, plan, version)
     converge.with_job_safety(run, lambda safety: do(run, plan, steps, safety, options))
-    return finish(run, final)
+    return finish(run, plan, final)
 
 
 def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...]:
@@ -112,6 +113,8 @@ def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...
     found: list[UpgradeStep] = []
     left: list[str] = []
     for step in plan.steps:
+        if step.what == "files":
+            continue
         hosts = step.hosts if step.what == "backup" else tuple(host for host in step.hosts if host in chosen)
         missing = [host for host in step.hosts if host not in hosts]
         if hosts and left and step.what != "backup":
@@ -127,6 +130,8 @@ def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...
         left += [host for host in missing if host not in left] if step.what in ("slurmdbd", "controllers") else []
         if hosts:
             found.append(replace(step, hosts=hosts))
+    is_last = all(host in chosen for step in plan.steps if step.what not in NO_UPGRADE for host in step.hosts)
+    found += [step for step in plan.steps if step.what == "files" and is_last and not plan.silent]
     return tuple(found) if any(step.what != "backup" for step in found) else ()
 
 
@@ -167,13 +172,12 @@ def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobS
         "slurmdbd": stages.slurmdbd,
         "controllers": stages.controllers,
         "nodes": stages.nodes,
-        "logins": stages.logins,
+        "others": stages.others,
+        "backup": lambda _: back_up(run),
+        "files": lambda _: None,  # see `finish`
     }
     for step in steps:
-        if step.what == "backup":
-            back_up(run)
-        else:
-            work[step.what](step)
+        work[step.what](step)
         run.update_record()
 
 
@@ -209,23 +213,30 @@ def back_up(run: Run) -> None:
     under_way.note_backup(run, proof.proved_backup(run))
 
 
-def finish(run: Run, final: SlurmPackages) -> bool:
+def finish(run: Run, plan: UpgradePlan, final: SlurmPackages) -> bool:
     """Tell what is left; if nothing is, give the hosts the files of the new version, and end the upgrade.
 
     Args:
+        plan: what was shown of that.
         final: the key `slurm` of the cluster file now.
 
     Returns:
         Whether nothing is left.
+
+    Raises:
+        InputError: the files would change in other ways than the plan has shown.
     """
-    again = plans.made(run, final, "", "")
+    again = plans.made(run, final, "", "", is_whole=False)
     run.progress.end()
     left = [host for step in again.steps if step.what != "backup" for host in step.hosts]
     left += [host for host in run.inventory.cluster.hosts if host in again.silent]
     if left:
         run.progress.line(f"Still to be upgraded: {fold(dict.fromkeys(left))}. To go on: {FAB} upgrade.")
         return False
+    run.hooks = replace(run.hooks, check_survey=lambda _, steps: last_files.refuse_more(plan, steps))
     converge.deploy(run)
     under_way.put(run, None)
     run.progress.line(f"Slurm {again.target.series} runs on all hosts.")
+    for line in hints.of_users(again.hosts):
+        run.progress.line(line)
     return True

@@ -6,16 +6,16 @@ stops is started by a guard on its host if the run ends meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from slurmfab.base.errors import DeployFailed, HostError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
-from slurmfab.cluster.inventory.slurm_packages import AptRepository, OtherSuite
-from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade import conversion_wait
+from slurmfab.commands.upgrade.changes import SUBJECT, Changes
 from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
 from slurmfab.core.engine import drain_first, job_waiting
 from slurmfab.core.engine.drain_first import DrainTarget
@@ -24,19 +24,16 @@ from slurmfab.core.engine.node_changes import change, work_on_each
 from slurmfab.core.engine.report import Step, apart
 from slurmfab.core.engine.requests import apply_step
 from slurmfab.core.engine.run import Run
-from slurmfab.core.plan.phases import slurm_source
 from slurmfab.core.plan.phases.daemons import READY_SECONDS
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, SHOW_SLURMD
-from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome, Resource
+from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
-from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
 from slurmfab.on_hosts.agent.upgrade.renewed_daemon import PATIENT, RenewedDaemon
-from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
 
 ANSWERS = {"slurmd": SHOW_SLURMD}
 """Programs that succeed once a daemon works."""
@@ -61,34 +58,13 @@ class Stages:
     at_once: str  # how many nodes are upgraded at a time: a number, or a percentage
     drain: bool  # whether nodes are empty of jobs before
 
-    @property
-    def series(self) -> str:
-        """The new series."""
-        return str(self.plan.target.series)
-
-    def packages(self, step: UpgradeStep, host: str, stops: Sequence[str]) -> tuple[Resource, ...]:
-        """The new packages of a host, and where they come from; nothing if it has them.
-
-        Args:
-            stops: units that must not run meanwhile.
-        """
-        versions = tuple(f"{name}={version}" for name, version in sorted(step.packages.get(host, {}).items()))
-        if not versions:
-            return ()
-        source = slurm_source.resources(self.plan_input, host)
-        return (*source, ExchangedPackages(versions, self.suite, tuple(stops)))
-
-    @property
-    def suite(self) -> str:
-        """The suite that the packages come from; empty for the hosts' own sources."""
-        source = self.plan_input.cluster.slurm.source
-        if isinstance(source, OtherSuite):
-            return source.suite
-        return source.suites[0].rstrip("/.") if isinstance(source, AptRepository) else ""
-
-    def computes(self, host: str) -> bool:
-        """Whether slurmd runs jobs on a host."""
-        return "compute" in self.plan_input.cluster.roles(host)
+    @cached_property
+    def changes(self) -> Changes:
+        """What the steps change on hosts."""
+        there = self.plan_input
+        state = there.state_before or there.cluster.state_directory
+        series, options = str(self.plan.target.series), (self.at_once, self.drain)
+        return Changes(there.cluster, self.plan.hosts, series, state, there.slurm_key, *options)
 
     def slurmdbd(self, step: UpgradeStep) -> None:
         """The new slurmdbd, which converts its database; slurmctld goes on meanwhile.
@@ -99,28 +75,21 @@ class Stages:
         Raises:
             SlurmfabError: a host fails, or slurmdbd ends.
         """
+        self.pause_slurmctld(step)
         for host in self.run.remaining(step.hosts):
-            stops = ["slurmdbd"]
-            if step.packages.get(host) and self.computes(host):
-                self.pause_slurmctld(self.plan_input.cluster.controllers)
-                stops.append("slurmd")
-            change(self.run, "packages", host, *self.packages(step, host, stops))
+            change(self.run, "packages", host, *self.changes.packages(step, host))
             change(self.run, "slurmdbd", host, RenewedDaemon("slurmdbd"))
             conversion_wait.wait(self.run, host)
             change(self.run, "slurmdbd", host, Absent(PATIENT))
         self.require(step.hosts)
 
-    def pause_slurmctld(self, hosts: Iterable[str]) -> None:
-        """Stop slurmctld on controllers, the backups first, and copy its state."""
-        primary = self.run.controller
-        for host in sorted(self.run.remaining(hosts), key=lambda host: host == primary):
+    def pause_slurmctld(self, step: UpgradeStep) -> None:
+        """Stop slurmctld where a step needs that, on backup controllers first, and copy its state."""
+        hosts = self.run.remaining(self.changes.pauses(step))
+        for host in hosts:
             change(self.run, "slurmctld stop", host, SlurmctldPause())
-        change(self.run, "state", primary, StateCopy(self.state_directory, self.series))
-
-    @property
-    def state_directory(self) -> str:
-        """The StateSaveLocation that slurmctld has now."""
-        return self.plan_input.state_before or self.plan_input.cluster.state_directory
+        if hosts:
+            change(self.run, "state", self.run.controller, self.changes.state_copy())
 
     def controllers(self, step: UpgradeStep) -> None:
         """The new slurmctld on all controllers: away for as long as its packages and its state take.
@@ -131,14 +100,10 @@ class Stages:
         primary = self.run.controller
         order = sorted(self.run.remaining(step.hosts), key=lambda host: host == primary)
         for host in order:
-            stops = ("slurmctld", *(("slurmd",) if self.computes(host) else ()))
-            wanted = self.packages(step, host, stops)
-            if wanted:
+            if wanted := self.changes.packages(step, host):
                 change(self.run, "packages", host, *wanted)
-        starting = [host for host in order if "slurmctld" in step.daemons.get(host, ())]
-        if starting:
-            self.pause_slurmctld(starting)
-        for host in reversed(starting):
+        self.pause_slurmctld(step)
+        for host in reversed([host for host in order if "slurmctld" in step.daemons.get(host, ())]):
             answers = PRIMARY_ANSWERS if host == primary else ()
             change(self.run, "slurmctld", host, RenewedDaemon("slurmctld", answers))
         for host in order:
@@ -163,10 +128,10 @@ class Stages:
         if gone:
             raise DeployFailed(
                 f"{self.run.controller}: slurmctld no longer knows jobs {', '.join(sorted(gone)[:20])}. The state of "
-                f"before is in {StateCopy(self.state_directory, self.series).name()}; see docs/upgrade.md."
+                f"before is in {self.changes.state_copy().name()}; see docs/upgrade.md."
             )
         counts = [f"{sum(1 for job in now.jobs if job.state == state)} {state.lower()}" for state in STATES]
-        self.run.progress.line(f"slurmctld {self.series} answers and knows all jobs: {', '.join(counts)}.")
+        self.run.progress.line(f"slurmctld {self.changes.series} answers and knows all jobs: {', '.join(counts)}.")
 
     def nodes(self, step: UpgradeStep) -> None:
         """The new slurmd, some nodes at a time, with the jobs that run there or without.
@@ -175,15 +140,12 @@ class Stages:
             SlurmfabError: a node does not come back; the nodes after it stay as they are.
         """
         hosts = self.run.remaining(step.hosts)
-        every = batch_size(self.at_once, len(self.plan_input.compute_nodes) or 1)
         done = 0
-        for some in batches(hosts, every):
+        for some in self.changes.batches(hosts):
             if self.drain:
                 self.drain_nodes(some)
             work_on_each(self.run, some, lambda host: self.renew_node(step, host))
             self.prove_nodes(self.run.remaining(some))
-            if self.drain:
-                drain_first.resume_drained(self.run, self.run.remaining(some))
             failed = [host for host in some if host in self.run.failed_hosts]
             done += len(some) - len(failed)
             if failed:
@@ -200,11 +162,11 @@ class Stages:
             SlurmfabError: Slurm does not drain them, or does not answer.
         """
         slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
-        drain_first.drain_and_wait(self.run, DrainTarget(some, (), "Slurm's upgrade"), slurm)
+        drain_first.drain_and_wait(self.run, DrainTarget(some, (), SUBJECT), slurm)
 
     def renew_node(self, step: UpgradeStep, host: str) -> None:
         """The new packages of a node, then its daemons."""
-        wanted = self.packages(step, host, ("slurmd",))
+        wanted = self.changes.packages(step, host)
         daemons = [RenewedDaemon(unit, ANSWERS.get(unit, ())) for unit in step.daemons.get(host, ())]
         change(self.run, "nodes", host, *wanted, *daemons)
 
@@ -222,7 +184,23 @@ class Stages:
         for one in others:
             run.record_steps(one)
             run.exclude(one.host, HostError(one.host, one.fatal[0].message if one.fatal else "it did not register"))
-        self.run_jobs(run.remaining(nodes))
+        left = run.remaining(nodes)
+        (self.give_back if self.drain else self.run_jobs)(left)
+
+    def give_back(self, nodes: tuple[str, ...]) -> None:
+        """Give drained nodes back after a job has run on each; those where it fails stay drained, and are excluded."""
+        run = self.run
+        if not nodes:
+            return
+        run.progress.begin(JOB_PHASE, nodes)
+        run.record_steps(apply_step(run, JOB_PHASE, run.controller, (self.changes.given_back(nodes),)))
+        there = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS).by_name
+        for node in nodes:
+            state = there[node].state
+            if state.is_in_service or state.is_set_by_person:
+                run.progress.host_done(node)
+            else:
+                run.exclude(node, HostError(node, f"a job on it failed, so that it stays drained: {state.reason}"))
 
     def run_jobs(self, nodes: tuple[str, ...]) -> None:
         """Run a job of the slurm user on each node that has room for one."""
@@ -250,15 +228,15 @@ class Stages:
         there = slurm.by_name
         return tuple(node for node in nodes if node in there and there[node].state.is_in_service)
 
-    def logins(self, step: UpgradeStep) -> None:
-        """Slurm's new commands, and the daemons that run there.
+    def others(self, step: UpgradeStep) -> None:
+        """Slurm's new commands on other hosts, and other services that use its files.
 
         Raises:
             DeployFailed: a host fails.
         """
         for host in self.run.remaining(step.hosts):
-            wanted = self.packages(step, host, step.daemons.get(host, ()))
-            change(self.run, "logins", host, *wanted, *map(RenewedDaemon, step.daemons.get(host, ())))
+            daemons = map(RenewedDaemon, step.daemons.get(host, ()))
+            change(self.run, "others", host, *self.changes.packages(step, host), *daemons)
 
     def require(self, hosts: Iterable[str]) -> None:
         """Stop if a host that all others depend on has failed.

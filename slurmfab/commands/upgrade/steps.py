@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping
 
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep, What, upstream
+from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep, What
 
 DAEMONS_OF: Mapping[What, tuple[str, ...]] = {
     "slurmdbd": ("slurmdbd",),
     "controllers": ("slurmctld", "slurmd"),
     "nodes": ("slurmd",),
-    "logins": ("sackd", "slurmrestd"),
 }
 """The daemons that start with the new version in each step; slurmd of a controller that computes starts with it."""
 
@@ -26,7 +25,8 @@ WHY: Mapping[What, str] = {
     "jobs go on; for some seconds nothing is submitted or started, and commands wait",
     "nodes": "replaces slurmd, some nodes at a time; running jobs go on under the slurmstepd with which they began; "
     "srun and salloc that wait for new steps there may have to wait",
-    "logins": "replaces Slurm's commands; those that are running keep the old ones",
+    "others": "replaces Slurm's commands on hosts that have nothing else of it, and restarts other services that use "
+    "its files; commands that are running keep the old ones until they end",
 }
 
 
@@ -41,12 +41,12 @@ def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, 
     databases = [host for host in slurms if host in cluster.database_hosts]
     controllers = [host for host in slurms if host in cluster.controllers]
     nodes = [host for host in slurms if "compute" in roles[host] and host not in controllers]
-    rest = [host for host in slurms if host not in (*databases, *controllers, *nodes)]
+    rest = [host for host in slurms if host not in (*databases, *controllers, *nodes) or services(there[host])]
     return {
         "slurmdbd": tuple(databases),
         "controllers": tuple(controllers),
         "nodes": tuple(nodes),
-        "logins": tuple(rest),
+        "others": tuple(rest),
     }
 
 
@@ -79,15 +79,21 @@ def starting(what: What, versions: HostVersions, roles: Collection[str]) -> tupl
     Args:
         versions: what the host has, and would get.
     """
-    new = {upstream(version) for version in versions.offered.values()}
+    if what == "others":
+        return services(versions)
     return tuple(
         daemon
         for daemon in DAEMONS_OF[what]
         if daemon in versions.programs
         and (daemon != "slurmd" or "compute" in roles)
-        and (new - {versions.running.get(daemon, "")} or is_outdated(daemon, versions))
-        and (daemon in versions.running or daemon not in ("sackd", "slurmrestd"))
+        and (versions.offered or is_outdated(daemon, versions))
     )
+
+
+def services(versions: HostVersions) -> tuple[str, ...]:
+    """The other services of a host whose files the upgrade replaces, or replaced before."""
+    new = bool(versions.offered)
+    return tuple(dict.fromkeys(one.unit for one in versions.users if one.unit and (new or one.is_old)))
 
 
 def is_outdated(daemon: str, versions: HostVersions) -> bool:

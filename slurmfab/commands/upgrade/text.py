@@ -40,7 +40,7 @@ class StepJson(TypedDict):
     """A step of an upgrade.
 
     Args:
-        what: `backup`, `slurmdbd`, `controllers`, `nodes` or `logins`.
+        what: `backup`, `slurmdbd`, `controllers`, `nodes`, `others` or `files`.
         hosts: the hosts on which it does something.
         packages: the hosts that get packages in this step.
         daemons: the daemons that start with the new version, by host.
@@ -52,6 +52,9 @@ class StepJson(TypedDict):
     packages: list[str]
     daemons: dict[str, list[str]]
     why: str
+    # ids of the resources that it may change, as the run's record names them, by host
+    changes: dict[str, list[str]]
+    lines: list[str]  # what it changes, in words; diffs of files in the last step
 
 
 class ConversionJson(TypedDict):
@@ -149,6 +152,8 @@ def step_json(step: UpgradeStep) -> StepJson:
         "packages": list(step.packages),
         "daemons": {host: list(daemons) for host, daemons in step.daemons.items()},
         "why": step.why,
+        "changes": {host: list(some) for host, some in step.changes.items()},
+        "lines": list(step.lines),
     }
 
 
@@ -208,6 +213,7 @@ def steps_text(plan: UpgradePlan) -> Iterator[str]:
         yield hang(f"  {number}. {step.what} on {fold(step.hosts)}: {step.why}.")
         if step.what == "slurmdbd" and plan.conversion:
             yield hang(f"     {conversion_text(plan.conversion)}")
+        yield from (f"     {line}" if step.what == "files" else hang(f"     - {line}") for line in step.lines)
 
 
 def conversion_text(conversion: Conversion) -> str:

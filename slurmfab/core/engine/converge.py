@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from slurmfab.base.errors import SlurmfabError
@@ -17,7 +17,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.fan_out import on_each
-from slurmfab.on_hosts.agent.core.resource import Outcome
+from slurmfab.on_hosts.agent.core.resource import Outcome, Resource
 
 AnyPlanInput = TypeVar("AnyPlanInput", bound=PlanInput)
 
@@ -175,19 +175,9 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
         InputError: the installed Slurm refuses the new files.
     """
 
-    def compare(host: str) -> tuple[Step, ...]:
-        begun = time.monotonic()
-        wanted = plan.of_host(host)
-        outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
-        by_phase: dict[str, list[Outcome]] = {}
-        for (phase, _), outcome in zip(wanted, outcomes, strict=True):
-            by_phase.setdefault(phase.name, []).append(outcome)
-        seconds = time.monotonic() - begun
-        return tuple(Step(name, host, tuple(outcomes), seconds, run.at(begun)) for name, outcomes in by_phase.items())
-
     steps: list[Step] = []
     run.progress.begin("comparing", plan.hosts)
-    for host, answer in on_each(plan.hosts, compare):
+    for host, answer in on_each(plan.hosts, lambda host: compare_host(run, host, plan.of_host(host))):
         if isinstance(answer, SlurmfabError):
             run.exclude(host, answer)
         else:
@@ -198,6 +188,21 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
     refused_files.refuse_unparsable(run, steps)
     order = {name: number for number, name in enumerate(plan.hosts)}
     return sorted(steps, key=lambda step: order[step.host])
+
+
+def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) -> tuple[Step, ...]:
+    """Compare the resources of one host, in one request; a step for each phase.
+
+    Raises:
+        HostError: it does not answer.
+    """
+    begun = time.monotonic()
+    outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
+    by_phase: dict[str, list[Outcome]] = {}
+    for (phase, _), outcome in zip(wanted, outcomes, strict=True):
+        by_phase.setdefault(phase.name, []).append(outcome)
+    seconds = time.monotonic() - begun
+    return tuple(Step(name, host, tuple(outcomes), seconds, run.at(begun)) for name, outcomes in by_phase.items())
 
 
 def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tuple[str, ...] | None = None) -> None:

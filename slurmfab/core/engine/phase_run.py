@@ -83,6 +83,9 @@ class PhaseRun:
             self.finish_phases(len(self.phases))
             error, phase = self.failure
             raise earlier_files.after_failure(self.run, self.at_first, phase, error) if phase else error
+        waiting = sorted(host for hosts in self.parked.values() for host in hosts)
+        assert not waiting, f"{waiting} wait for others although no host is at work"
+        assert self.order.front == len(self.phases), f"the run ended before {self.phases[self.order.front].name}"
         for host, why in self.late.items():
             self.run.exclude(host, why)
 

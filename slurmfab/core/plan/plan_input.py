@@ -30,8 +30,8 @@ from slurmfab.cluster.slurm.platform import Platform, wanted
 from slurmfab.cluster.slurm.power_saving import PowerSaving
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
 from slurmfab.cluster.slurm.topology import topology_conf
-from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.cluster.slurm.window import reaches
+from slurmfab.cluster.slurm.versions import OLDEST, SlurmVersion
+from slurmfab.cluster.slurm.window import reached, reaches
 from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
 from slurmfab.core.plan import hand_made_files as by_hand
 from slurmfab.core.plan.hand_made_files import ROOT_JOBS
@@ -338,16 +338,23 @@ class PlanInput:
     def hand_made(self) -> Mapping[str, str]:
         """Texts of files by their name that slurmfab did not write, and that say the same to Slurm as its own would.
 
-        They are the primary controller's, and they stay until the cluster file changes what they say. If its slurm.conf
-        does not say the same, there are none. One that lets root run jobs stays, too, if the cluster file does not
-        mention it.
+        They are the primary controller's, and they stay until the cluster file changes what they say; an upgrade of
+        Slurm, which reads what was right for the series before, changes nothing. If its slurm.conf does not say the
+        same, there are none. One that lets root run jobs stays, too, if the cluster file does not mention it.
         """
-        present, rendered = by_hand.texts_of(self.controller_facts), self.rendered
-        own = self.slurm_conf.slurm_conf
-        if by_hand.is_hand_made(present[by_hand.MAIN]) and ROOT_JOBS.lower() not in {key.lower() for key in own}:
+        present, wanted = by_hand.texts_of(self.controller_facts), self.slurm_conf
+        if not by_hand.is_hand_made(present[by_hand.MAIN]):
+            return {}
+        if ROOT_JOBS.lower() not in {key.lower() for key in wanted.slurm_conf}:
             found = parse(present[by_hand.MAIN]).settings.get(ROOT_JOBS.lower())
-            rendered = render.render(replace(self.slurm_conf, slurm_conf={**own, ROOT_JOBS: found}))
-        return by_hand.alike(present, rendered, self.is_same_host)
+            wanted = replace(wanted, slurm_conf={**wanted.slurm_conf, ROOT_JOBS: found})
+        # The line about private directories is the only one of slurmfab's own that a newer Slurm may refuse.
+        older = () if self.cluster.private_tmp else reversed(reached(self.oldest_slurm))
+        for version in (self.oldest_slurm, *(one for one in older if one >= OLDEST)):
+            before = replace(wanted, version=str(version), oldest=str(version))
+            if alike := by_hand.alike(present, render.render(before), self.is_same_host):
+                return alike
+        return {}
 
     @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:

@@ -163,11 +163,10 @@ def chosen(place: Path, version: str) -> list[str]:
 @pytest.mark.parametrize(
     ("there", "version", "text"),
     [
-        # The name of the release lets what slurmd needs come from there, too.
-        ({}, "26.05.*", "slurmd/lab"),
-        ({}, "", "slurmd/lab"),
+        ({}, "26.05.*", "slurmd=26.05.5-1"),
+        ({}, "", "slurmd=26.05.5-1"),
         ({}, "25.11.*", "slurmd=25.11.1-1"),
-        ({"slurm_client": "26.05.5-1"}, "26.05.*", "slurmd/lab"),
+        ({"slurm_client": "26.05.5-1"}, "26.05.*", "slurmd=26.05.5-1"),
         # A deployment changes no version.
         ({"slurm_client": "24.11.5-4"}, "26.05.*", "slurmd=24.11.5-4"),
     ],
@@ -194,17 +193,50 @@ def test_without_a_source_the_wanted_version_comes_from_the_hosts_own(place: Pat
     assert slurm_release.chosen(host, ["slurmd"], ("slurmd",), "") == ["slurmd"]
 
 
-def test_what_packages_of_slurm_need_is_named_where_apt_does_not_take_it_by_itself(place: Path) -> None:
-    madison = MADISON.replace("slurmd |", "libhwloc15 |")
-    host = Host(place, indextargets=TARGET, madison=madison)
-    apply(REPOSITORY, host)
-    output = (
-        " slurmd : Depends: libhwloc15 (>= 2.15.0) but 2.12.0-4 is to be installed\n"
-        "          Depends: slurm-client (= 26.05.5-1) but 24.11.5-4 is to be installed\n"
-        "          Depends: libodd (>= 1) but it is not installable\n"
+COMPLAINTS = """\
+ slurmd : Depends: libhwloc15 (>= 2.15.0) but 2.12.0-4 is to be installed
+          Depends: slurm-client (= 26.05.5-1) but 24.11.5-4 is to be installed
+          Depends: libmunge2 (>= 0.5) but it is not going to be installed
+          Depends: libodd (>= 1) but it is not installable
+"""
+EVERYTHING = "".join(
+    f"{name} | {version} | https://apt.example/slurm lab/main amd64 Packages\n"
+    for name, version in (
+        ("libhwloc15", "2.15.0-2"),
+        ("slurm-client", "26.05.6-1"),
+        ("slurm-client", "26.05.5-1"),
+        ("libmunge2", "0.5.18-1"),
+        ("libhwloc-plugins", "2.15.0-2"),
     )
-    assert slurm_release.also_needed(host, output, ["slurmd/lab", "slurm-client/lab"]) == ["libhwloc15/lab"]
-    assert slurm_release.also_needed(host, output, ["slurmd/lab", "slurm-client/lab", "libhwloc15/lab"]) == []
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "asked", "more"),
+    [
+        (COMPLAINTS, [], ["libhwloc15=2.15.0-2", "slurm-client=26.05.5-1"]),
+        (COMPLAINTS, ["libhwloc15=2.15.0-2", "slurm-client=26.05.5-1"], ["libmunge2=0.5.18-1"]),
+        (COMPLAINTS, ["libhwloc15=2.15.0-2", "slurm-client=26.05.5-1", "libmunge2=0.5.18-1"], []),
+        (
+            "The following packages will be REMOVED:\n  libhwloc-plugins\nE: remove is disabled.",
+            [],
+            ["libhwloc-plugins=2.15.0-2"],
+        ),
+    ],
+)
+def test_what_packages_of_slurm_need_is_named_in_its_version_where_apt_does_not_take_it_by_itself(
+    place: Path, output: str, asked: list[str], more: list[str]
+) -> None:
+    host = Host(place, indextargets=TARGET, madison=EVERYTHING)
+    apply(REPOSITORY, host)
+    assert slurm_release.also_needed(host, output, ["slurmd=26.05.5-1", *asked], (), None) == more
+
+
+def test_packages_of_slurm_when_apt_would_take_them_then_are_all_that_it_is_asked_for(place: Path) -> None:
+    host = Host(place, indextargets=TARGET, madison=EVERYTHING, **{"--simulate": "Inst slurmd (26.05.5-1 lab [amd64])"})
+    words, code, output = slurm_release.solved(host, ["slurmd=26.05.5-1"])
+    assert (words, code) == (["slurmd=26.05.5-1"], 0)
+    assert slurm_release.changes_in(output) == {"slurmd": "26.05.5-1"}
 
 
 def test_other_complaints_of_apt_are_explained_as_ever() -> None:

@@ -77,9 +77,9 @@ def test_a_repository_comes_with_its_key(root: Path, context: Context) -> None:
 
 
 def test_the_newest_version_that_fits_is_chosen() -> None:
-    found = {"slurmd": [("26.05.5-1", "sid"), ("25.11.2-1", "sid"), ("24.11.5-4", "trixie")], "sview": [("1", "sid")]}
-    assert offer.choose(found, "") == {"slurmd": ("26.05.5-1", "sid"), "sview": ("1", "sid")}
-    assert offer.choose(found, "25.11.*") == {"slurmd": ("25.11.2-1", "sid")}
+    found = {"slurmd": ["26.05.5-1", "25.11.2-1", "24.11.5-4"], "sview": ["1"]}
+    assert offer.choose(found, "") == {"slurmd": "26.05.5-1", "sview": "1"}
+    assert offer.choose(found, "25.11.*") == {"slurmd": "25.11.2-1"}
     assert offer.choose(found, "23.11.*") == {}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from slurmfab.core.plan.phase_order import PhaseOrder
@@ -51,6 +53,19 @@ def test_a_host_that_left_the_run_is_waited_for_no_longer() -> None:
     assert (found.front, found.may_begin(2, "n2")) == (0, False)
     found.leave("n1")
     assert (found.front, found.may_begin(2, "n2")) == (2, True)
+
+
+@pytest.mark.parametrize("at", list(itertools.product(range(3), repeat=3)))
+@pytest.mark.parametrize("leaving", HOSTS[-2:])
+def test_a_phase_that_needs_all_begins_only_where_all_that_are_left_are_through_with_those_before(
+    leaving: str, at: tuple[int, int, int]
+) -> None:
+    found = order(OWN, OWN, (ALL,), **dict(zip(HOSTS[-3:], at, strict=True)))
+    found.leave(leaving)
+    behind = min(number for host, number in zip(HOSTS[-3:], at, strict=True) if host != leaving)
+    assert (found.front, found.may_begin(2, "c1")) == (behind, behind == 2)
+    found.leave("nobody")
+    assert found.front == behind
 
 
 def test_hosts_with_roles_that_are_no_part_of_the_run_are_not_waited_for() -> None:

@@ -63,7 +63,7 @@ def test_a_plan_follows_slurms_order_and_gives_each_host_its_packages_once() -> 
         "slurmdbd": ("ctl", ("ctl",), {"ctl": ("slurmdbd",)}),
         "controllers": ("ctl", (), {"ctl": ("slurmctld",)}),
         "nodes": ("n1,n2", ("n1", "n2"), {"n1": ("slurmd",), "n2": ("slurmd",)}),
-        "logins": ("login", ("login",), {}),
+        "others": ("login", ("login",), {}),
     }
     assert plan.refusals == ()
     assert (str(plan.have), str(plan.target.series)) == ("24.11", "26.05")
@@ -103,7 +103,7 @@ def test_an_upgrade_goes_on_where_it_was_interrupted() -> None:
         "backup": ("ctl", (), {}),
         "controllers": ("ctl", (), {"ctl": ("slurmctld",)}),
         "nodes": ("n2", ("n2",), {"n2": ("slurmd",)}),
-        "logins": ("login", ("login",), {}),
+        "others": ("login", ("login",), {}),
     }
 
 
@@ -237,5 +237,5 @@ def test_a_plan_as_json_has_hosts_steps_and_reasons() -> None:
     values = text.as_json(make(asked()))
     assert values["exit_code"] == SOMETHING_TO_DO
     assert values["hosts"]["n1"]["offered"]["slurmd"] == "26.05.5-1"
-    assert [step["what"] for step in values["steps"]] == ["backup", "slurmdbd", "controllers", "nodes", "logins"]
+    assert [step["what"] for step in values["steps"]] == ["backup", "slurmdbd", "controllers", "nodes", "others"]
     assert values["conversion"] is not None

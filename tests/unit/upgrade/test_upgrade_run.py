@@ -32,7 +32,7 @@ WHOLE = plan(
     ("slurmdbd", ("db",)),
     ("controllers", ("ctl",)),
     ("nodes", ("n1", "n2")),
-    ("logins", ("login",)),
+    ("others", ("login",)),
 )
 ALL = frozenset({"db", "ctl", "n1", "n2", "login"})
 
@@ -40,7 +40,7 @@ ALL = frozenset({"db", "ctl", "n1", "n2", "login"})
 @pytest.mark.parametrize(
     ("chosen", "done"),
     [
-        (ALL, ["backup db ctl", "slurmdbd db", "controllers ctl", "nodes n1 n2", "logins login"]),
+        (ALL, ["backup db ctl", "slurmdbd db", "controllers ctl", "nodes n1 n2", "others login"]),
         (frozenset({"db"}), ["backup db ctl", "slurmdbd db"]),
         (frozenset({"db", "ctl"}), ["backup db ctl", "slurmdbd db", "controllers ctl"]),
         (frozenset({"db", "ctl", "n2"}), ["backup db ctl", "slurmdbd db", "controllers ctl", "nodes n2"]),
@@ -71,9 +71,9 @@ def test_the_command_that_comes_first_when_one_host_is_in_two_steps_then_names_i
 
 
 def test_nodes_when_the_controllers_are_done_already_can_go_first() -> None:
-    left = plan(("backup", ("ctl",)), ("nodes", ("n1", "n2")), ("logins", ("login",)))
+    left = plan(("backup", ("ctl",)), ("nodes", ("n1", "n2")), ("others", ("login",)))
     assert [step.what for step in limited(left, frozenset({"n1"}))] == ["backup", "nodes"]
-    assert [step.what for step in limited(left, frozenset({"login"}))] == ["backup", "logins"]
+    assert [step.what for step in limited(left, frozenset({"login"}))] == ["backup", "others"]
 
 
 def test_the_versions_before_when_remembered_then_are_folded_over_hosts() -> None:
@@ -144,7 +144,7 @@ def test_an_upgrade_when_somebody_can_answer_then_asks_behind_its_plan_and_befor
     def claim(_run: object) -> None:
         raise Claimed
 
-    monkeypatch.setattr(running.plans, "made", lambda *_: WHOLE)
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: WHOLE)
     monkeypatch.setattr(running, "require_claim", claim)
     shown = at_a_terminal(monkeypatch, typed)
     run = run_over(FakeHosts({}), cluster(), command="upgrade", asks=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
@@ -120,13 +120,16 @@ def of_lines(text: str) -> Iterator[Source]:
             yield Source((found.group("uri"),), suites, components, *more)
 
 
-def releases(context: Context) -> List[Tuple[str, str, Tuple[str, str, str, str]]]:
+def releases(context: Context, options: Sequence[str] = ()) -> List[Tuple[str, str, Tuple[str, str, str, str]]]:
     """What the Release files of all sources whose lists are there say of themselves.
+
+    Args:
+        options: of apt-get, which select the sources.
 
     Returns:
         File and number of each entry, its suite there, and origin, label, codename and suite of its release.
     """
-    done = context.run(["apt-get", "indextargets", "--format", FORMAT, "Created-By: Packages"], seconds=60)
+    done = context.run(["apt-get", *options, "indextargets", "--format", FORMAT, "Created-By: Packages"], seconds=60)
     found: List[Tuple[str, str, Tuple[str, str, str, str]]] = []
     for line in done.stdout.decode("utf-8", "replace").splitlines():
         entry, wanted, *fields = [*line.split("\t"), ""]

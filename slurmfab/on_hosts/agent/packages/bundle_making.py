@@ -27,9 +27,6 @@ from slurmfab.on_hosts.agent.packages.packages import MINIMAL, apt_get
 
 BASE = "/var/cache/slurmfab"
 NEW = "bundling-"
-MOST_PACKAGES = 4096
-"""apt-get is asked for no more."""
-
 PIECE = 192 * 1024
 """Bytes of a file in one answer: 256 KiB in base64."""
 
@@ -130,12 +127,10 @@ def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> Non
         ResourceFailed: a package cannot be downloaded, or a source does not answer, whose updates would be missing.
     """
     code, output = apt_get(context, [*settings, "update"])
-    more = [*wanted] if code == 0 and "\nErr:" not in output else []
-    asked: List[str] = []
-    while more and len(asked) < MOST_PACKAGES:
-        asked += more
-        code, output = apt_get(context, [*settings, *MINIMAL, "--download-only", "install", "--", *asked])
-        more = slurm_release.also_needed(context, output, asked) if code != 0 else []
+    if code == 0 and "\nErr:" not in output:
+        asked, code, output = slurm_release.solved(context, wanted, settings)
+        if code == 0:
+            code, output = apt_get(context, [*settings, *MINIMAL, "--download-only", "install", "--", *asked])
     if code != 0 or "\nErr:" in output:
         other = "Any host of this release that reaches them will do: %s bundle --from HOST" % FAB
         raise ResourceFailed(apt_errors.explain(output).replace(apt_errors.OFFLINE, other))

@@ -46,6 +46,8 @@ OPTIONS = (
 MINIMAL = ("--no-install-recommends", "--no-remove")
 """Options of apt-get: install no recommended packages, and remove none."""
 
+DOWNGRADES = ("--allow-downgrades",)
+
 CONFIGURE = ("dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
 
 FIX_BROKEN = ("--fix-broken", "install")
@@ -116,7 +118,8 @@ class Packages(InstalledPackages):
             if self.slurm and not source:
                 from slurmfab.on_hosts.agent.packages import slurm_release
 
-                missing = slurm_release.chosen(context, missing, self.slurm, self.slurm_version)
+                exact = slurm_release.chosen(context, missing, self.slurm, self.slurm_version)
+                missing = exact if exact == missing else slurm_release.solved(context, exact, flags=DOWNGRADES)[0]
             code, output = install(context, missing, source)
             if code != 0 and is_fresh and not source and apt_errors.is_stale(output):
                 complaints = update(context)
@@ -227,7 +230,7 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
             return code, output
     # A version in the cluster file may be an older one than the host's.
     has_files = any(package.startswith("/") for package in packages)
-    older = ["--allow-downgrades"] if has_files or any("=" in package for package in packages) else []
+    older = DOWNGRADES if has_files or any("=" in package for package in packages) else ()
     # The user _apt cannot read files in a directory of root's.
     own = ["-o", "APT::Sandbox::User=root"] if has_files else []
     return apt_get(context, [*source, *own, *MINIMAL, *older, "install", "--", *packages])

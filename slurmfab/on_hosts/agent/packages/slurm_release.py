@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.reading import read_text
@@ -16,8 +16,18 @@ from slurmfab.on_hosts.agent.packages import apt_sources, dpkg_status
 SOURCES = "/etc/apt/sources.list.d/slurmfab-slurm.sources"
 RECORD = "/var/lib/slurmfab/slurm-source.json"
 
-DEPENDS = re.compile(r"Depends: ([a-z0-9][a-z0-9+.-]+) \(.* is to be installed")
+_NEEDS = r"Depends: ([a-z0-9][a-z0-9+.-]+) (?:\((?:= ([^)]+)|[^)]*)\) )?but "
+OTHER_VERSION = re.compile(_NEEDS + r"\S+ is to be installed")
 """A line of apt-get about a package whose version is not the one that another package needs."""
+
+LEFT_OUT = re.compile(_NEEDS + r"it is not (?:going to be installed|installable)")
+"""The same about one that apt would not install at all, often because of what it needs itself."""
+
+CHANGED = re.compile(r"^(?:Inst|Conf) (\S+) (?:\[\S+\] )?\((\S+) ", re.M)
+"""A line of apt-get --simulate; a package that is unpacked, and not configured yet, has no `Inst`."""
+
+MOST_PACKAGES = 4096
+"""apt-get is asked for no more."""
 
 
 class Release(NamedTuple):
@@ -46,12 +56,6 @@ def releases(context: Context, digest: str = "") -> Optional[List[Release]]:
     if not record or (digest and record.get("of") != digest):
         return None
     return [Release(*one) for one in record.get("releases", ())]
-
-
-def release_name(context: Context) -> str:
-    """The name of the source's release for `apt-get install NAME/RELEASE`; empty if there is none."""
-    found = releases(context) or []
-    return next((one.codename or one.suite for one in found if one.codename or one.suite), "")
 
 
 def fits(version: str, wanted: str) -> bool:
@@ -108,26 +112,8 @@ def in_version(context: Context, wanted: List[str], slurm: Iterable[str], versio
     return [texts.get(one, one) for one in wanted]
 
 
-def also_needed(context: Context, output: str, wanted: List[str]) -> List[str]:
-    """What apt-get complained that packages of Slurm depend on, if their source has it: `NAME/RELEASE` of each.
-
-    Where nothing is installed, as for a bundle, apt does not take it from there by itself.
-
-    Args:
-        wanted: the packages that it was asked for.
-    """
-    release = release_name(context)
-    named = {text.partition("/")[0].partition("=")[0] for text in wanted}
-    needed = sorted(set(DEPENDS.findall(output)) - named)
-    if not release or not needed:
-        return []
-    return ["%s/%s" % (name, release) for name, versions in offered(context, needed).items() if versions]
-
-
 def from_source(context: Context, name: str, found: List[str], version: str) -> str:
-    """A package for apt-get in the wanted version: `NAME/RELEASE`, or `NAME=VERSION` where there is a newer one.
-
-    Only with the name of the release, apt takes what the package needs from there, too, if no other source has it.
+    """A package for apt-get, `NAME=VERSION`, in the newest wanted version.
 
     Args:
         found: the versions that there are, the newest first.
@@ -143,18 +129,91 @@ def from_source(context: Context, name: str, found: List[str], version: str) -> 
             "%s: no %s %s in %s (%s); slurm.version in the cluster file says which one is wanted"
             % (name, name, version, where, there)
         )
-    release = release_name(context)
-    return "%s/%s" % (name, release) if release and fitting[0] == found[0] else "%s=%s" % (name, fitting[0])
+    return "%s=%s" % (name, fitting[0])
 
 
-def offered(context: Context, packages: List[str]) -> Dict[str, List[str]]:
+def solved(
+    context: Context,
+    wanted: Sequence[str],
+    options: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    source: Optional[apt_sources.Source] = None,
+) -> Tuple[List[str], int, str]:
+    """Packages for apt-get, with those of Slurm's source that it needs besides and would not take from there by itself.
+
+    A release (`NAME/RELEASE`) would bring along whatever it has of what Slurm needs, also where the host's own sources
+    satisfy it: so packages are named one by one, in their versions.
+
+    Args:
+        wanted: `NAME` or `NAME=VERSION` of each package.
+        options: of apt-get and apt-cache.
+        flags: options of apt-get alone.
+        source: Slurm's source; left out for the one that the host has.
+
+    Returns:
+        The packages, and the exit code and the text of apt-get, which only simulates.
+    """
+    from slurmfab.on_hosts.agent.packages.packages import MINIMAL, apt_get  # which imports this module
+
+    words = [*wanted]
+    while True:
+        code, output = apt_get(context, [*options, *flags, *MINIMAL, "--simulate", "install", "--", *words])
+        more = also_needed(context, output, words, options, source) if code != 0 else []
+        if not more or len(words) + len(more) > MOST_PACKAGES:
+            return words, code, output
+        words += more
+
+
+def changes_in(simulated: str) -> Dict[str, str]:
+    """The new version of each package that apt-get would change, by name, from what its simulation printed."""
+    return {name.partition(":")[0]: version for name, version in CHANGED.findall(simulated)}
+
+
+def also_needed(
+    context: Context, output: str, wanted: Sequence[str], options: Sequence[str], source: Optional[apt_sources.Source]
+) -> List[str]:
+    """What apt-get complained of and Slurm's source has: `NAME=VERSION` of each; see `solved` for the arguments.
+
+    That is what Slurm needs in a version that the other sources do not have, or at all; and what would be removed
+    because it needs the old version of such a package.
+    """
+    from slurmfab.on_hosts.agent.packages import apt_errors  # slow to compile, and most runs install nothing
+
+    source = source or own_source(context)
+    named = {text.partition("=")[0] for text in wanted}
+    gone = apt_errors.REMOVALS.search(output)
+    removed = [(name.partition(":")[0], "") for name in gone.group(1).split()] if gone else []
+    for needed in ([*OTHER_VERSION.findall(output), *removed], LEFT_OUT.findall(output)):
+        exact = dict(needed)
+        more = sorted(exact.keys() - named)
+        found = offered(context, more, options, source) if source and more else {}
+        if any(found.values()):
+            return ["%s=%s" % (name, exact[name] or versions[0]) for name, versions in found.items() if versions]
+    return []
+
+
+def own_source(context: Context) -> Optional[apt_sources.Source]:
+    """The source of Slurm's packages that the host has; `None` where these come from its other sources."""
+    found = next(apt_sources.of_stanza(read_text(context.path(SOURCES))), None)
+    names = {name for one in releases(context) or () for name in (one.codename, one.suite) if name}
+    # A suite that the host has anyway needs no file of slurmfab's.
+    return found or next((one for one in apt_sources.entries(context) if names.intersection(one.suites)), None)
+
+
+def offered(
+    context: Context,
+    packages: Sequence[str],
+    options: Sequence[str] = (),
+    source: Optional[apt_sources.Source] = None,
+) -> Dict[str, List[str]]:
     """By package, the versions that Slurm's source has, the newest first; without one, those of all sources."""
-    source = next(apt_sources.of_stanza(read_text(context.path(SOURCES))), None)
-    done = context.run(["apt-cache", "madison", *packages], seconds=60)
+    source = source or own_source(context)
+    done = context.run(["apt-cache", *options, "madison", *packages], seconds=60)
     found: Dict[str, List[str]] = {name: [] for name in packages}
     for line in done.stdout.decode("utf-8", "replace").splitlines():
         name, version, place = ([part.strip() for part in line.split(" | ")] + ["", ""])[:3]
-        if name in found and version not in found[name] and (source is None or is_from(source, place)):
+        is_there = (source is None or is_from(source, place)) and not place.endswith("Sources")
+        if is_there and name in found and version not in found[name]:
             found[name].append(version)
     return found
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import ClassVar, Dict, List, Optional, Set, Tuple
+from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import (
@@ -14,7 +13,6 @@ from slurmfab.on_hosts.agent.packages import (
     slurm_release,
     unfinished,
 )
-from slurmfab.on_hosts.agent.packages.installed_packages import is_version
 from slurmfab.on_hosts.agent.packages.packages import (
     CONFIGURE,
     ENVIRONMENT,
@@ -30,31 +28,25 @@ from slurmfab.on_hosts.agent.services.service import is_active
 STOP_SECONDS = 120.0
 """Time that a daemon gets to end (systemd's TimeoutStopSec= is 90 s)."""
 
-UNKNOWN = re.compile(r"Release '[^']*' for '([^']+)' was not found")
-"""apt-get's words for a package that a release does not have."""
-
-MOST_TRIES = 4
-"""How often packages that would be removed are named, too, to be exchanged with the others."""
-
 
 class ExchangedPackages(Resource):
-    """Installed packages of Slurm's, all of certain versions; no package is removed, and dpkg starts no daemon.
+    """Installed packages of Slurm's, all of certain versions; apt changes no other ones than planned, and removes none.
 
     The daemons in `stops` are stopped when all files have been downloaded, and started by whoever asks for that later;
-    a guard starts them if the run ends before. Others go on with the programs and plugins that they have loaded.
-    slurmd is stopped, since one that runs would start the new slurmstepd: without it, steps and jobs that begin wait
-    for it (tried with 24.11 and 26.05); those that run have a slurmstepd of their own.
+    a guard starts them if the run ends before. dpkg starts none. Others go on with the programs and plugins that they
+    have loaded. slurmd is stopped, since one that runs would start the new slurmstepd: without it, steps and jobs that
+    begin wait for it (tried with 24.11 and 26.05); those that run have a slurmstepd of their own.
 
     Args:
-        versions: `NAME=VERSION`, or with a `*` behind the beginning of a version.
-        suite: name of the suite that has them, if apt would not take the libraries that they need from there by itself.
+        versions: `NAME=VERSION` of each.
+        others: the same of what comes along, such as libraries.
         stops: units of daemons that are stopped meanwhile.
     """
 
     kind: ClassVar[str] = "packages-exchanged"
     deadline: ClassVar[float] = 7200.0
     versions: Tuple[str, ...]
-    suite: str = ""
+    others: Tuple[str, ...] = ()
     stops: Tuple[str, ...] = ()
 
     @property
@@ -80,20 +72,17 @@ class ExchangedPackages(Resource):
         return {**self.wanted_versions, "unfinished": None, "policy-rc.d": None}
 
     def actual(self, context: Context) -> State:
-        """The version of each package; the wanted one where that is only the beginning, and it fits."""
+        """The version of each package."""
         status = dpkg_status.read(context.root)
-        wanted, there = self.wanted_versions, dpkg_status.versions(status, self.names)
-        states: Dict[str, Optional[str]] = {
-            name: wanted[name] if is_version(version, wanted[name]) else version for name, version in there.items()
-        }
         left = unfinished.unfinished(context.root, status) or None
-        return {**states, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
+        there = dpkg_status.versions(status, self.names)
+        return {**there, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Find out how apt exchanges the packages without a removal, download them, stop daemons, and exchange them.
+        """Find out whether apt does what was planned, download the packages, stop daemons, and exchange them.
 
         Raises:
-            ResourceFailed: apt cannot exchange them, or would remove packages; before that, nothing is stopped.
+            ResourceFailed: apt cannot exchange them, or would do more; before that, nothing is stopped.
         """
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
@@ -101,59 +90,32 @@ class ExchangedPackages(Resource):
             if dpkg_status.is_interrupted(context.root):
                 complete(context, ())
             self.refresh(context)
-            options = [*MINIMAL, "--allow-change-held-packages"]
-            wanted = self.solved(context, options)
-            must_apt(context, [*options, "--download-only", "install", "--", *wanted])
+            arguments = [*MINIMAL, "--allow-change-held-packages", "install", "--", *self.versions, *self.others]
+            self.refuse_more(must_apt(context, ["--simulate", *arguments]))
+            must_apt(context, ["--download-only", *arguments])
             for unit in self.stops:
                 stop(context, unit)
             held = set(unfinished.held(dpkg_status.read(context.root))).intersection(self.names)
-            must_apt(context, [*options, "install", "--", *wanted])
+            must_apt(context, arguments)
             if held:
                 context.must(["apt-mark", "hold", *sorted(held)])
 
-    def solved(self, context: Context, options: List[str]) -> List[str]:
-        """The words for apt-get with which it exchanges the packages and removes none.
-
-        Libraries that depend on each other in one version, such as libhwloc15 and libhwloc-plugins, would partly be
-        removed; named as well, they are exchanged.
-
-        Raises:
-            ResourceFailed: there are none.
-        """
-        trouble, release = "", self.release(context)
-        for words in self.ways(release):
-            wanted = list(words)
-            unknown: Set[str] = set()
-            for _ in range(MOST_TRIES):
-                code, output = apt_get(context, [*options, "--simulate", "install", "--", *wanted])
-                if code == 0:
-                    return wanted
-                trouble = trouble or apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root)))
-                unknown.update(UNKNOWN.findall(output))
-                gone = apt_errors.REMOVALS.search(output)
-                names = [name.partition(":")[0] for name in gone.group(1).split()] if gone else []
-                more = ["%s/%s" % (name, release) if release else name for name in names]
-                again = [one for one in [*wanted, *more] if one.partition("/")[0] not in unknown]
-                if again == wanted:
-                    break
-                wanted = again
-        raise ResourceFailed(trouble)
-
-    def ways(self, release: str) -> List[List[str]]:
-        """The packages as words for apt-get: by their release, whose libraries then come along; then by their versions.
+    def refuse_more(self, simulated: str) -> None:
+        """Refuse what nobody was shown, as after a change of the package sources since the plan.
 
         Args:
-            release: of Slurm's source; empty for none.
-        """
-        exact = [
-            name if version.endswith("*") else "%s=%s" % (name, version)
-            for name, version in self.wanted_versions.items()
-        ]
-        return [*([["%s/%s" % (name, release) for name in self.names]] if release else []), exact]
+            simulated: what apt-get printed.
 
-    def release(self, context: Context) -> str:
-        """The release of Slurm's source, by its own name if that is known; empty for the host's own sources."""
-        return slurm_release.release_name(context) or self.suite
+        Raises:
+            ResourceFailed: apt would change other packages, too.
+        """
+        planned = {text.partition("=")[0] for text in (*self.versions, *self.others)}
+        more = sorted(slurm_release.changes_in(simulated).keys() - planned)
+        if more:
+            raise ResourceFailed(
+                "apt would now change %s as well, which the plan did not show, so nothing was changed here; run the "
+                "same command again, which plans anew" % ", ".join(more)
+            )
 
     def refresh(self, context: Context) -> None:
         """Fetch the lists: of Slurm's source alone if there is one, and otherwise of all."""
@@ -163,8 +125,8 @@ class ExchangedPackages(Resource):
             slurm_lists.refresh(context)
 
 
-def must_apt(context: Context, arguments: List[str]) -> None:
-    """Run apt-get, which has to succeed.
+def must_apt(context: Context, arguments: List[str]) -> str:
+    """Run apt-get, which has to succeed, and return what it printed.
 
     Raises:
         ResourceFailed: it failed, with the reason.
@@ -172,6 +134,7 @@ def must_apt(context: Context, arguments: List[str]) -> None:
     code, output = apt_get(context, arguments)
     if code != 0:
         raise ResourceFailed(apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root))))
+    return output
 
 
 def stop(context: Context, unit: str) -> None:

@@ -10,24 +10,19 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.packages import apt_errors, apt_sources, bundle_place, dpkg_status
+from slurmfab.on_hosts.agent.packages import apt_errors, apt_sources, bundle_place, dpkg_status, slurm_release
 from slurmfab.on_hosts.agent.packages.bundle_making import temporary_directory
 from slurmfab.on_hosts.agent.packages.packages import LISTS, MINIMAL, apt_get, lists_are_fresh
 from slurmfab.on_hosts.agent.packages.slurm_release import fits
+from slurmfab.on_hosts.agent.slurm.package_source import PREFERENCES, SlurmSource
 from slurmfab.on_hosts.agent.upgrade.reading import INFO, packages
 
 OWN = "slurmfab-upgrade"
-INSTALLED = re.compile(r"^(?:Inst|Conf) (\S+) (?:\[(\S+)\] )?\((\S+) ", re.M)
-"""A line of apt-get --simulate; a package that is unpacked, and not configured yet, has no `Inst`."""
-
 REMOVED = re.compile(r"^Remv (\S+) ", re.M)
-MADISON = re.compile(r"^ *(\S+) \| *(\S+) \| *(\S+) ([^ /]+)", re.M)
-"""A line of apt-cache madison: package, version, address, suite."""
-
 PLUGIN = r"/(?:%s)/([a-z][a-z0-9_]*)\.so$"
 """A plugin in a list of files, below the directory of plugins."""
 
@@ -55,25 +50,29 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         return {**answer, "trouble": "none of Slurm's packages is installed here"}
     with temporary_directory(context) as place:
         try:
-            options = prepare(context, place, request)
-            found = madison(context, options, own, request)
-            answer["offered"] = list(dict.fromkeys(version for name in own for version, _ in found.get(name, ())))[:20]
+            options, source = prepare(context, place, request)
+            found = slurm_release.offered(context, own, options, source)
+            answer["offered"] = list(dict.fromkeys(version for versions in found.values() for version in versions))[:20]
             chosen = choose(found, request.get("version", ""))
             if not chosen:
                 return answer
-            answer.update(simulated(context, options, chosen, own))
+            answer.update(simulated(context, options, source, chosen))
             plugin = PLUGIN % "|".join(re.escape(os.path.basename(one)) for one in request["plugins"])
             with_plugins = [one for one in answer["versions"] if one in chosen and has_plugins(context, one, plugin)]
             folder = os.path.join(place, "archives")
-            fetch(context, options, ["%s=%s" % (name, chosen[name][0]) for name in with_plugins], folder)
+            fetch(context, options, ["%s=%s" % (name, chosen[name]) for name in with_plugins], folder)
             answer["plugins"] = plugins_in(context, folder, with_plugins, plugin)
         except ResourceFailed as error:
             answer["trouble"] = str(error)
     return answer
 
 
-def prepare(context: Context, place: str, request: Mapping[str, Any]) -> Tuple[str, ...]:
-    """Fetch the lists of the wanted source, and return apt's options for it together with the host's own sources.
+def prepare(
+    context: Context, place: str, request: Mapping[str, Any]
+) -> Tuple[Tuple[str, ...], Optional[apt_sources.Source]]:
+    """Fetch the lists of the wanted source; apt's options for it together with the host's own sources, and the source.
+
+    The source gets the priority that it will have, so that apt takes nothing else from there than it would.
 
     Args:
         place: the directory for all that apt writes.
@@ -88,25 +87,40 @@ def prepare(context: Context, place: str, request: Mapping[str, Any]) -> Tuple[s
         path = os.path.join(context.path(LISTS), name)
         if os.path.isfile(path) and name != "lock":
             os.symlink(path, os.path.join(lists, name))
-    alone, together = os.path.join(place, "alone"), os.path.join(place, "together")
-    for directory in (alone, together):
-        os.mkdir(directory, 0o755)
     state = settings(place)
     text = stanza(context, place, request)
-    for name in names(context.path(apt_sources.PARTS)):
-        # The source that slurmfab has put there may be the same one; apt refuses one source with two keys.
-        if not (text and name == apt_sources.OWN):
-            os.symlink(os.path.join(context.path(apt_sources.PARTS), name), os.path.join(together, name))
     if not text:
         if not lists_are_fresh(context, time.time()):
             update(context, state)
-        return state
+        return state, None
+    source = next(apt_sources.of_stanza(text))
+    alone, together = os.path.join(place, "alone"), os.path.join(place, "together")
     for directory in (alone, together):
-        with open(os.path.join(directory, OWN + ".sources"), "w", encoding="ascii") as file:
-            file.write(text)
-    only = ("-o", "Dir::Etc::sourcelist=/dev/null", "-o", "Dir::Etc::sourceparts=" + alone)
-    update(context, (*state, *only, "-o", "APT::Get::List-Cleanup=0"))
-    return (*state, "-o", "Dir::Etc::sourceparts=" + together)
+        os.mkdir(directory, 0o755)
+        write(os.path.join(directory, OWN + ".sources"), text)
+    # The source that slurmfab has put there may be the same one; apt refuses one source with two keys.
+    link(context, apt_sources.PARTS, together, (apt_sources.OWN,))
+    only = (*state, "-o", "Dir::Etc::sourcelist=/dev/null", "-o", "Dir::Etc::sourceparts=" + alone)
+    update(context, (*only, "-o", "APT::Get::List-Cleanup=0"))
+    found = [slurm_release.Release(*release) for _, _, release in apt_sources.releases(context, only)]
+    pins = os.path.join(place, "pins")
+    os.mkdir(pins, 0o755)
+    link(context, os.path.dirname(PREFERENCES), pins, (os.path.basename(PREFERENCES),))
+    write(os.path.join(pins, OWN), SlurmSource(uris=source.uris).pins(found))
+    return (*state, "-o", "Dir::Etc::sourceparts=" + together, "-o", "Dir::Etc::preferencesparts=" + pins), source
+
+
+def link(context: Context, folder: str, place: str, without: Sequence[str]) -> None:
+    """Link all files of a directory of apt's in another one, but for some."""
+    for name in names(context.path(folder)):
+        if name not in without:
+            os.symlink(os.path.join(context.path(folder), name), os.path.join(place, name))
+
+
+def write(path: str, text: str) -> None:
+    """Write a file that apt reads."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
 
 
 def settings(place: str) -> Tuple[str, ...]:
@@ -146,88 +160,46 @@ def stanza(context: Context, place: str, request: Mapping[str, Any]) -> str:
     return apt_sources.deb822(own._replace(suites=(request["suite"],), trusted="", architectures=""))
 
 
-def madison(
-    context: Context, options: Sequence[str], wanted: Sequence[str], request: Mapping[str, Any]
-) -> Dict[str, List[Tuple[str, str]]]:
-    """Version and suite of all packages that can be installed, newest first, by name.
-
-    Args:
-        wanted: names of packages.
-        request: of `read`; with a suite, only what is there counts.
-    """
-    shown = context.run(["apt-cache", *options, "madison", *wanted], seconds=SECONDS).stdout.decode(errors="replace")
-    found: Dict[str, List[Tuple[str, str]]] = {}
-    for name, version, address, suite in MADISON.findall(shown):
-        is_there = not request.get("suite") or suite == request["suite"].partition("/")[0] or suite == request["suite"]
-        is_source = "Sources" in address
-        if is_there and not is_source:
-            found.setdefault(name, []).append((version, suite))
-    return found
-
-
-def choose(found: Mapping[str, Sequence[Tuple[str, str]]], wanted: str) -> Dict[str, Tuple[str, str]]:
-    """The newest version that is wanted, with its suite, of each package.
+def choose(found: Mapping[str, Sequence[str]], wanted: str) -> Dict[str, str]:
+    """The newest version that is wanted of each package.
 
     Args:
         found: what can be installed, newest first.
         wanted: a version, or with a `*` behind its beginning; empty for any.
     """
-    chosen = {}
-    for name, versions in found.items():
-        fit = [one for one in versions if fits(one[0].rpartition(":")[2], wanted)]
-        if fit:
-            chosen[name] = fit[0]
-    return chosen
+    fitting = {
+        name: [one for one in versions if fits(one.rpartition(":")[2], wanted)] for name, versions in found.items()
+    }
+    return {name: versions[0] for name, versions in fitting.items() if versions}
 
 
 def simulated(
-    context: Context, options: Sequence[str], chosen: Mapping[str, Tuple[str, str]], own: Sequence[str]
+    context: Context, options: Sequence[str], source: Optional[apt_sources.Source], chosen: Mapping[str, str]
 ) -> Dict[str, Any]:
     """What apt would do to install the chosen versions, without doing it.
 
-    Versions alone are tried first. Where the packages need newer libraries of the same source, which apt would not
-    take from there by itself, they are asked for by their suite.
+    Where it would have to remove packages, it says which.
 
     Args:
-        chosen: version and suite by name.
-        own: names of Slurm's installed packages.
+        options: of `prepare`.
+        source: likewise.
+        chosen: version by name.
 
     Raises:
         ResourceFailed: apt would not install them.
     """
-    ways = (["%s=%s" % (name, version) for name, (version, _) in chosen.items()],
-            ["%s/%s" % (name, suite) for name, (_, suite) in chosen.items()])  # fmt: skip
-    trouble = ""
-    for wanted in ways:
-        code, output = simulate(context, options, wanted)
-        gone = REMOVED.findall(output) if code == 0 else []
-        if gone:
-            # Packages that would go may be there in a version that fits, too.
-            suite = next(iter(chosen.values()))[1]
-            there = madison(context, options, gone, {"suite": suite})
-            other = simulate(context, options, [*wanted, *("%s/%s" % (name, suite) for name in there)])
-            code, output = other if other[0] == 0 else (code, output)
-        if code == 0:
-            return outcome(output, own)
-        trouble = apt_errors.explain(output)
-    raise ResourceFailed(trouble)
-
-
-def simulate(context: Context, options: Sequence[str], wanted: Sequence[str]) -> Tuple[int, str]:
-    """Let apt-get say what it would do; other packages may go, so that they can be told.
-
-    Returns:
-        Its exit code and all that it printed.
-    """
-    return apt_get(
-        context,
-        [*options, MINIMAL[0], "--allow-change-held-packages", "--simulate", "install", "--", *wanted],
-    )
+    flags, wanted = ("--allow-change-held-packages",), ["%s=%s" % pair for pair in chosen.items()]
+    words, code, output = slurm_release.solved(context, wanted, options, flags, source)
+    if code != 0 and apt_errors.REMOVALS.search(output):
+        code, output = apt_get(context, [*options, *flags, MINIMAL[0], "--simulate", "install", "--", *words])
+    if code != 0:
+        raise ResourceFailed(apt_errors.explain(output))
+    return outcome(output, [*chosen])
 
 
 def outcome(output: str, own: Sequence[str]) -> Dict[str, Any]:
     """The new versions of Slurm's and of other packages, and the packages that would go, as apt-get told them."""
-    new = {name.partition(":")[0]: version for name, _, version in INSTALLED.findall(output)}
+    new = slurm_release.changes_in(output)
     return {
         "versions": {name: version for name, version in new.items() if name in own},
         "others": {name: version for name, version in new.items() if name not in own},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import os
 import re
 import time
@@ -21,6 +22,8 @@ from slurmfab.on_hosts.agent.files.free_space import nearest
 from slurmfab.on_hosts.agent.packages import dpkg_status, unfinished
 from slurmfab.on_hosts.agent.slurm.spank_plugin import PLUGSTACK, lines
 from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, written_by
+from slurmfab.on_hosts.agent.upgrade import slurm_users
+from slurmfab.on_hosts.agent.upgrade.slurm_users import OWN, SlurmUser
 
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd")
 VERSION = re.compile(rb"\0(\d\d\.\d\d\.\d{1,2})(?:[-~][\w.~-]{1,30})?\0")
@@ -51,19 +54,24 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `running`: versions of the daemons by name, on the disk and as they run. `plugins`: names of the plugins, such
         as `job_submit_lua`. `foreign`: those that no package of Slurm's has. `spank`: plugins that plugstack.conf
         loads, each with its file, whether it is required, and whether a package of Slurm's has it. `state`: the series
-        that wrote slurmctld's state. `free`: free bytes by path. `rows` and `bytes`: of the database's tables, and of
-        it; `trouble`: why it could not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each job;
+        that wrote slurmctld's state. `users`: PID, unit, program and user of each process that uses Slurm's files, and
+        whether these were replaced since. `digest`: of all packages, equal on hosts for which apt does the same.
+        `free`: free bytes by path. `rows` and `bytes`: of the database's tables, and of it; `trouble`: why it could
+        not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each job;
         `no_jobs`: why slurmctld could not be asked.
     """
     wait_for_dpkg(context)
     found = packages(dpkg_status.read(context.root), request["names"])
     files = frozenset(files_of(context, found))
     there = dict(plugins(context, request["plugins"]))
+    users = slurm_users.read(context, files) if context.root == "/" else []
     return {
         "packages": {name: version for name, (version, _) in found.items()},
         "held": sorted(name for name, (_, is_held) in found.items() if is_held),
         "programs": dict(programs(context, request["programs"])),
-        "running": dict(running(context)),
+        "running": dict(running(context, users)),
+        "users": [[str(one.pid), one.unit, one.program, one.user, one.is_old] for one in users if one.unit not in OWN],
+        "digest": digest(dpkg_status.read(context.root)),
         "plugins": sorted(there),
         "foreign": sorted(name for name, path in there.items() if path not in files),
         "spank": spank(context, files, sorted(os.path.dirname(path) for path in there.values())[:1]),
@@ -102,6 +110,12 @@ def packages(status: bytes, wanted: Iterable[str]) -> Dict[str, Tuple[str, bool]
     return {name: (version, is_held) for name, (source, version, is_held) in sorted(found.items()) if source in sources}
 
 
+def digest(status: bytes) -> str:
+    """A digest of the packages in dpkg's status file, with their versions and states."""
+    lines = sorted(re.findall(rb"^(?:Package: .*\nStatus: .*|Version: .*)$", status, re.M))
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()
+
+
 def files_of(context: Context, wanted: Mapping[str, Any]) -> Iterator[str]:
     """Yield the files of installed packages, as dpkg lists them."""
     for name in names(context.path(INFO)):
@@ -117,8 +131,11 @@ def programs(context: Context, directory: str) -> Iterator[Tuple[str, str]]:
             yield name, version
 
 
-def running(context: Context) -> Iterator[Tuple[str, str]]:
-    """Yield the daemons that run, each with the version of the program that runs; looked at on a real host alone."""
+def running(context: Context, users: Iterable[SlurmUser]) -> Iterator[Tuple[str, str]]:
+    """Yield the daemons that run, each with the version of the program that runs; looked at on a real host alone.
+
+    slurmrestd and sackd run as users of their own, so that their units tell them.
+    """
     if context.root != "/":
         return
     import pwd
@@ -127,8 +144,9 @@ def running(context: Context) -> Iterator[Tuple[str, str]]:
         uid = pwd.getpwnam("slurm").pw_uid
     except KeyError:
         uid = 0
-    for pid, name in processes(uid):
-        version = version_in("/proc/%s/exe" % pid)
+    others = ((str(one.pid), one.program.partition("-wlm")[0]) for one in users if one.unit)
+    for pid, name in (*others, *processes(uid)):
+        version = version_in("/proc/%s/exe" % pid) if name in DAEMONS else ""
         if version:
             yield name, version
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from typing import ClassVar, Optional, Tuple
+from typing import ClassVar, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.services import start_guard
 from slurmfab.on_hosts.agent.services.service import Service, main_pid, show
+from slurmfab.on_hosts.agent.upgrade import slurm_users
 
 AS_ON_DISK = "as on disk"
-REPLACED = " (deleted)"
-"""What /proc adds to the path of a program whose file was replaced (proc(5))."""
 
 SLURMDBD = "slurmdbd"
 PATIENT = "/run/systemd/system/slurmdbd.service.d/slurmfab-upgrade.conf"
@@ -31,7 +30,7 @@ STARTS = ("active", "activating", "reloading")
 
 
 class RenewedDaemon(Resource):
-    """A daemon that runs, and whose program is the one on the disk.
+    """A service that runs, and uses the files of Slurm's that are on the disk.
 
     slurmdbd is not waited for: it listens only when it has converted its tables, and must not be stopped before.
 
@@ -62,7 +61,10 @@ class RenewedDaemon(Resource):
         shown = show(context, self.unit)
         state = shown.get("ActiveState")
         runs = state in STARTS if self.unit == SLURMDBD else state in STARTS[:1]
-        return {"running": "yes" if runs else state, "program": program(main_pid(shown)) if runs else None}
+        return {
+            "running": "yes" if runs else state,
+            "program": program(context, self.unit, main_pid(shown)) if runs else None,
+        }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Start it, or restart it.
@@ -104,10 +106,6 @@ class RenewedDaemon(Resource):
             time.sleep(0.1)
 
 
-def program(pid: int) -> Optional[str]:
-    """Whether a process has the program on the disk, or one that was replaced; `None` if there is no such process."""
-    try:
-        path = os.readlink("/proc/%d/exe" % pid)
-    except OSError:
-        return None
-    return "replaced since it started" if path.endswith(REPLACED) else AS_ON_DISK
+def program(context: Context, unit: str, pid: int) -> str:
+    """Whether a unit uses Slurm's files as they are on the disk, or such that were replaced."""
+    return "replaced since it started" if slurm_users.is_old(context, unit, pid) else AS_ON_DISK

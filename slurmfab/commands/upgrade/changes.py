@@ -1,0 +1,158 @@
+"""What the steps of an upgrade change on hosts: resources, which a run applies and a plan names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from slurmfab.base.folding import fold_lines
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
+from slurmfab.commands.nodes.batches import batch_size, batches
+from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
+from slurmfab.core.engine.actor import stamp
+from slurmfab.core.plan.phases import slurm_source
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
+from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
+from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
+from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
+from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
+from slurmfab.on_hosts.agent.upgrade.renewed_daemon import PATIENT, RenewedDaemon
+from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
+
+SUBJECT = "Slurm's upgrade"
+"""What nodes are drained for."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the steps of one upgrade change."""
+
+    cluster: Cluster  # as the upgrade leaves it
+    hosts: Mapping[str, HostVersions]
+    series: str  # the new one
+    state_directory: str  # StateSaveLocation, as slurmctld has it now
+    slurm_key: str = ""  # the OpenPGP key of the repository; empty for none
+    at_once: str = "10%"  # how many nodes at a time: a number, or a percentage
+    drain: bool = False  # whether nodes are empty of jobs before
+
+    def computes(self, host: str) -> bool:
+        """Whether slurmd runs jobs on a host."""
+        return "compute" in self.cluster.roles(host)
+
+    def packages(self, step: UpgradeStep, host: str) -> tuple[Resource, ...]:
+        """The new packages of a host, and where they come from; nothing if it has them."""
+        wanted = step.packages.get(host, {})
+        if not wanted:
+            return ()
+        source = slurm_source.of_cluster(self.cluster, self.slurm_key)
+        others = tuple(f"{name}={version}" for name, version in sorted(self.hosts[host].others.items()))
+        versions = tuple(f"{name}={version}" for name, version in sorted(wanted.items()))
+        return (*((source,) if source else ()), ExchangedPackages(versions, others, self.stops(step, host)))
+
+    def stops(self, step: UpgradeStep, host: str) -> tuple[str, ...]:
+        """The units of a host that must not run while its packages are exchanged."""
+        own = {"slurmdbd": ("slurmdbd",), "controllers": ("slurmctld",)}.get(step.what, ())
+        return (*own, *(("slurmd",) if self.computes(host) else ()))
+
+    def state_copy(self) -> StateCopy:
+        """The copy of slurmctld's state, from before the new slurmctld."""
+        return StateCopy(self.state_directory, self.series)
+
+    def pauses(self, step: UpgradeStep) -> tuple[str, ...]:
+        """The controllers whose slurmctld a step stops, the primary last."""
+        if step.what == "controllers":
+            wanted = [host for host in step.hosts if "slurmctld" in step.daemons.get(host, ())]
+        else:
+            # Without slurmd on slurmdbd's host, slurmctld would take the node for lost while the database is converted.
+            stops = any(self.computes(host) for host in step.packages) and step.what == "slurmdbd"
+            wanted = [*self.cluster.controllers] if stops else []
+        return tuple(sorted(wanted, key=lambda host: host == self.cluster.controller))
+
+    def batches(self, hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes that are upgraded together."""
+        return batches(hosts, batch_size(self.at_once, len(self.cluster.compute_nodes) or 1))
+
+    def drained(self, some: tuple[str, ...]) -> NodeDrain:
+        """The drain of a batch, before it is upgraded."""
+        return NodeDrain(some, f"{FOR_CHANGE}{SUBJECT}", stamp(), for_change=True)
+
+    def given_back(self, some: tuple[str, ...]) -> NodeAcceptance:
+        """The return of a batch that was drained, after a job has run on each node in a reservation."""
+        partitions = tuple(partition_of_own_jobs(self.cluster, (node,)) for node in some)
+        return NodeAcceptance(some, stamp(), partitions=partitions)
+
+    def of_step(self, step: UpgradeStep) -> Iterator[tuple[str, Resource]]:
+        """Yield each host with a resource that the step may change there."""
+        database = self.cluster.database
+        if step.what == "backup" and database and not database.external:
+            yield database.host, ProvedDump(database.name, "", "", ())
+        for host in self.pauses(step):
+            yield host, SlurmctldPause()
+        if self.pauses(step):
+            yield self.cluster.controller, self.state_copy()
+        for some in self.batches(step.hosts) if step.what == "nodes" and self.drain else ():
+            yield self.cluster.controller, self.drained(some)
+            yield self.cluster.controller, self.given_back(some)
+        for host in step.hosts:
+            yield from ((host, one) for one in self.packages(step, host))
+            yield from ((host, RenewedDaemon(unit)) for unit in step.daemons.get(host, ()))
+            if step.what == "slurmdbd":
+                yield host, Absent(PATIENT)
+
+    def told(self, step: UpgradeStep) -> UpgradeStep:
+        """A step with all that it changes."""
+        ids: dict[str, list[str]] = {}
+        lines: list[tuple[str, str]] = []
+        for host, resource in self.of_step(step):
+            ids.setdefault(host, []).append(resource.id)
+            lines += [(host, text) for text in words(resource)]
+        if step.what == "nodes" and not self.drain:
+            for host in step.hosts:
+                ids.setdefault(host, []).append(f"job:{host}")
+                lines.append((host, "a job of the slurm user runs there"))
+        order = {host: number for number, host in enumerate(self.cluster.hosts)}
+        lines.sort(key=lambda line: order[line[0]])
+        return replace(step, changes={host: tuple(some) for host, some in ids.items()}, lines=tuple(fold_lines(lines)))
+
+
+def words(resource: Resource) -> Iterator[str]:
+    """Yield what a resource changes, in words; nothing for a file that the step itself has written."""
+    if isinstance(resource, ExchangedPackages):
+        yield from package_words("", resource.versions)
+        yield from package_words("comes along: ", resource.others)
+    elif isinstance(resource, RenewedDaemon):
+        yield f"{resource.unit} starts with the new files"
+    elif isinstance(resource, NodeDrain):
+        yield f"{fold(resource.nodes)} is drained, and waited for until its last job has ended"
+    elif isinstance(resource, NodeAcceptance):
+        yield f"{fold(resource.nodes)} is given back after a job of the slurm user has run there"
+    elif text := WORDS.get(type(resource)):
+        yield text.format(name=resource.name())
+
+
+WORDS: Mapping[type[Resource], str] = {
+    SlurmSource: "the source of Slurm's packages is {name}",
+    SlurmctldPause: "slurmctld stops",
+    StateCopy: "slurmctld's state is copied to {name}",
+    ProvedDump: "the dump of the database is loaded into one of its own, which is removed",
+}
+
+
+def package_words(begin: str, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the packages of each version.
+
+    Args:
+        begin: what stands before each line.
+        texts: `NAME=VERSION` of each package.
+    """
+    by_version: dict[str, list[str]] = {}
+    for name, _, version in (text.partition("=") for text in texts):
+        by_version.setdefault(version, []).append(name)
+    for version, names in by_version.items():
+        yield f"{begin}{', '.join(names)} {version}"

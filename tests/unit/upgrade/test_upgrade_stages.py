@@ -1,0 +1,295 @@
+"""The steps of an upgrade against hosts that answer from memory: in which order they are done, and where they stop."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from fake_slurm import FakeSlurm, job_line
+from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared, run_over
+
+from slurmfab.base.errors import DeployFailed
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.commands.upgrade import changes, running
+from slurmfab.commands.upgrade.changes import Changes
+from slurmfab.commands.upgrade.plan import HostVersions, SlurmUser, Target, UpgradePlan
+from slurmfab.commands.upgrade.running import UpgradeOptions
+from slurmfab.commands.upgrade.steps import steps
+from slurmfab.core.engine.job_safety import JobSafety
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, our_reason
+
+SITE = """\
+cluster: lab
+addresses: {c1: 10.0.0.1, c2: 10.0.0.2, db: 10.0.0.3, login: 10.0.0.4, "n[1-3]": "10.0.0.[5-7]"}
+controllers: [c1, c2]
+state_directory: /shared/slurmctld
+database: {host: db}
+login: [login]
+nodes: [{hosts: "n[1-3]"}]
+"""
+ALONE = """\
+cluster: lab
+addresses: {c1: 10.0.0.1}
+controllers: [c1]
+database: {host: c1}
+nodes: [{hosts: c1}]
+"""
+DAEMONS = {"c1": ("slurmctld",), "c2": ("slurmctld",), "db": ("slurmdbd",), "login": ()}
+STATE = "state-copy:/shared/slurmctld/.before-upgrade-to-26.05"
+PATIENT = "absent:/run/systemd/system/slurmdbd.service.d/slurmfab-upgrade.conf"
+REST = SlurmUser("7", "slurmrestd", "slurmrestd", "rest", False)
+IDLE = ("IDLE", "", "")
+CONVERTED = {"state": "done", "table": "", "seconds": 0, "percent": -1, "words": []}
+
+
+def versions(daemons: Iterable[str], users: tuple[SlurmUser, ...] = ()) -> HostVersions:
+    """A host with Slurm 24.11 that would get 26.05, and a library along with it."""
+    had = dict.fromkeys(daemons, "24.11.5")
+    packages = (*had, "slurm-client")
+    new, others = dict.fromkeys(packages, "26.05.5-1"), {"libhwloc15": "2.15.0-2"}
+    return HostVersions(dict.fromkeys(packages, "24.11.5-4"), had, had, new, others, users)
+
+
+@dataclass
+class Upgraded(FakeSlurm):
+    """Hosts on which an upgrade is done, and what was changed there, in order.
+
+    Args:
+        done: host and id of each changed resource.
+        trial: what comes of a job on each node; empty where it ran.
+        conversion: what slurmdbd's host tells of it.
+    """
+
+    done: list[str] = field(default_factory=list)
+    trial: dict[str, str] = field(default_factory=dict)
+    conversion: Mapping[str, Any] = field(default_factory=lambda: CONVERTED)
+
+    def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
+        if request["op"] == "conversion":
+            self.done.append(f"{host} conversion")
+            return ({"conversion": self.conversion},)
+        if request["op"] == "trial-jobs":
+            self.done += [f"{node} job:{node}" for node in request["nodes"]]
+            return ({"trial_jobs": {node: self.trial.get(node, "") for node in request["nodes"]}},)
+        return super().call(host, request, *heard)
+
+    def change(self, wanted: Mapping[str, Any]) -> None:
+        super().change(wanted)
+        for name in wanted["nodes"] if wanted["kind"] == "node-trial" else ():
+            failed = self.trial.get(name, "")
+            if self.state(name).is_for_change:
+                self.nodes[name] = (
+                    ("IDLE+DRAIN", our_reason(ACCEPTANCE_FAILED + failed, "x"), "root") if failed else IDLE
+                )
+
+
+@dataclass
+class Place:
+    """A cluster that is upgraded."""
+
+    plan: UpgradePlan
+    hosts: Upgraded
+    run: Run
+
+    def upgrade(self, *only: str, **options: Any) -> list[str]:
+        """Do steps, all but the backup by default, and return what was changed, in order."""
+        todo = tuple(step for step in self.plan.steps if step.what != "backup" and (not only or step.what in only))
+        running.do(self.run, self.plan, todo, JobSafety(self.run, pause=lambda _: None), UpgradeOptions(**options))
+        return self.hosts.done
+
+
+def place(text: str = SITE, *, drain: bool = False, **more: Any) -> Place:
+    """A cluster that nobody has begun to upgrade."""
+    wanted = cluster(text).model_copy(update={"slurm": SlurmPackages(version="26.05.*")})
+    there = {
+        host: versions(DAEMONS.get(host, ("slurmd",)), (REST,) if host in ("c1", "login") else ())
+        for host in wanted.hosts
+    }
+    if text == ALONE:
+        there = {"c1": versions(("slurmctld", "slurmdbd", "slurmd"))}
+    facts = facts_of(wanted, prepared)
+    conf = dict(plan_input(wanted, facts).files)["slurm.conf"]
+    facts["c1"] = dataclasses.replace(
+        facts["c1"], munge_key=MUNGE_KEY, slurm_conf=conf, services={"slurmctld": "active"}
+    )
+    told = Changes(wanted, there, "26.05", wanted.state_directory, at_once="2", drain=drain)
+    todo = tuple(map(told.told, steps(wanted, there)))
+    plan = UpgradePlan(Target("26.05.*", "", SlurmVersion(26, 5)), SlurmVersion(24, 11), there, todo)
+    differing: dict[str, set[str]] = {host: set() for host in wanted.hosts}
+    for step in todo:
+        for host, ids in step.changes.items():
+            differing[host] |= set(ids)
+    nodes = dict.fromkeys(wanted.compute_nodes, ("IDLE", "", ""))
+    hosts = Upgraded(facts, wrong=differing, nodes=nodes, **more)
+    hosts.when_changed = lambda host, one: hosts.done.append(f"{host} {one}")
+    return Place(plan, hosts, run_over(hosts, wanted, command="upgrade"))
+
+
+def packages(host: str, *names: str) -> str:
+    return f"{host} packages-exchanged:{','.join(sorted((*names, 'slurm-client')))}"
+
+
+def node(host: str) -> list[str]:
+    return [packages(host, "slurmd"), f"{host} renewed-daemon:slurmd"]
+
+
+def test_an_upgrade_follows_slurms_order_host_by_host() -> None:
+    done = place().upgrade(at_once="1")
+    assert done == [
+        packages("db", "slurmdbd"),
+        "db renewed-daemon:slurmdbd",
+        "db conversion",
+        f"db {PATIENT}",
+        # The primary is the last to stop and the first to start, so that no backup takes over meanwhile.
+        packages("c2", "slurmctld"),
+        packages("c1", "slurmctld"),
+        "c2 slurmctld-pause:slurmctld",
+        "c1 slurmctld-pause:slurmctld",
+        f"c1 {STATE}",
+        "c1 renewed-daemon:slurmctld",
+        "c2 renewed-daemon:slurmctld",
+        *(one for host in ("n1", "n2", "n3") for one in (*node(host), f"{host} job:{host}")),
+        "c1 renewed-daemon:slurmrestd",
+        packages("login"),
+        "login renewed-daemon:slurmrestd",
+    ]
+
+
+def test_a_machine_that_is_all_in_one_pauses_slurmctld_while_its_slurmd_is_away() -> None:
+    assert place(ALONE).upgrade("slurmdbd")[:3] == [
+        "c1 slurmctld-pause:slurmctld",
+        "c1 state-copy:/var/lib/slurm/slurmctld/.before-upgrade-to-26.05",
+        packages("c1", "slurmctld", "slurmdbd", "slurmd"),
+    ]
+
+
+@pytest.mark.parametrize(("text", "drain"), [(SITE, False), (SITE, True), (ALONE, False)])
+def test_an_upgrade_changes_what_its_plan_names_and_nothing_else(text: str, drain: bool) -> None:
+    there = place(text, drain=drain)
+    named = {f"{host} {one}" for step in there.plan.steps for host, ids in step.changes.items() for one in ids}
+    named = {one for one in named if " proved-dump:" not in one}
+    assert {one for one in there.upgrade(at_once="2", drain=drain) if not one.endswith(" conversion")} == named
+    changed = {f"{step.host} {one.id}" for step in there.run.steps for one in step.outcomes if one.status == "changed"}
+    assert changed == named
+
+
+def test_a_plan_tells_its_changes_in_words_with_equal_hosts_folded() -> None:
+    told = {step.what: step.lines for step in place().plan.steps}
+    assert told["nodes"] == (
+        "n[1-3]: slurm-client, slurmd 26.05.5-1",
+        "n[1-3]: comes along: libhwloc15 2.15.0-2",
+        "n[1-3]: slurmd starts with the new files",
+        "n[1-3]: a job of the slurm user runs there",
+    )
+    assert "c1: slurmctld's state is copied to /shared/slurmctld/.before-upgrade-to-26.05" in told["controllers"]
+    assert "login,c1: slurmrestd starts with the new files" in told["others"]
+
+
+def test_all_words_of_a_host_are_about_resources_of_the_step() -> None:
+    there = place()
+    told = Changes(there.run.inventory.cluster, there.plan.hosts, "26.05", "/shared/slurmctld")
+    step = next(step for step in there.plan.steps if step.what == "controllers")
+    assert all(list(changes.words(resource)) for _, resource in told.of_step(step))
+
+
+def test_slurmdbd_that_ends_while_it_converts_stops_the_upgrade_before_the_controllers() -> None:
+    there = place(conversion={**CONVERTED, "state": "ended", "words": ["no space left"]})
+    with pytest.raises(DeployFailed, match="slurmdbd ended while it converted its database: no space left"):
+        there.upgrade()
+    assert there.hosts.done[-1] == "db conversion"
+
+
+def test_a_controller_that_fails_stops_the_upgrade_before_the_nodes() -> None:
+    there = place(failing={"c2": {packages("c2", "slurmctld").partition(" ")[2]}})
+    with pytest.raises(DeployFailed, match=r"c2: packages-exchanged:.*: it cannot be done"):
+        there.upgrade()
+    assert not any("pause" in one or one.startswith("n") for one in there.hosts.done)
+
+
+def test_a_job_that_the_new_slurmctld_does_not_know_stops_the_upgrade_before_the_nodes() -> None:
+    there = place(jobs=[job_line(7, "n1"), job_line(8, "n2")])
+
+    def lose(host: str, one: str) -> None:
+        there.hosts.done.append(f"{host} {one}")
+        if (host, one) == ("c1", "renewed-daemon:slurmctld"):
+            del there.hosts.jobs[0]
+
+    there.hosts.when_changed = lose
+    with pytest.raises(DeployFailed, match=r"slurmctld no longer knows jobs 7\. The state of before is in /shared"):
+        there.upgrade()
+    assert not any(one.startswith("n1") for one in there.hosts.done)
+
+
+def test_jobs_that_the_new_slurmctld_knows_are_counted() -> None:
+    there = place(jobs=[job_line(7, "n1"), job_line(8, "n2")])
+    lines: list[str] = []
+    there.run.progress.line = lines.append  # type: ignore[method-assign]
+    there.upgrade("controllers")
+    assert "slurmctld 26.05 answers and knows all jobs: 2 running, 0 pending." in lines
+
+
+def test_nodes_go_some_at_a_time_and_the_first_that_fails_leaves_the_others_as_they_are() -> None:
+    there = place(failing={"n2": {"renewed-daemon:slurmd"}})
+    with pytest.raises(DeployFailed, match=r"n2 did not come back: .*it cannot be done\. n3 stay as they are\. "):
+        there.upgrade("nodes", at_once="1")
+    assert there.hosts.done == [*node("n1"), "n1 job:n1", node("n2")[0]]
+
+
+def test_a_node_whose_job_fails_or_that_does_not_register_has_not_come_back() -> None:
+    with pytest.raises(DeployFailed, match="n1 did not come back: a job on it failed: no room in /tmp"):
+        place(trial={"n1": "no room in /tmp"}).upgrade("nodes", at_once="1")
+    silent = place(others={"slurm-nodes:n1": {"n1": "slurmd does not answer"}})
+    with pytest.raises(DeployFailed, match="n1 did not come back: slurmd does not answer"):
+        silent.upgrade("nodes", at_once="1")
+
+
+def test_nodes_with_drain_are_empty_before_and_given_back_by_a_job_after_each_batch() -> None:
+    there = place(drain=True)
+    assert there.upgrade("nodes", at_once="2", drain=True) == [
+        "c1 node-drain:n1,n2",
+        *there.hosts.done[1:5],
+        "c1 node-trial:n1,n2",
+        "c1 node-drain:n3",
+        *node("n3"),
+        "c1 node-trial:n3",
+    ]
+    assert sorted(there.hosts.done[1:5]) == sorted([*node("n1"), *node("n2")])
+    assert set(there.hosts.nodes.values()) == {IDLE}
+
+
+def test_a_drained_node_whose_job_fails_stays_drained_and_stops_the_upgrade() -> None:
+    there = place(drain=True, trial={"n1": "no room in /tmp"})
+    with pytest.raises(DeployFailed, match=r"n1 did not come back: .*no room in /tmp"):
+        there.upgrade("nodes", at_once="2", drain=True)
+    assert (there.hosts.nodes["n1"][0], there.hosts.nodes["n2"]) == ("IDLE+DRAIN", IDLE)
+    assert not any("n3" in one for one in there.hosts.done)
+
+
+def test_nodes_that_a_person_has_drained_run_no_job_and_stay_drained() -> None:
+    for drain in (False, True):
+        there = place(drain=drain)
+        there.hosts.nodes["n1"] = ("IDLE+DRAIN", "broken fan", "ann")
+        assert "n1 job:n1" not in there.upgrade("nodes", drain=drain)
+        assert there.hosts.nodes["n1"] == ("IDLE+DRAIN", "broken fan", "ann")
+
+
+def test_steps_that_are_done_already_are_not_done_again() -> None:
+    there = place()
+    there.hosts.wrong = {}
+    assert there.upgrade("slurmdbd", "controllers") == ["db conversion"]
+
+
+def test_the_steps_of_a_plan_are_done_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, begun = place(), list[str]()
+    monkeypatch.setattr(running, "back_up", lambda _: begun.append("backup"))
+    for what in ("slurmdbd", "controllers", "nodes", "others"):
+        monkeypatch.setattr(running.Stages, what, lambda _, step: begun.append(step.what))
+    running.do(there.run, there.plan, there.plan.steps, JobSafety(there.run), UpgradeOptions())
+    assert begun == ["backup", "slurmdbd", "controllers", "nodes", "others"]
+    assert replace(there.plan, steps=()).is_done
