@@ -201,6 +201,7 @@ class Cluster(Model):
         slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
         slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
             of its own on each host.
+        keep_files: whether the hosts' files of Slurm stay as they are, and are only compared with the cluster file.
         slurm: Slurm's own packages: of which kind and version, and where they come from.
         packages: packages of the site's own, for all hosts, by role, and for groups of hosts.
         files: files of the site's own on hosts, by their path there.
@@ -276,6 +277,9 @@ class Cluster(Model):
         Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
         Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
     ] = None
+    keep_files: Annotated[
+        bool, Field(description="Whether Slurm's files stay as they are on hosts; they are compared, and not written.")
+    ] = False
     slurm: SlurmsPackages = SlurmPackages()
     packages: PackageLists = SitePackages()
     files: Files = {}

@@ -58,6 +58,7 @@ cgroup_conf: {AllowedRAMSpace: 98}
 slurmdbd_conf: {PurgeJobAfter: 24month}
 slurm_files: {plugstack.conf: slurm/plugstack.conf}
 slurm_conf_directory: /shared/slurm/etc
+keep_files: true
 slurm:
   packages: smd
   version: "26.05.*"

@@ -71,8 +71,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     stored one is removed, because slurmctld would refuse to start (slurm.conf(5)). The job submit script comes before
     the slurm.conf that names it, because slurmctld does not start without it. An unused gres.conf is removed, and so is
     an unused job_container.conf if slurmfab wrote it. In a directory that the hosts share, the primary controller does
-    this for all.
+    this for all. Files that are kept (`keep_files`) are neither written nor removed.
     """
+    if plan_input.keeps_files:
+        return ()
     state = plan_input.cluster.state_directory
     is_primary = host == plan_input.cluster.controller
     roles = plan_input.cluster.roles(host)
