@@ -688,6 +688,57 @@ def scripts(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "scripts", "render", ("n1", "n2"))
 
 
+OWN_USER = """
+ClusterName=hpc
+SlurmctldHost=ctl
+SlurmUser=hpc
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=ctl
+JobAcctGatherType=jobacct_gather/linux
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+KillWait=45
+NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+def own_user(lab: DeployedLab, suite: str) -> HandMade:
+    """slurmctld and slurmdbd as a user of the site's own, by drop-ins with User=, with a group of another name."""
+    prepare(lab)
+    pids = DEBIAN.pid_files(versions.distribution_version(suite))
+    text = SLURMDBD.format(pid="/run/slurmdbd/slurmdbd.pid", password=PASSWORD).replace("DbdHost=n3", "DbdHost=ctl")
+    dbd = file(f"{ETC}/slurmdbd.conf", text.replace("SlurmUser=slurm", "SlurmUser=hpc"), "600")
+    conf = file(f"{ETC}/slurm.conf", OWN_USER.format(**named(pids)))
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    units = "".join(
+        file(
+            f"/etc/systemd/system/{unit}.service.d/site.conf",
+            f"[Service]\nUser=hpc\nGroup=staff\nRuntimeDirectory={unit}\nPIDFile=/run/{unit}/{unit}.pid",
+        )
+        for unit in ("slurmctld", "slurmdbd")
+    )
+    owner = f"chown -R hpc:staff /var/lib/slurm /var/log/slurm {ETC}/slurmdbd.conf\n"
+    add = "until sacctmgr -n show cluster >/dev/null 2>&1; do sleep 0.2; done\nsacctmgr -i add cluster hpc\n"
+    add += "sacctmgr -i add account physics Description=x Organization=y\nsacctmgr -i add user ada Account=physics\n"
+    everywhere(lab, f"useradd --system -u 910 -g staff -d /nonexistent hpc\n{conf}", "ctl", "n1", "n2")
+    start = "systemctl restart slurmctld"
+    daemons = f"{units}systemctl daemon-reload\nsystemctl restart slurmdbd\n{start}\n{add}{start}"
+    lab.on("ctl", f"set -e\n{DATABASE}{dbd}{owner}{daemons}")
+    everywhere(lab, "systemctl restart slurmd", "n1", "n2")
+    return replace(at_work(lab, "own-user", "hpc", ("n1", "n2"), "--mem=50"), accounting="ctl")
+
+
 GANG = """
 # day and night: jobs of the day suspend those of the night
 ClusterName=gang
@@ -895,6 +946,7 @@ KINDS: Mapping[str, Kind] = {
     "includes": Kind(includes, nodes=3),
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),
     "own-ids": Kind(own_ids, shared=("/srv/shared",)),
+    "own-user": Kind(own_user, packages={"ctl": (*DEBIAN.packages("database"), *DEBIAN.database.packages)}),
     "scripts": Kind(scripts),
     "gang": Kind(gang),
     "trees": Kind(trees, gpus=("n1:2:Tesla_T4",)),

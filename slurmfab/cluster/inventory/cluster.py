@@ -18,7 +18,7 @@ from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.ip_addresses import canonical
 from slurmfab.cluster.inventory.acceptance import Acceptance
-from slurmfab.cluster.inventory.accounting import Account, Database, Qos, User, database_of
+from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User, database_of
 from slurmfab.cluster.inventory.backups import Backup
 from slurmfab.cluster.inventory.containers import ContainersOrNot
 from slurmfab.cluster.inventory.drift import DriftOrNot
@@ -202,6 +202,7 @@ class Cluster(Model):
         slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
             of its own on each host.
         keep_files: whether the hosts' files of Slurm stay as they are, and are only compared with the cluster file.
+        slurm_user: the user of slurmctld and slurmdbd (SlurmUser); another one than slurm is the site's own.
         slurm: Slurm's own packages: of which kind and version, and where they come from.
         packages: packages of the site's own, for all hosts, by role, and for groups of hosts.
         files: files of the site's own on hosts, by their path there.
@@ -280,6 +281,9 @@ class Cluster(Model):
     keep_files: Annotated[
         bool, Field(description="Whether Slurm's files stay as they are on hosts; they are compared, and not written.")
     ] = False
+    slurm_user: Annotated[
+        Login, Field(description="User of slurmctld and slurmdbd (SlurmUser); the site makes another one than slurm.")
+    ] = "slurm"
     slurm: SlurmsPackages = SlurmPackages()
     packages: PackageLists = SitePackages()
     files: Files = {}

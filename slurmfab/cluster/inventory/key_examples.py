@@ -59,6 +59,7 @@ slurmdbd_conf: {PurgeJobAfter: 24month}
 slurm_files: {plugstack.conf: slurm/plugstack.conf}
 slurm_conf_directory: /shared/slurm/etc
 keep_files: true
+slurm_user: slurm
 slurm:
   packages: smd
   version: "26.05.*"

@@ -16,7 +16,8 @@ PROGRAMS = {
 }
 """The program of each unit, the same path in all packages; alternatives are followed."""
 
-USERS = {"munge": "munge", "slurmctld": "slurm", "slurmdbd": "slurm", "slurmd": "root"}
+USERS = {"munge": "munge", "slurmd": "root"}
+"""The users of daemons; those of the others are `slurm_user` of the cluster file."""
 PACKAGED = ("/usr/lib/systemd/system/", "/lib/systemd/system/")
 
 CONF = f"{SLURM_DIRECTORY}/slurm.conf"
@@ -46,6 +47,7 @@ class Process:
 
     unit: str  # name of its unit
     shown: Mapping[str, str]  # what the host says of it, by name
+    wanted_user: str
 
     @property
     def runs(self) -> bool:
@@ -72,7 +74,7 @@ class Process:
             for is_wrong, text in (
                 (running != program, f"runs {running} and not {program}"),
                 (named not in ("", CONF) and self.unit != "slurmdbd", f"reads {named} and not {CONF}"),
-                (user != USERS[self.unit], f"runs as {user} and not as {USERS[self.unit]}"),
+                (user != self.wanted_user, f"runs as {user} and not as {self.wanted_user}"),
                 (
                     self.shown["least"].isdigit() and files.isdigit() and int(files) < least,
                     f"may open {files} files, where its package's unit allows {self.shown['least']}",
@@ -88,7 +90,7 @@ class Process:
         return int(count) if count.isdigit() else 0
 
 
-def processes(host: CheckedHost, units: tuple[str, ...]) -> tuple[Process, ...]:
+def processes(host: CheckedHost, units: tuple[str, ...], slurm_user: str) -> tuple[Process, ...]:
     """The daemons of a host that run, as cached by the first check that asked.
 
     Raises:
@@ -96,5 +98,6 @@ def processes(host: CheckedHost, units: tuple[str, ...]) -> tuple[Process, ...]:
     """
     text = host.as_found.ask(QUESTION.format(units=" ".join(units)))
     paragraphs = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.split("\n\n") if block]
-    found = (Process(one["Id"].removesuffix(".service"), one) for one in paragraphs)
+    named = ((one["Id"].removesuffix(".service"), one) for one in paragraphs)
+    found = (Process(unit, one, USERS.get(unit, slurm_user)) for unit, one in named)
     return tuple(one for one in found if one.runs)

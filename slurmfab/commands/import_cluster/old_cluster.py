@@ -77,6 +77,16 @@ class OldCluster:
         return self.conf.settings.get(key.lower(), "")
 
     @cached_property
+    def slurm_user(self) -> str:
+        """The name of SlurmUser."""
+        return self.name_of(self.setting("SlurmUser") or "root")
+
+    def name_of(self, user: str) -> str:
+        """The name of a user whom a file names by name or number, perhaps with the other one in brackets."""
+        name = user.partition("(")[0]
+        return self.found.facts[self.found.controller].uids.get(int(name), name) if name.isdecimal() else name
+
+    @cached_property
     def directory(self) -> str:
         """The directory of slurm.conf on the primary controller."""
         file = self.file(self.found.controller, "slurm.conf")

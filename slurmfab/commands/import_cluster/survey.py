@@ -126,6 +126,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         addresses=where.addresses,
         slurm=slurm_packages(old),
         ids=places.ids(old),
+        slurm_user=old.slurm_user,
         state_directory="" if state == DEFAULT_STATE and len(where.controllers) == 1 else state,
         slurm_conf_directory=shared_directory(old),
         database=database.section(old),

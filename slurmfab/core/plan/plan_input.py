@@ -252,6 +252,12 @@ class PlanInput:
             if is_numeric(self.address(name))
         )
 
+    def slurm_owner(self, host: str) -> tuple[str, str]:
+        """The user of slurmctld and slurmdbd, and its group on a host."""
+        user = self.cluster.slurm_user
+        known = self.facts[host].accounts.get(user) if host in self.facts else None
+        return user, self.facts[host].gids.get(known.gid, user) if known and user != "slurm" else user
+
     @cached_property
     def controller_facts(self) -> HostFacts:
         """The facts of the primary controller.
@@ -450,6 +456,7 @@ class PlanInput:
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,
+            slurm_user=self.cluster.slurm_user,
             state_directory=self.cluster.state_directory,
             spool_directory=self.lock.spool_directory,
             qos=tuple(qos.settings for qos in self.cluster.qos),
