@@ -688,6 +688,43 @@ def scripts(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "scripts", "render", ("n1", "n2"))
 
 
+OPT = """
+ClusterName=opt
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+MailProg=/bin/true
+ProctrackType=proctrack/cgroup
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+KillWait=45
+Include /opt/slurm/etc/nodes.conf
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+def opt(lab: DeployedLab, suite: str) -> HandMade:
+    """Slurm's files in /opt/slurm/etc, which the daemons get by -f, and the commands by a link of the directory."""
+    prepare(lab)
+    place = "/opt/slurm/etc"
+    conf = file(f"{place}/slurm.conf", OPT.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
+    conf += file(f"{place}/nodes.conf", "NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500")
+    conf += file(f"{place}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    link = f"cp -r {ETC}/. {place}; mv {ETC} {ETC}.package; ln -s {place} {ETC}\n"
+    for daemon, hosts in (("slurmctld", ("ctl",)), ("slurmd", ("n1", "n2"))):
+        option = file(f"/etc/default/{daemon}", f'{daemon.upper()}_OPTIONS="-f {place}/slurm.conf"')
+        everywhere(lab, f"{conf}{link}{option}systemctl restart {daemon}", *hosts)
+    return at_work(lab, "opt", "opt", ("n1", "n2"))
+
+
 OWN_USER = """
 ClusterName=hpc
 SlurmctldHost=ctl
@@ -709,7 +746,7 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
 KillWait=45
 NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500
-PartitionName=all Nodes=ALL Default=YES
+PartitionName=batch Nodes=ALL Default=YES
 """
 
 
@@ -947,6 +984,7 @@ KINDS: Mapping[str, Kind] = {
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),
     "own-ids": Kind(own_ids, shared=("/srv/shared",)),
     "own-user": Kind(own_user, packages={"ctl": (*DEBIAN.packages("database"), *DEBIAN.database.packages)}),
+    "opt": Kind(opt),
     "scripts": Kind(scripts),
     "gang": Kind(gang),
     "trees": Kind(trees, gpus=("n1:2:Tesla_T4",)),

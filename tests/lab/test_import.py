@@ -59,6 +59,7 @@ KEPT = {
         "slurm_conf_directory: /srv/shared",
     ),
     "own-user": ("slurm_user: hpc", "KillWait: 45", "database:"),
+    "opt": ("ProctrackType: proctrack/cgroup", "KillWait: 45"),
     "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
     "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl"),
@@ -85,6 +86,11 @@ WAYS = {
         "stat -c %U:%G /var/lib/slurm/slurmctld/job_state /etc/slurm/slurmdbd.conf | xargs",
         "hpc:staff hpc:staff",
     ),
+    "opt": (
+        "n1",
+        "readlink /etc/slurm; ps -C slurmd -o args= | grep -o -- '-f .*'",
+        "/opt/slurm/etc\n-f /opt/slurm/etc/slurm.conf",
+    ),
     "gang": ("n1", "grep -c enable_configless /etc/slurm/slurm.conf", "1"),
     "trees": ("n1", "grep -oh 'gpu:tesla:.*shard:[^ ]*' /etc/slurm/nodes.conf", "gpu:tesla:2,shard:8"),
     "alone": ("ctl", "grep -oh 'gpu:tesla:.*mps:[^ ]*' /etc/slurm/slurm.conf", "gpu:tesla:2,mps:200"),
@@ -93,7 +99,7 @@ WAYS = {
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
 
 
-CHANGED = ("accounts", "includes", "own-ids")
+CHANGED = ("accounts", "includes", "own-ids", "own-user", "opt")
 """Kinds on which a change after the takeover is deployed and rolled back."""
 
 OWN_FILES = "sha256sum /etc/slurm/*.conf | grep -v slurmdbd"

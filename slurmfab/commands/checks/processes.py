@@ -30,7 +30,9 @@ for unit in {units}; do
     echo "program=$(readlink -f "$program")"
     echo "exe=$(readlink "/proc/$pid/exe" 2>/dev/null)"
     words=$(tr '\\0' '\\n' <"/proc/$pid/cmdline" 2>/dev/null)
-    echo "named=$(echo "$words" | sed -n '/^-f$/{{n;p}}; s/^-f//p' | grep . | tail -n 1)"
+    named=$(echo "$words" | sed -n '/^-f$/{{n;p}}; s/^-f//p' | grep . | tail -n 1)
+    [ "$(readlink -f "$named")" != "$(readlink -f {conf})" ] || named={conf}
+    echo "named=$named"
     echo "user=$(stat --format=%U "/proc/$pid" 2>/dev/null)"
     echo "files=$(awk '/^Max open files/ {{ print $5 }}' "/proc/$pid/limits" 2>/dev/null)"
     echo "most=$(awk '/^Max open files/ {{ print $5 }}' /proc/1/limits 2>/dev/null)"
@@ -96,7 +98,7 @@ def processes(host: CheckedHost, units: tuple[str, ...], slurm_user: str) -> tup
     Raises:
         AssertionError: the command fails on the host.
     """
-    text = host.as_found.ask(QUESTION.format(units=" ".join(units)))
+    text = host.as_found.ask(QUESTION.format(units=" ".join(units), conf=CONF))
     paragraphs = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.split("\n\n") if block]
     named = ((one["Id"].removesuffix(".service"), one) for one in paragraphs)
     found = (Process(unit, one, USERS.get(unit, slurm_user)) for unit, one in named)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
@@ -173,11 +175,12 @@ def federations(old: OldCluster) -> Iterator[str]:
 
 def other_places(old: OldCluster) -> Iterator[str]:
     """A slurm.conf that the packages' programs do not find by themselves."""
-    file = old.file(old.found.controller, "slurm.conf")
-    if file and not file.link and file.path not in ("", "/etc/slurm/slurm.conf"):
+    for path, hosts in old.unusual_confs.items():
+        folder = posixpath.dirname(path)
         yield (
-            f"slurm.conf is {file.path}, and slurmfab keeps Slurm's files in /etc/slurm. Move them there, or make "
-            "links to them there, on all hosts, and remove the option -f or SLURM_CONF that names the other place."
+            f"{fold(hosts)}: slurm.conf is {path}, where Slurm's commands do not find it by themselves. The files may "
+            f"stay there, and the daemons as they are: make {SLURM_DIRECTORY} a link to that directory on these hosts: "
+            f"mv {SLURM_DIRECTORY} {SLURM_DIRECTORY}.before && ln -s {folder} {SLURM_DIRECTORY}. Then import again."
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from support import THREE_HOSTS
 
 from slurmfab.cluster.inventory import loading

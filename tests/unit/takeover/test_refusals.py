@@ -36,7 +36,7 @@ def refusal(one: FoundCluster) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("SlurmUser=slurm", "SlurmUser=slurm\nSlurmdUser=slurm", "SlurmdUser is slurm, and slurmfab runs slurmd as root"),
+        ("SlurmUser=slurm", "SlurmUser=slurm\nSlurmdUser=slurm", "SlurmdUser is slurm, and slurmfab runs"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nAuthType=auth/slurm", "AuthType is auth/slurm"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nCredType=cred/slurm", "CredType is cred/slurm"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nFrontendName=fe1", "FrontendName: front ends"),
@@ -118,7 +118,8 @@ def test_a_slurm_conf_in_another_place_is_refused_with_its_path() -> None:
     one = cluster()
     place = HostFiles((FoundFile("/usr/local/etc/slurm.conf", BASE),), "/usr/sbin/slurmctld", slurm_conf=BASE)
     message = refusal(dataclasses.replace(one, hosts={**one.hosts, "ctl": place}))
-    assert "slurm.conf is /usr/local/etc/slurm.conf, and slurmfab keeps Slurm's files in /etc/slurm" in message
+    assert "ctl: slurm.conf is /usr/local/etc/slurm.conf, where Slurm's commands do not find it" in message
+    assert "ln -s /usr/local/etc /etc/slurm" in message
 
 
 def test_a_host_without_slurm_conf_is_refused_with_what_to_name() -> None:

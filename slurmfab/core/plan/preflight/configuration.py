@@ -110,8 +110,8 @@ def refuse_other_slurm_user(plan_input: PlanInput) -> None:
         raise InputError(
             f"SlurmUser is {found} on {plan_input.cluster.controller}, and slurm_user in the cluster file is {wanted}. "
             f"Set slurm_user: {found}; or change the user by hand: stop slurmctld and slurmdbd, chown -R {wanted}: "
-            f"{state}, the same with their logs and slurmdbd.conf, set SlurmUser={wanted} in slurm.conf of all hosts and "
-            f"in slurmdbd.conf, and User={wanted} for their units, and start them."
+            f"{state}, the same with their logs and slurmdbd.conf, set SlurmUser={wanted} in slurm.conf of all hosts "
+            f"and in slurmdbd.conf, and User={wanted} for their units, and start them."
         )
 
 

@@ -17,7 +17,6 @@ from slurmfab.on_hosts.agent.core import safe_paths
 from slurmfab.on_hosts.agent.core.included_files import whole
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.facts.facts import read_accounts
-from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 from slurmfab.on_hosts.agent.logs.secret_detectors import SLURM_PASSWORD
 from slurmfab.on_hosts.agent.slurm import daemon_places
 
@@ -123,7 +122,7 @@ class Reader:
 
     Args:
         context: where the file system begins.
-        uid: UID of the slurm user, -1 for none; `gid` likewise its GID. Another SlurmUser takes its place later.
+        uid: UID of the slurm user, -1 for none; `gid` likewise its GID.
 
     Attributes:
         files: path, text, permission bits and the target of a link, of each file that was read.
@@ -141,15 +140,6 @@ class Reader:
         self.hidden: List[Tuple[str, str]] = []
         self.is_roots_word = True
         self.total = 0
-
-    def settle_owner(self, user: str) -> None:
-        """Take SlurmUser, by name or number, as the user whose files may leave the host, if root alone has named it."""
-        name = user.partition("(")[0]
-        known = find_user(self.context, name) if self.is_roots_word and not name.isdigit() else None
-        if known:
-            self.uid, self.gid = known.pw_uid, known.pw_gid
-        elif self.is_roots_word and name.isdigit():
-            self.uid = int(name)
 
     def add(self, path: str, is_program: bool = False, is_named: bool = False) -> str:
         """Read a file once, and return its text; empty if it stays here or there is none.
@@ -274,12 +264,11 @@ def read_conf(found: Reader, conf: str) -> str:
     directory = os.path.dirname(conf)
     main = found.add(conf, is_named=True)
     text = whole(conf, main.encode(), lambda path: included(found, path)).decode(errors="replace")
-    settings = list(settings_in(text))
-    found.settle_owner(dict(settings).get("slurmuser", "root"))
     for name in CONFS:
         found.add("%s/%s" % (directory, name))
     for name in SCRIPTS:
         found.add("%s/%s" % (directory, name), is_program=True)
+    settings = list(settings_in(text))
     stack = next((value for key, value in settings if key == "plugstackconfig"), "")
     add_plugstack(found, os.path.join(directory, stack or PLUGSTACK_CONF))
     for key, value in settings:
