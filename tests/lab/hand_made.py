@@ -461,6 +461,8 @@ INCLUDES = """
 ClusterName=uni
 SlurmctldHost=ctl({ctl})
 SlurmUser=slurm
+AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=/var/lib/slurm/slurmctld/jwt_hs256.key
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/spool/slurmd
 SlurmctldPidFile={slurmctld_pid}
@@ -522,7 +524,7 @@ SwitchName=spine Switches=leaf[1-2]
 
 
 def includes(lab: DeployedLab, suite: str) -> HandMade:
-    """slurm.conf in four files with continued lines, lines of defaults and sets of nodes; a topology; three nodes."""
+    """slurm.conf in four files with continued lines, defaults and sets of nodes; a topology, tokens; three nodes."""
     prepare(lab)
     pids = DEBIAN.pid_files(versions.distribution_version(suite))
     values = {host.name: host.address for host in lab.lab.hosts}
@@ -532,10 +534,13 @@ def includes(lab: DeployedLab, suite: str) -> HandMade:
     conf += file(f"{ETC}/hardware/partitions.conf", GROUPS)
     conf += file(f"{ETC}/topology.conf", TREE)
     everywhere(lab, f"groupadd -g 2100 theory; usermod -aG theory bob\n{conf}")
+    key = "/var/lib/slurm/slurmctld/jwt_hs256.key"
+    lab.on("ctl", f"set -e; head -c 32 /dev/urandom >{key}; chown slurm: {key}; chmod 600 {key}")
     everywhere(lab, "if [ $(hostname) = ctl ]; then systemctl restart slurmctld; else systemctl restart slurmd; fi")
     return at_work(lab, "includes", "uni", ("n1", "n2", "n3"), "--mem=50")
 
 
+POWER_SWITCH = "#!/bin/sh\nlogger -t power $0 $*"
 CONFIGLESS = """
 ClusterName=beowulf
 SlurmctldHost=ctl
@@ -552,21 +557,27 @@ TaskPlugin=task/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 DefMemPerNode=200
+PreemptType=preempt/partition_prio
+PreemptMode=SUSPEND,GANG
+SuspendProgram=/usr/local/sbin/node-off
+ResumeProgram=/usr/local/sbin/node-on
+SuspendTime=7200
 JobCompType=jobcomp/filetxt
 JobCompLoc=/var/log/slurm/jobcomp.log
 GresTypes=gpu
 NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500 MemSpecLimit=100 Gres=gpu:tesla:1
-PartitionName=work Nodes=n1,n2 Default=YES MaxTime=UNLIMITED DefMemPerCPU=100
-PartitionName=test Nodes=n1,n2 MaxTime=15 PriorityTier=20
+PartitionName=work Nodes=n1,n2 Default=YES MaxTime=UNLIMITED DefMemPerCPU=100 OverSubscribe=FORCE:1
+PartitionName=test Nodes=n1,n2 MaxTime=15 PriorityTier=20 OverSubscribe=FORCE:1
 """
 
 
 def configless(lab: DeployedLab, suite: str) -> HandMade:
-    """Nodes without any file of Slurm's, whose slurmd fetches all from slurmctld; one GPU in each, one gres.conf."""
+    """Nodes without any file of Slurm's, which may sleep, with a GPU each; jobs that suspend others."""
     prepare(lab)
     conf = file(f"{ETC}/slurm.conf", CONFIGLESS.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
     conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes\nConstrainDevices=yes")
     conf += file(f"{ETC}/gres.conf", "NodeName=n[1-2] Name=gpu Type=tesla File=/dev/nvidia0")
+    conf += "".join(file(f"/usr/local/sbin/node-{way}", POWER_SWITCH, "755") for way in ("on", "off"))
     lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
     # Debian 12's unit starts slurmd only if there is a slurm.conf.
     option = file("/etc/default/slurmd", 'SLURMD_OPTIONS="--conf-server ctl:6817"')
@@ -815,8 +826,7 @@ def gang(lab: DeployedLab, suite: str) -> HandMade:
     prepare(lab)
     pids = named(DEBIAN.pid_files(versions.distribution_version(suite)))
     conf = file(f"{ETC}/slurm.conf", GANG.format(**pids)) + file(f"{ETC}/cgroup.conf", "ConstrainCores=yes")
-    switch = "#!/bin/sh\nlogger -t power $0 $*"
-    conf += "".join(file(f"/usr/local/sbin/node-{way}", switch, "755") for way in ("on", "off"))
+    conf += "".join(file(f"/usr/local/sbin/node-{way}", POWER_SWITCH, "755") for way in ("on", "off"))
     lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
     everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2")
     return at_work(lab, "gang", "gang", ("n1", "n2"))
@@ -881,7 +891,7 @@ ALONE = """
 # the machine under the desk
 ClusterName=alone
 SlurmctldHost=ctl
-SlurmUser=slurm
+SlurmUser=root
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/lib/slurm/slurmd
 SlurmctldPidFile={slurmctld_pid}
@@ -902,12 +912,13 @@ PartitionName=desk Nodes=ctl Default=YES
 
 
 def alone(lab: DeployedLab, suite: str) -> HandMade:
-    """One host that is controller and compute node, with MPS of GPUs that have a type."""
+    """One host that is controller and compute node, all of it root's, with MPS of GPUs that have a type."""
     prepare(lab)
     conf = file(f"{ETC}/slurm.conf", ALONE.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
     conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=no")
     conf += file(f"{ETC}/gres.conf", "Name=gpu Type=tesla File=/dev/nvidia[0-1]\nName=mps Count=200")
-    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld slurmd")
+    unit = file("/etc/systemd/system/slurmctld.service.d/site.conf", "[Service]\nUser=root\nGroup=root")
+    lab.on("ctl", f"set -e\n{conf}{unit}systemctl daemon-reload; systemctl restart slurmctld slurmd")
     return at_work(lab, "alone", "alone", ("ctl",))
 
 
@@ -980,7 +991,7 @@ KINDS: Mapping[str, Kind] = {
         gpus=("n1:2:A100-SXM4-40GB", "n2:2:Tesla_V100-SXM2-16GB"),
         packages={"n3": (*DEBIAN.packages("database"), *DEBIAN.database.packages)},
     ),
-    "includes": Kind(includes, nodes=3),
+    "includes": Kind(includes, nodes=3, packages=dict.fromkeys(("ctl", "n1", "n2", "n3"), ("slurm-wlm-jwt-plugin",))),
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),
     "own-ids": Kind(own_ids, shared=("/srv/shared",)),
     "own-user": Kind(own_user, packages={"ctl": (*DEBIAN.packages("database"), *DEBIAN.database.packages)}),

@@ -49,8 +49,15 @@ KEPT = {
         "# for the theory group, since 2020",
         "SelectType: How jobs are scheduled: ask the HPC board",
         "KillWait: 45",
+        "AuthAltTypes: auth/jwt",
     ),
-    "configless": ("configless: true", "MemSpecLimit: 100", "DefMemPerNode: 200", "idle_on_node_suspend"),
+    "configless": (
+        "configless: true",
+        "MemSpecLimit: 100",
+        "DefMemPerNode: 200",
+        "idle_on_node_suspend",
+        "SUSPEND,GANG",
+    ),
     "own-ids": (
         "hosts: node[1-2]",
         "SlurmctldPort: 7002",
@@ -62,13 +69,14 @@ KEPT = {
     "opt": ("ProctrackType: proctrack/cgroup", "KillWait: 45"),
     "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
-    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl"),
+    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl", "slurm_user: root"),
     "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
 }
 """Texts in the cluster file that an import writes, by kind of cluster."""
 
 
 COMMENT = "scontrol -o show job $(sbatch --parsable --hold --wrap true) | grep -o 'Comment=uid 0'"
+SWITCHES = "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs"
 TREE = "SwitchName=leaf1 SwitchName=leaf2 SwitchName=spine"
 SCRIPTED = "render /var/log/site-prologs\nComment=uid 0"
 WAYS = {
@@ -78,7 +86,7 @@ WAYS = {
         f"cd /etc/slurm; ls | grep -x slurm.conf; grep -h {PASSWORD} slurm*.conf",
         f"StoragePass={PASSWORD}",
     ),
-    "includes": ("ctl", "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs", TREE),
+    "includes": ("ctl", f"{SWITCHES}; scontrol token lifespan=60 | grep -o SLURM_JWT", f"{TREE}\nSLURM_JWT"),
     "configless": ("n1", "ls /etc/slurm/*.conf 2>/dev/null | grep -vc plugstack || :", "0"),
     "own-ids": ("ctl", "stat -c '%u %U' /srv/slurm/state/job_state", "1001 slurm"),
     "own-user": (
