@@ -461,6 +461,8 @@ INCLUDES = """
 ClusterName=uni
 SlurmctldHost=ctl({ctl})
 SlurmUser=slurm
+AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=/var/lib/slurm/slurmctld/jwt_hs256.key
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/spool/slurmd
 SlurmctldPidFile={slurmctld_pid}
@@ -522,7 +524,7 @@ SwitchName=spine Switches=leaf[1-2]
 
 
 def includes(lab: DeployedLab, suite: str) -> HandMade:
-    """slurm.conf in four files with continued lines, lines of defaults and sets of nodes; a topology; three nodes."""
+    """slurm.conf in four files with continued lines, defaults and sets of nodes; a topology, tokens; three nodes."""
     prepare(lab)
     pids = DEBIAN.pid_files(versions.distribution_version(suite))
     values = {host.name: host.address for host in lab.lab.hosts}
@@ -532,10 +534,13 @@ def includes(lab: DeployedLab, suite: str) -> HandMade:
     conf += file(f"{ETC}/hardware/partitions.conf", GROUPS)
     conf += file(f"{ETC}/topology.conf", TREE)
     everywhere(lab, f"groupadd -g 2100 theory; usermod -aG theory bob\n{conf}")
+    key = "/var/lib/slurm/slurmctld/jwt_hs256.key"
+    lab.on("ctl", f"set -e; head -c 32 /dev/urandom >{key}; chown slurm: {key}; chmod 600 {key}")
     everywhere(lab, "if [ $(hostname) = ctl ]; then systemctl restart slurmctld; else systemctl restart slurmd; fi")
     return at_work(lab, "includes", "uni", ("n1", "n2", "n3"), "--mem=50")
 
 
+POWER_SWITCH = "#!/bin/sh\nlogger -t power $0 $*"
 CONFIGLESS = """
 ClusterName=beowulf
 SlurmctldHost=ctl
@@ -552,21 +557,27 @@ TaskPlugin=task/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 DefMemPerNode=200
+PreemptType=preempt/partition_prio
+PreemptMode=SUSPEND,GANG
+SuspendProgram=/usr/local/sbin/node-off
+ResumeProgram=/usr/local/sbin/node-on
+SuspendTime=7200
 JobCompType=jobcomp/filetxt
 JobCompLoc=/var/log/slurm/jobcomp.log
 GresTypes=gpu
 NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500 MemSpecLimit=100 Gres=gpu:tesla:1
-PartitionName=work Nodes=n1,n2 Default=YES MaxTime=UNLIMITED DefMemPerCPU=100
-PartitionName=test Nodes=n1,n2 MaxTime=15 PriorityTier=20
+PartitionName=work Nodes=n1,n2 Default=YES MaxTime=UNLIMITED DefMemPerCPU=100 OverSubscribe=FORCE:1
+PartitionName=test Nodes=n1,n2 MaxTime=15 PriorityTier=20 OverSubscribe=FORCE:1
 """
 
 
 def configless(lab: DeployedLab, suite: str) -> HandMade:
-    """Nodes without any file of Slurm's, whose slurmd fetches all from slurmctld; one GPU in each, one gres.conf."""
+    """Nodes without any file of Slurm's, which may sleep, with a GPU each; jobs that suspend others."""
     prepare(lab)
     conf = file(f"{ETC}/slurm.conf", CONFIGLESS.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
     conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes\nConstrainDevices=yes")
     conf += file(f"{ETC}/gres.conf", "NodeName=n[1-2] Name=gpu Type=tesla File=/dev/nvidia0")
+    conf += "".join(file(f"/usr/local/sbin/node-{way}", POWER_SWITCH, "755") for way in ("on", "off"))
     lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
     # Debian 12's unit starts slurmd only if there is a slurm.conf.
     option = file("/etc/default/slurmd", 'SLURMD_OPTIONS="--conf-server ctl:6817"')
@@ -688,6 +699,94 @@ def scripts(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "scripts", "render", ("n1", "n2"))
 
 
+OPT = """
+ClusterName=opt
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+MailProg=/bin/true
+ProctrackType=proctrack/cgroup
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+KillWait=45
+Include /opt/slurm/etc/nodes.conf
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+def opt(lab: DeployedLab, suite: str) -> HandMade:
+    """Slurm's files in /opt/slurm/etc, which the daemons get by -f, and the commands by a link of the directory."""
+    prepare(lab)
+    place = "/opt/slurm/etc"
+    conf = file(f"{place}/slurm.conf", OPT.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
+    conf += file(f"{place}/nodes.conf", "NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500")
+    conf += file(f"{place}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    link = f"cp -r {ETC}/. {place}; mv {ETC} {ETC}.package; ln -s {place} {ETC}\n"
+    for daemon, hosts in (("slurmctld", ("ctl",)), ("slurmd", ("n1", "n2"))):
+        option = file(f"/etc/default/{daemon}", f'{daemon.upper()}_OPTIONS="-f {place}/slurm.conf"')
+        everywhere(lab, f"{conf}{link}{option}systemctl restart {daemon}", *hosts)
+    return at_work(lab, "opt", "opt", ("n1", "n2"))
+
+
+OWN_USER = """
+ClusterName=hpc
+SlurmctldHost=ctl
+SlurmUser=hpc
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=ctl
+JobAcctGatherType=jobacct_gather/linux
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+KillWait=45
+NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500
+PartitionName=batch Nodes=ALL Default=YES
+"""
+
+
+def own_user(lab: DeployedLab, suite: str) -> HandMade:
+    """slurmctld and slurmdbd as a user of the site's own, by drop-ins with User=, with a group of another name."""
+    prepare(lab)
+    pids = DEBIAN.pid_files(versions.distribution_version(suite))
+    text = SLURMDBD.format(pid="/run/slurmdbd/slurmdbd.pid", password=PASSWORD).replace("DbdHost=n3", "DbdHost=ctl")
+    dbd = file(f"{ETC}/slurmdbd.conf", text.replace("SlurmUser=slurm", "SlurmUser=hpc"), "600")
+    conf = file(f"{ETC}/slurm.conf", OWN_USER.format(**named(pids)))
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    units = "".join(
+        file(
+            f"/etc/systemd/system/{unit}.service.d/site.conf",
+            f"[Service]\nUser=hpc\nGroup=staff\nRuntimeDirectory={unit}\nPIDFile=/run/{unit}/{unit}.pid",
+        )
+        for unit in ("slurmctld", "slurmdbd")
+    )
+    owner = f"chown -R hpc:staff /var/lib/slurm /var/log/slurm {ETC}/slurmdbd.conf\n"
+    add = "until sacctmgr -n show cluster >/dev/null 2>&1; do sleep 0.2; done\nsacctmgr -i add cluster hpc\n"
+    add += "sacctmgr -i add account physics Description=x Organization=y\nsacctmgr -i add user ada Account=physics\n"
+    everywhere(lab, f"useradd --system -u 910 -g staff -d /nonexistent hpc\n{conf}", "ctl", "n1", "n2")
+    start = "systemctl restart slurmctld"
+    daemons = f"{units}systemctl daemon-reload\nsystemctl restart slurmdbd\n{start}\n{add}{start}"
+    lab.on("ctl", f"set -e\n{DATABASE}{dbd}{owner}{daemons}")
+    everywhere(lab, "systemctl restart slurmd", "n1", "n2")
+    return replace(at_work(lab, "own-user", "hpc", ("n1", "n2"), "--mem=50"), accounting="ctl")
+
+
 GANG = """
 # day and night: jobs of the day suspend those of the night
 ClusterName=gang
@@ -727,8 +826,7 @@ def gang(lab: DeployedLab, suite: str) -> HandMade:
     prepare(lab)
     pids = named(DEBIAN.pid_files(versions.distribution_version(suite)))
     conf = file(f"{ETC}/slurm.conf", GANG.format(**pids)) + file(f"{ETC}/cgroup.conf", "ConstrainCores=yes")
-    switch = "#!/bin/sh\nlogger -t power $0 $*"
-    conf += "".join(file(f"/usr/local/sbin/node-{way}", switch, "755") for way in ("on", "off"))
+    conf += "".join(file(f"/usr/local/sbin/node-{way}", POWER_SWITCH, "755") for way in ("on", "off"))
     lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
     everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2")
     return at_work(lab, "gang", "gang", ("n1", "n2"))
@@ -793,7 +891,7 @@ ALONE = """
 # the machine under the desk
 ClusterName=alone
 SlurmctldHost=ctl
-SlurmUser=slurm
+SlurmUser=root
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/lib/slurm/slurmd
 SlurmctldPidFile={slurmctld_pid}
@@ -814,12 +912,13 @@ PartitionName=desk Nodes=ctl Default=YES
 
 
 def alone(lab: DeployedLab, suite: str) -> HandMade:
-    """One host that is controller and compute node, with MPS of GPUs that have a type."""
+    """One host that is controller and compute node, all of it root's, with MPS of GPUs that have a type."""
     prepare(lab)
     conf = file(f"{ETC}/slurm.conf", ALONE.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
     conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=no")
     conf += file(f"{ETC}/gres.conf", "Name=gpu Type=tesla File=/dev/nvidia[0-1]\nName=mps Count=200")
-    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld slurmd")
+    unit = file("/etc/systemd/system/slurmctld.service.d/site.conf", "[Service]\nUser=root\nGroup=root")
+    lab.on("ctl", f"set -e\n{conf}{unit}systemctl daemon-reload; systemctl restart slurmctld slurmd")
     return at_work(lab, "alone", "alone", ("ctl",))
 
 
@@ -892,9 +991,11 @@ KINDS: Mapping[str, Kind] = {
         gpus=("n1:2:A100-SXM4-40GB", "n2:2:Tesla_V100-SXM2-16GB"),
         packages={"n3": (*DEBIAN.packages("database"), *DEBIAN.database.packages)},
     ),
-    "includes": Kind(includes, nodes=3),
+    "includes": Kind(includes, nodes=3, packages=dict.fromkeys(("ctl", "n1", "n2", "n3"), ("slurm-wlm-jwt-plugin",))),
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),
     "own-ids": Kind(own_ids, shared=("/srv/shared",)),
+    "own-user": Kind(own_user, packages={"ctl": (*DEBIAN.packages("database"), *DEBIAN.database.packages)}),
+    "opt": Kind(opt),
     "scripts": Kind(scripts),
     "gang": Kind(gang),
     "trees": Kind(trees, gpus=("n1:2:Tesla_T4",)),

@@ -49,10 +49,11 @@ def confs(cluster: DeployedLab) -> dict[str, str]:
     return {host: cluster.on(host, CONFS) for host in HOSTS}
 
 
-def set_kill_wait(cluster: DeployedLab, seconds: int | None) -> None:
-    """Change one setting in the cluster file."""
+def set_kill_wait(cluster: DeployedLab, seconds: int | None, *, keep_files: bool = False) -> None:
+    """Change one setting in the cluster file, and whether files are kept."""
     content = yaml.safe_load(cluster.inventory_path.read_text())
     content.pop("slurm_conf", None)
+    content |= {"keep_files": keep_files}
     content |= {"slurm_conf": {"KillWait": seconds}} if seconds else {}
     cluster.inventory_path.write_text(yaml.safe_dump(content, sort_keys=False))
 
@@ -99,3 +100,34 @@ def test_hand_made_files_when_they_say_the_same_stay_until_the_cluster_file_chan
     set_kill_wait(by_hand, None)
     shown = by_hand.slurmfab("plan")
     assert shown.returncode == 0, shown.stdout
+
+
+def test_files_that_are_kept_when_the_cluster_file_says_otherwise_then_stay_and_the_check_tells_until_both_agree(
+    by_hand: DeployedLab,
+) -> None:
+    before, daemons = confs(by_hand), {host: by_hand.on(host, DAEMONS) for host in HOSTS}
+    set_kill_wait(by_hand, 60, keep_files=True)
+    shown = by_hand.slurmfab("plan")
+    assert shown.returncode == 0, shown.stdout
+    assert "stay as they are on the hosts (keep_files)" in shown.stdout + shown.stderr
+    by_hand.deploy()
+    assert confs(by_hand) == before
+    assert {host: by_hand.on(host, DAEMONS) for host in HOSTS} == daemons
+    checked = by_hand.slurmfab("check-cluster", "--only", "configuration")
+    assert checked.returncode == 1, checked.stdout
+    assert "slurm.conf: KillWait: 30 -> 60 (now -> in the cluster file)" in " ".join(checked.stdout.split())
+
+    # Another directory of the state than that of slurm.conf is refused.
+    text = by_hand.inventory_path.read_text()
+    by_hand.inventory_path.write_text(f"{text}state_directory: /srv/state\n")
+    refused = by_hand.slurmfab("plan")
+    assert (refused.returncode, "remove keep_files" in refused.stderr) == (2, True), refused.stderr
+    by_hand.inventory_path.write_text(text)
+
+    # The admin corrects the files.
+    for host in HOSTS:
+        by_hand.on(host, "sed -i 's/^killwait = 30.*/KillWait=60/' /etc/slurm/slurm.conf")
+    by_hand.on("ctl", "scontrol reconfigure")
+    checked = by_hand.slurmfab("check-cluster", "--only", "configuration")
+    assert checked.returncode == 0, checked.stdout
+    assert by_hand.slurmfab("plan").returncode == 0

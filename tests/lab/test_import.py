@@ -49,8 +49,15 @@ KEPT = {
         "# for the theory group, since 2020",
         "SelectType: How jobs are scheduled: ask the HPC board",
         "KillWait: 45",
+        "AuthAltTypes: auth/jwt",
     ),
-    "configless": ("configless: true", "MemSpecLimit: 100", "DefMemPerNode: 200", "idle_on_node_suspend"),
+    "configless": (
+        "configless: true",
+        "MemSpecLimit: 100",
+        "DefMemPerNode: 200",
+        "idle_on_node_suspend",
+        "SUSPEND,GANG",
+    ),
     "own-ids": (
         "hosts: node[1-2]",
         "SlurmctldPort: 7002",
@@ -58,15 +65,18 @@ KEPT = {
         "FirstJobId: 50000",
         "slurm_conf_directory: /srv/shared",
     ),
+    "own-user": ("slurm_user: hpc", "KillWait: 45", "database:"),
+    "opt": ("ProctrackType: proctrack/cgroup", "KillWait: 45"),
     "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
-    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl"),
+    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl", "slurm_user: root"),
     "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
 }
 """Texts in the cluster file that an import writes, by kind of cluster."""
 
 
 COMMENT = "scontrol -o show job $(sbatch --parsable --hold --wrap true) | grep -o 'Comment=uid 0'"
+SWITCHES = "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs"
 TREE = "SwitchName=leaf1 SwitchName=leaf2 SwitchName=spine"
 SCRIPTED = "render /var/log/site-prologs\nComment=uid 0"
 WAYS = {
@@ -76,9 +86,19 @@ WAYS = {
         f"cd /etc/slurm; ls | grep -x slurm.conf; grep -h {PASSWORD} slurm*.conf",
         f"StoragePass={PASSWORD}",
     ),
-    "includes": ("ctl", "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs", TREE),
+    "includes": ("ctl", f"{SWITCHES}; scontrol token lifespan=60 | grep -o SLURM_JWT", f"{TREE}\nSLURM_JWT"),
     "configless": ("n1", "ls /etc/slurm/*.conf 2>/dev/null | grep -vc plugstack || :", "0"),
     "own-ids": ("ctl", "stat -c '%u %U' /srv/slurm/state/job_state", "1001 slurm"),
+    "own-user": (
+        "ctl",
+        "stat -c %U:%G /var/lib/slurm/slurmctld/job_state /etc/slurm/slurmdbd.conf | xargs",
+        "hpc:staff hpc:staff",
+    ),
+    "opt": (
+        "n1",
+        "readlink /etc/slurm; ps -C slurmd -o args= | grep -o -- '-f .*'",
+        "/opt/slurm/etc\n-f /opt/slurm/etc/slurm.conf",
+    ),
     "gang": ("n1", "grep -c enable_configless /etc/slurm/slurm.conf", "1"),
     "trees": ("n1", "grep -oh 'gpu:tesla:.*shard:[^ ]*' /etc/slurm/nodes.conf", "gpu:tesla:2,shard:8"),
     "alone": ("ctl", "grep -oh 'gpu:tesla:.*mps:[^ ]*' /etc/slurm/slurm.conf", "gpu:tesla:2,mps:200"),
@@ -87,7 +107,7 @@ WAYS = {
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
 
 
-CHANGED = ("accounts", "includes", "own-ids")
+CHANGED = ("accounts", "includes", "own-ids", "own-user", "opt")
 """Kinds on which a change after the takeover is deployed and rolled back."""
 
 OWN_FILES = "sha256sum /etc/slurm/*.conf | grep -v slurmdbd"

@@ -12,6 +12,7 @@ from slurmfab.cli.tasks.options import CONNECTION, Common
         **{name: CONNECTION[name] for name in ("user", "key", "port", "become", "gateway", "accept_new_host_keys")},
         "hosts": "the cluster's controller; its slurm.conf names the other hosts",
         "adopt": "least (default) or usual: usual adds SSH logins of slurm and names of hosts, if it lacks them",
+        "keep_files": "leave Slurm's files as they are for good: they are compared, and no deployment writes them",
         "verbose": "show what became of every key of the old files",
         "cluster": "cluster file to write (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
     },
@@ -27,6 +28,7 @@ def import_(
     gateway: str = "",
     accept_new_host_keys: bool = False,
     adopt: str = "",
+    keep_files: bool = False,
 ) -> int:
     """Write the cluster file of a cluster made by hand.
 
@@ -39,10 +41,12 @@ def import_(
         fab import --hosts ctl
         fab import --hosts admin@10.0.0.1 --accept-new-host-keys
         fab import --hosts ctl --adopt usual
+        fab import --hosts ctl --keep-files
         fab import --hosts ctl --cluster configs/old.yaml --json -
     """
     from slurmfab.cluster.inventory.connection_options import ConnectionOptions
     from slurmfab.commands.import_cluster import importing
 
     contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys)
-    return importing.import_cluster(common.cluster, hosts, contact, common.output, adopt or importing.ADOPT[0])
+    wanted = importing.ImportOptions(adopt or importing.ADOPT[0], keep_files)
+    return importing.import_cluster(common.cluster, hosts, contact, common.output, wanted)

@@ -18,7 +18,7 @@ from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.ip_addresses import canonical
 from slurmfab.cluster.inventory.acceptance import Acceptance
-from slurmfab.cluster.inventory.accounting import Account, Database, Qos, User, database_of
+from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User, database_of
 from slurmfab.cluster.inventory.backups import Backup
 from slurmfab.cluster.inventory.containers import ContainersOrNot
 from slurmfab.cluster.inventory.drift import DriftOrNot
@@ -223,6 +223,12 @@ class Cluster(Model):
         Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
         Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
     ] = None
+    keep_files: Annotated[
+        bool, Field(description="Whether Slurm's files stay as they are on hosts; they are compared, and not written.")
+    ] = False
+    slurm_user: Annotated[
+        Login, Field(description="User of slurmctld and slurmdbd (SlurmUser); the site makes another one than slurm.")
+    ] = "slurm"
     slurm: SlurmsPackages = SlurmPackages()
     packages: PackageLists = SitePackages()
     files: Files = {}

@@ -37,7 +37,7 @@ SLURM_CONF_KEYS_OF_SLURMFAB: Mapping[str, str] = {
     "PartitionName": "it comes from the key partitions at the top",
     "DownNodes": "use scontrol to set a node down",
     "Include": "slurm.conf is one file, the same on every host; write its keys here",
-    "SlurmUser": "it is always slurm; the key ids at the top sets its UID",
+    "SlurmUser": "it comes from the key slurm_user at the top, and the UID of slurm from ids",
     "SlurmdUser": "it is always root",
     "AuthType": "it is always auth/munge",
     "CryptoType": "it is always cred/munge",

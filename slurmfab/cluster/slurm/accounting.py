@@ -40,6 +40,7 @@ class SlurmdbdConf:
     storage_port: int
     storage_user: str
     database: str
+    slurm_user: str = "slurm"
     ipv6: bool = False  # whether slurmdbd uses IPv6 addresses too
     # the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out
     own: Mapping[str, str | None] = field(default_factory=dict)

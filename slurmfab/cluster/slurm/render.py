@@ -46,6 +46,7 @@ SHORTEST_LIMIT = 60
 
 _AS_THEY_ARE = (
     "cluster_name",
+    "slurm_user",
     "state_directory",
     "spool_directory",
     "cgroup",
@@ -101,6 +102,7 @@ class SlurmConf:
     # control groups that all compute nodes have, as they share one slurm.conf
     cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
     memory_margin: str = "3%"  # memory of a node that is not in RealMemory; see `node_lines.real_memory`
+    slurm_user: str = "slurm"  # SlurmUser
     state_directory: str = "/var/lib/slurm/slurmctld"  # StateSaveLocation, shared by all controllers
     spool_directory: str = SLURM_SPOOL
     qos: tuple[Mapping[str, str], ...] = ()  # keys and values of each QOS, in the order of the cluster file

@@ -76,7 +76,7 @@ class RestorePhases:
         cluster, needed = plan_input.cluster, self.parts_of(plan_input, host)
         wanted: list[Resource] = []
         if parts.STATE in needed:
-            wanted.append(state_directory(cluster.state_directory))
+            wanted.append(state_directory(cluster.state_directory, plan_input.slurm_owner(host)))
             wanted.append(RestoredState(cluster.state_directory, *self.staged(parts.STATE), self.stamp))
         if parts.DATABASE in needed and cluster.database:
             wanted.append(RestoredDatabase(cluster.database.name, *self.staged(parts.DATABASE)))

@@ -41,7 +41,7 @@ def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, s
         SLURM_LOGS: logs_owner(cluster, host),
         **({SLURM_HOME: "slurm"} if cluster.slurm_ssh.logins != "none" else {}),
         **dict.fromkeys(MUNGE_DIRECTORIES, "munge"),
-        **({cluster.state_directory: "slurm"} if "controller" in roles else {}),
+        **({cluster.state_directory: cluster.slurm_user} if "controller" in roles else {}),
         **({spool: "root"} if "compute" in roles and spool in OUR_SPOOLS else {}),
     }
 

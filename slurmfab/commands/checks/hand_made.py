@@ -12,7 +12,8 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.wanted import FILES, files_of
+from slurmfab.commands.checks.wanted import FILES, input_of
+from slurmfab.core.impact.slurm_diff import Difference
 from slurmfab.core.plan.hand_made_files import is_hand_made
 from slurmfab.on_hosts.agent.core.included_files import whole
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
@@ -55,6 +56,11 @@ class HandMade:
         """Whether a file of the host was made by hand, and is right as it is."""
         return is_hand_made(self.texts[self.host.name].get(name, "")) and self.stays(name)
 
+    @property
+    def kept_differences(self) -> tuple[Difference, ...]:
+        """What the controller's files say otherwise than the cluster file, which leaves them alone (`keep_files`)."""
+        return input_of(self.cluster, self.lock, self.texts).kept_differences
+
     @cached_property
     def texts(self) -> dict[str, dict[str, str]]:
         """The texts of both hosts, by host and file name."""
@@ -64,9 +70,9 @@ class HandMade:
     def wanted(self) -> dict[str, str] | None:
         """What the host shall have, by file name; `None` if slurmfab wrote the controller's slurm.conf."""
         main = self.texts[self.controller.name].get(MAIN, "")
-        if not self.lock.slurm or not is_hand_made(main):
+        if not self.lock.slurm or not (is_hand_made(main) or (self.cluster.keep_files and main)):
             return None
-        return files_of(self.cluster, self.lock, self.host.name, self.texts)
+        return dict(input_of(self.cluster, self.lock, self.texts).files_of(self.host.name))
 
 
 def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> bool:

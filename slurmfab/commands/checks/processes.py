@@ -17,7 +17,8 @@ PROGRAMS = {
 }
 """The program of each unit, the same path in all packages; alternatives are followed."""
 
-USERS = {"munge": "munge", "slurmctld": "slurm", "slurmdbd": "slurm", "slurmd": "root"}
+USERS = {"munge": "munge", "slurmd": "root"}
+"""The users of daemons; those of the others are `slurm_user` of the cluster file."""
 PACKAGED = ("/usr/lib/systemd/system/", "/lib/systemd/system/")
 
 CONF = f"{SLURM_DIRECTORY}/slurm.conf"
@@ -34,7 +35,9 @@ for unit in {units}; do
     echo "program=$(readlink -f "$program")"
     echo "exe=$(readlink "/proc/$pid/exe" 2>/dev/null)"
     words=$(tr '\\0' '\\n' <"/proc/$pid/cmdline" 2>/dev/null)
-    echo "named=$(echo "$words" | sed -n '/^-f$/{{n;p}}; s/^-f//p' | grep . | tail -n 1)"
+    named=$(echo "$words" | sed -n '/^-f$/{{n;p}}; s/^-f//p' | grep . | tail -n 1)
+    [ "$(readlink -f "$named")" != "$(readlink -f {conf})" ] || named={conf}
+    echo "named=$named"
     echo "user=$(stat --format=%U "/proc/$pid" 2>/dev/null)"
     echo "files=$(awk '/^Max open files/ {{ print $5 }}' "/proc/$pid/limits" 2>/dev/null)"
     echo "most=$(awk '/^Max open files/ {{ print $5 }}' /proc/1/limits 2>/dev/null)"
@@ -53,6 +56,7 @@ class Process:
 
     unit: str  # name of its unit
     shown: Mapping[str, str]  # what the host says of it, by name
+    wanted_user: str
 
     @property
     def runs(self) -> bool:
@@ -80,7 +84,7 @@ class Process:
             for is_wrong, text in (
                 (running != program, f"runs {running} and not {program}"),
                 (named not in ("", CONF) and self.unit != "slurmdbd", f"reads {named} and not {CONF}"),
-                (user != USERS[self.unit], f"runs as {user} and not as {USERS[self.unit]}"),
+                (user != self.wanted_user, f"runs as {user} and not as {self.wanted_user}"),
                 (
                     self.shown["least"].isdigit() and files.isdigit() and int(files) < least,
                     f"may open {files} files, where its package's unit allows {self.shown['least']}",
@@ -105,13 +109,14 @@ class Process:
         return int(count) if count.isdigit() else 0
 
 
-def processes(host: CheckedHost, units: tuple[str, ...]) -> tuple[Process, ...]:
+def processes(host: CheckedHost, units: tuple[str, ...], slurm_user: str) -> tuple[Process, ...]:
     """The daemons of a host that run, as cached by the first check that asked.
 
     Raises:
         AssertionError: the command fails on the host.
     """
-    text = host.as_found.ask(QUESTION.format(units=" ".join(units)))
+    text = host.as_found.ask(QUESTION.format(units=" ".join(units), conf=CONF))
     paragraphs = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.split("\n\n") if block]
-    found = (Process(one["Id"].removesuffix(".service"), one) for one in paragraphs)
+    named = ((one["Id"].removesuffix(".service"), one) for one in paragraphs)
+    found = (Process(unit, one, USERS.get(unit, slurm_user)) for unit, one in named)
     return tuple(one for one in found if one.runs)

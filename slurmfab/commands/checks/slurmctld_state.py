@@ -17,10 +17,12 @@ from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, refusal, 
 SHOWN = 3
 """How many files a message names."""
 
-AS_SLURM = "setpriv --reuid=slurm --regid=slurm --clear-groups"
+AS_SLURM = "setpriv --reuid={user} --regid=$(id -g {user}) --clear-groups"
 """Runs a program with the rights that slurmctld has; unlike runuser(1) it asks no PAM."""
 
-CLOSED = r"! -type l \( ! -readable -o ! -writable ! \( -type f -user slurm ! -perm -u=w \) -o -type d ! -executable \)"
+CLOSED = (
+    r"! -type l \( ! -readable -o ! -writable ! \( -type f -user {user} ! -perm -u=w \) -o -type d ! -executable \)"
+)
 """A test of find(1) for what slurmctld cannot use; it may have files, such as keys, that it cannot write."""
 
 LOG_BYTES = 4 << 20
@@ -34,12 +36,12 @@ FILE = re.compile(r"(/[^\s:,]+?)(?:\.new)?(?=[\s:,]|$)")
 """The file in such a line; slurmctld writes a new one beside it first."""
 
 
-def unusable_state(host: CheckedHost, directory: str) -> list[str]:
+def unusable_state(host: CheckedHost, directory: str, user: str) -> list[str]:
     """What of slurmctld's state the slurm user cannot read and write, with owner and mode; the first few."""
-    place = shlex.quote(directory)
+    place, as_slurm, closed = shlex.quote(directory), AS_SLURM.format(user=user), CLOSED.format(user=user)
     command = (
-        f"test ! -e {place} || {{ cd / && {AS_SLURM} find {place} \\( -name '.?*' -o -name lost+found \\) -prune -o "
-        f"{CLOSED} -printf '%p (of %u, mode %m)\\n' 2>&1 | head -n {SHOWN}; }}"
+        f"test ! -e {place} || {{ cd / && {as_slurm} find {place} \\( -name '.?*' -o -name lost+found \\) -prune -o "
+        f"{closed} -printf '%p (of %u, mode %m)\\n' 2>&1 | head -n {SHOWN}; }}"
     )
     lines = host.run(command).stdout.splitlines()
     # find(1) also complains of each directory that it cannot list, which is one of the found ones but for those above.

@@ -86,7 +86,8 @@ def test_files_are_the_controllers(
         [f"{OWN} exists, so Slurm's commands read it instead of the files that slurmd fetched"] if OWN in theirs else []
     )
     if wrong:
-        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}")
+        repair = f"correct it on {other.name} (keep_files)" if cluster.keep_files else deploy(other.name)
+        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {repair}")
 
 
 def test_files_are_no_links(host: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
@@ -123,8 +124,17 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
     wanted = files(cluster, lock)
     if not wanted:
         pytest.skip("nothing has been deployed yet.")
-    actual = hashes(controller)
     right = HandMade(cluster, lock, controller, controller)
+    if cluster.keep_files:
+        otherwise = "; ".join(f"{one.file}: {one}" for one in right.kept_differences)
+        if otherwise:
+            raise Drifted(
+                CHANGED_FILE,
+                f"{otherwise} (now -> in the cluster file). keep_files leaves these files to you. Repair: correct them "
+                f"on all hosts, or the cluster file; or remove keep_files, and {FAB} plan shows what is written",
+            )
+        return
+    actual = hashes(controller)
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in wanted.items()}
     names = (name for name in (*wanted, *actual) if actual.get(name) != digests.get(name))
     differing = [name for name in dict.fromkeys(names) if not right.stays(name)]
@@ -155,7 +165,9 @@ def test_site_files_are_as_the_cluster_file_says(host: CheckedHost, inventory: I
         if actual.get(name) != wanted
     ]
     if wrong:
-        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {FAB} plan shows the difference, {FAB} deploy")
+        ours = f"{FAB} plan shows the difference, {FAB} deploy"
+        repair = f"correct it on {host.name} (keep_files)" if inventory.cluster.keep_files else ours
+        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {repair}")
 
 
 def test_slurmctld_runs_with_this_file(

@@ -105,7 +105,8 @@ def test_no_daemon_has_crashed(host: CheckedHost, cluster: Cluster) -> None:
 
 def started(host: CheckedHost, cluster: Cluster) -> tuple[Process, ...]:
     """MUNGE and Slurm's daemons of a host, as far as they run."""
-    return processes(host, tuple(unit for unit in units_of(cluster, host.name) if unit in PROGRAMS))
+    units = tuple(unit for unit in units_of(cluster, host.name) if unit in PROGRAMS)
+    return processes(host, units, cluster.slurm_user)
 
 
 def made_by(process: Process) -> str:
@@ -281,7 +282,7 @@ def assert_has_files(unit: str, hand_made: HandMade) -> None:
 
 def assert_can_use_state(host: CheckedHost, cluster: Cluster) -> None:
     """Fail with the files of slurmctld's state that the slurm user of a controller cannot use."""
-    found = unusable_state(host, cluster.state_directory)
+    found = unusable_state(host, cluster.state_directory, cluster.slurm_user)
     assert not found, (
         f"the slurm user cannot read and write {'; '.join(found)}: slurmctld would lose all jobs at its next start. "
         f"Repair: {deploy(host.name)}"

@@ -14,7 +14,7 @@ from slurmfab.commands.checks.test_daemons import assert_is_current, assert_list
 from slurmfab.commands.checks.wanted import deploy, units_of
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
 
-OWNER, MODE = "slurm", 0o600
+MODE = 0o600
 LOCAL = ("127.", "::1", "[::1]", "::ffff:127.")
 """Prefixes of loopback addresses."""
 
@@ -35,15 +35,15 @@ def test_mariadb_has_its_settings(database: CheckedHost, cluster: Cluster) -> No
     assert_is_current(database, "mariadb", "MariaDB was started before the last change of")
 
 
-def test_password_is_slurms_alone(database: CheckedHost) -> None:
+def test_password_is_slurms_alone(database: CheckedHost, cluster: Cluster) -> None:
     """only the slurm user can read the database password"""
-    file = database.file(SLURMDBD_CONF)
+    file, owner = database.file(SLURMDBD_CONF), cluster.slurm_user
     assert file.exists, f"there is no {SLURMDBD_CONF}. Repair: {deploy(database.name)}"
     # The mode gives the group nothing, so a file made by hand may have another one.
-    if (file.user, file.mode) != (OWNER, MODE):
+    if (file.user, file.mode) != (owner, MODE):
         raise Drifted(
             CHANGED_FILE,
-            f"{SLURMDBD_CONF} is {file.user}:{file.group} {file.mode:04o} instead of {OWNER}:{OWNER} {MODE:04o}, so "
+            f"{SLURMDBD_CONF} is {file.user}:{file.group} {file.mode:04o} instead of {owner} {MODE:04o}, so "
             f"slurmdbd does not start with it, or others can read the password. Repair: {deploy(database.name)}",
         )
 

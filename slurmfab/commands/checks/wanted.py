@@ -44,15 +44,15 @@ def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
     return dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
 
 
-def files_of(cluster: Cluster, lock: Lock, host: str, present: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The wanted texts of Slurm's files on a host, by file name; hand-made ones stay where they say the same to Slurm.
+def input_of(cluster: Cluster, lock: Lock, present: Mapping[str, Mapping[str, str]]) -> PlanInput:
+    """The plan's input for Slurm's files; hand-made ones stay where they say the same to Slurm.
 
     Args:
-        present: the texts that it has and that the controller has, by host and file name, with all that they include.
+        present: the texts of some hosts, the controller's among them, by host and file name, with what they include.
     """
     facts = {name: with_texts(HostFacts(name, "", "", ""), texts) for name, texts in present.items()}
     facts[cluster.controller] = replace(facts[cluster.controller], slurm_versions={"slurmctld": lock.slurm})
-    return dict(PlanInput(cluster, lock, facts).files_of(host))
+    return PlanInput(cluster, lock, facts)
 
 
 def with_texts(facts: HostFacts, texts: Mapping[str, str]) -> HostFacts:

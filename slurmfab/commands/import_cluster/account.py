@@ -86,6 +86,8 @@ class Accountant:
         low, draft = key.lower(), self.settled.draft
         if low in settings.ACCOUNTING and draft.database:
             return "database, slurmdbd_conf" if low.endswith("port") else "database"
+        if low == "slurmuser" and draft.slurm_user != "slurm":
+            return "slurm_user"
         if low == "statesavelocation" and not draft.state_directory:
             return SAME
         return PLACES.get(low) or self.place_in("slurm.conf", "slurm_conf", low, draft.slurm_conf)

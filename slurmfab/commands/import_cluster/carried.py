@@ -130,5 +130,5 @@ def about_others(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -
     """A remark about hosts with another file of this name than the controller; empty for none."""
     ours = by_host.get(old.found.controller)
     others = [host for host, file in by_host.items() if ours and file.text != ours.text]
-    same = "a deployment gives all hosts the controller's"
+    same = "a deployment gives all hosts the controller's, unless keep_files is set"
     return f"{shown(old, name)} of {fold(others)} differs from that of the controller; {same}." if others else ""

@@ -83,6 +83,12 @@ def hosts_of_daemons(draft: Draft) -> str:
     if draft.slurm_conf_directory:
         lines += ["", "# All hosts share this directory, and /etc/slurm has links to Slurm's files in it."]
         lines.append(f"slurm_conf_directory: {yaml_text(draft.slurm_conf_directory)}")
+    if draft.slurm_user != "slurm":
+        lines += ["", "# The user of slurmctld and slurmdbd, and of their files, which the site makes."]
+        lines.append(f"slurm_user: {yaml_text(draft.slurm_user)}")
+    if draft.keep_files:
+        lines += ["", "# Slurm's files stay as they are on the hosts; check-cluster compares them with this file."]
+        lines.append("keep_files: true")
     if draft.database:
         lines += ["", "# slurmdbd and its database; the password stays where it is.", "database:"]
         lines += [

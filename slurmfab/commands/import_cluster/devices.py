@@ -55,7 +55,7 @@ def remarks(old: OldCluster, plan_input: PlanInput) -> Iterator[str]:
         if node in old.found.hosts and not is_same_for("gres.conf", (node,), text, ours):
             differing.setdefault((shown(lines_of(text, node)), shown(lines_of(ours, node))), []).append(node)
     for (before, after), names in differing.items():
-        yield f"gres.conf of {fold(names)} will change from “{before}” to “{after}”."
+        yield f"gres.conf of {fold(names)} will change from “{before}” to “{after}”, unless keep_files is set."
 
 
 def shown(lines: tuple[Mapping[str, str], ...]) -> str:

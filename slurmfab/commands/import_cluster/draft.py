@@ -52,6 +52,8 @@ class Draft:
     comments: Mapping[tuple[str, str], Comments] = field(default_factory=dict)
     # by file and key in lower case, the value that slurmfab would write
     ours: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    slurm_user: str = "slurm"  # SlurmUser
+    keep_files: bool = False  # whether no deployment writes Slurm's files
     adopts_least: bool = False  # whether what the cluster did not have is switched off: logins of slurm, names of hosts
     accounts: str = ""  # the sections `qos`, `accounts` and `users` as text
 

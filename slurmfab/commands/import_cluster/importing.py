@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from slurmfab.base.errors import InputError
@@ -78,8 +78,16 @@ ADOPT = ("least", "usual")
 """How much of what a cluster does not have an import takes."""
 
 
+@dataclass(frozen=True)
+class ImportOptions:
+    """How the cluster file of an import leaves the cluster as it is."""
+
+    adopt: str = ADOPT[0]  # of `ADOPT`
+    keep_files: bool = False  # whether no deployment writes Slurm's files
+
+
 def import_cluster(
-    cluster: str, hosts: str, connection: ConnectionOptions, output: Output, adopt: str = ADOPT[0]
+    cluster: str, hosts: str, connection: ConnectionOptions, output: Output, wanted: ImportOptions
 ) -> int:
     """Write the cluster file of a cluster that exists.
 
@@ -87,7 +95,6 @@ def import_cluster(
         cluster: path of the cluster file that is written; empty for the default one.
         hosts: the controller, as the user typed it.
         connection: how to reach the hosts.
-        adopt: of `ADOPT`.
 
     Returns:
         The exit code: 3 if some hosts did not answer.
@@ -97,14 +104,14 @@ def import_cluster(
     """
     if not hosts:
         raise InputError(f"Name the controller of the cluster: {FAB} import --hosts CONTROLLER.")
-    if adopt not in ADOPT:
-        raise InputError(f"--adopt is {' or '.join(ADOPT)}, not {adopt!a}.")
+    if wanted.adopt not in ADOPT:
+        raise InputError(f"--adopt is {' or '.join(ADOPT)}, not {wanted.adopt!a}.")
     path = loading.named_path(cluster)
     writing.refuse_existing(path)
     asked = asking.ask(hosts, connection, output)
     progress = output.progress()
     discovery.tell_accepted([asked.discovered[name] for name in asked.unpinned], progress.line)
-    takeover = survey(asked.cluster, adopts_least=adopt == ADOPT[0])
+    takeover = survey(asked.cluster, adopts_least=wanted.adopt == ADOPT[0], keep_files=wanted.keep_files)
     known = writing.write(path, takeover, lambda made: lock_of(made, asked))
     told = (*remarks.remarks(asked), *takeover.remarks)
     lost = [name for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED]

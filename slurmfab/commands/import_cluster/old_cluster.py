@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.slurm.conf_text import INCLUDE, ConfText, parse
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, HostFiles
@@ -75,6 +76,26 @@ class OldCluster:
     def setting(self, key: str) -> str:
         """The value of a key of slurm.conf; empty if it is not set."""
         return self.conf.settings.get(key.lower(), "")
+
+    @cached_property
+    def slurm_user(self) -> str:
+        """The name of SlurmUser."""
+        return self.name_of(self.setting("SlurmUser") or "root")
+
+    def name_of(self, user: str) -> str:
+        """The name of a user whom a file names by name or number, perhaps with the other one in brackets."""
+        name = user.partition("(")[0]
+        return self.found.facts[self.found.controller].uids.get(int(name), name) if name.isdecimal() else name
+
+    @property
+    def unusual_confs(self) -> dict[str, list[str]]:
+        """The hosts whose daemons read a slurm.conf in a directory that is not /etc/slurm, by its path."""
+        found: dict[str, list[str]] = {}
+        for host, files in self.found.hosts.items():
+            main = files.file("slurm.conf")
+            if main and not files.configless and main.path != f"{SLURM_DIRECTORY}/slurm.conf":
+                found.setdefault(main.path, []).append(host)
+        return found
 
     @cached_property
     def directory(self) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.facts import HostFacts
-from slurmfab.commands.import_cluster.found import FoundCluster
+from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 
 PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")
 """Where Debian's packages have Slurm's daemons."""
 
 MUNGE = {"AuthType": "auth/munge", "CredType": "cred/munge", "CryptoType": "crypto/munge"}
-USERS = {"SlurmUser": "slurm", "SlurmdUser": "root"}
 SHOWN_NAMES = 5
 NO_HARDWARE = ("cloud", "future")
 """States of nodes that exist only now and then (slurm.conf(5), State)."""
@@ -97,21 +97,24 @@ def too_old(old: OldCluster) -> Iterator[str]:
 
 
 def other_users(old: OldCluster) -> Iterator[str]:
-    """Daemons as other users than those of the packages."""
-    for key, wanted in USERS.items():
-        found = old.setting(key) or "root"
-        if found.partition("(")[0] not in (wanted, *user_ids(old.found, wanted)):
-            yield (
-                f"{key} is {found}, and slurmfab runs this daemon as {wanted}. Change it by hand first: stop "
-                f"slurmctld, chown -R {wanted}: {old.setting('StateSaveLocation') or 'its StateSaveLocation'}, set "
-                f"{key}={wanted} on all hosts, start the daemons."
-            )
-
-
-def user_ids(found: FoundCluster, user: str) -> tuple[str, ...]:
-    """The UID of a user on the controller, as a text, which slurm.conf may have instead of the name."""
-    facts: HostFacts = found.facts[found.controller]
-    return ("0",) if user == "root" else (str(facts.accounts[user].uid),) if user in facts.accounts else ()
+    """A slurmd that is not root, a SlurmUser who is not everywhere with one UID, and one of slurmdbd's own."""
+    slurmd = old.setting("SlurmdUser") or "root"
+    if slurmd.partition("(")[0] not in ("root", "0"):
+        yield f"SlurmdUser is {slurmd}, and slurmfab runs slurmd as root, without which no user's job can start there."
+    user = old.slurm_user
+    uids = {
+        host: next((uid for uid, name in facts.uids.items() if name == user), None)
+        for host, facts in old.found.facts.items()
+    }
+    if len({*uids.values()}) > 1:
+        told = "; ".join(f"{host}: {'none' if uid is None else uid}" for host, uid in uids.items())
+        yield f"{user}, which is SlurmUser, has not the same UID on all hosts ({told}). Make it so first."
+    of_slurmdbd = parse(old.text_of(old.database_host, "slurmdbd.conf")).settings.get("slurmuser", user)
+    if old.name_of(of_slurmdbd) != user:
+        yield (
+            f"SlurmUser is {user} in slurm.conf and {of_slurmdbd} in slurmdbd.conf, and slurmfab knows one user for "
+            "both daemons. Change slurmdbd's by hand first."
+        )
 
 
 def other_authentication(old: OldCluster) -> Iterator[str]:
@@ -172,11 +175,12 @@ def federations(old: OldCluster) -> Iterator[str]:
 
 def other_places(old: OldCluster) -> Iterator[str]:
     """A slurm.conf that the packages' programs do not find by themselves."""
-    file = old.file(old.found.controller, "slurm.conf")
-    if file and not file.link and file.path not in ("", "/etc/slurm/slurm.conf"):
+    for path, hosts in old.unusual_confs.items():
+        folder = posixpath.dirname(path)
         yield (
-            f"slurm.conf is {file.path}, and slurmfab keeps Slurm's files in /etc/slurm. Move them there, or make "
-            "links to them there, on all hosts, and remove the option -f or SLURM_CONF that names the other place."
+            f"{fold(hosts)}: slurm.conf is {path}, where Slurm's commands do not find it by themselves. The files may "
+            f"stay there, and the daemons as they are: make {SLURM_DIRECTORY} a link to that directory on these hosts: "
+            f"mv {SLURM_DIRECTORY} {SLURM_DIRECTORY}.before && ln -s {folder} {SLURM_DIRECTORY}. Then import again."
         )
 
 

@@ -45,12 +45,12 @@ UNSET_STATE = "/var/spool"
 """StateSaveLocation if slurm.conf has none (slurm.conf(5))."""
 
 
-def survey(found: FoundCluster, *, adopts_least: bool = True) -> Takeover:
+def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool = False) -> Takeover:
     """Make the cluster file of a found cluster.
 
     Args:
-        found: what its hosts have shown.
         adopts_least: whether it leaves out what the cluster does not have.
+        keep_files: whether no deployment writes Slurm's files.
 
     Raises:
         InputError: an essential part of it cannot be kept; the message has all reasons, and ways.
@@ -59,7 +59,7 @@ def survey(found: FoundCluster, *, adopts_least: bool = True) -> Takeover:
     reasons = refusals.reasons_against(old)
     refusals.refuse(old, (*reasons, *unsayable(old)) if reasons else ())
     taken = carried(old)
-    draft = replace(first_draft(old, taken), adopts_least=adopts_least)
+    draft = replace(first_draft(old, taken), adopts_least=adopts_least, keep_files=keep_files)
     settled, accounts_remarks = with_accounts(settled_without_accounts(old, draft), old)
     left_out = tuple(settings.dropped(settled.draft, old))
     left_out_because = {(file, key.lower()): why for file, key, why in left_out}
@@ -126,6 +126,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         addresses=where.addresses,
         slurm=slurm_packages(old),
         ids=places.ids(old),
+        slurm_user=old.slurm_user,
         state_directory="" if state == DEFAULT_STATE and len(where.controllers) == 1 else state,
         slurm_conf_directory=shared_directory(old),
         database=database.section(old),
@@ -191,7 +192,7 @@ def other_variants(old: OldCluster) -> Iterator[str]:
     for told, hosts in found.items():
         yield (
             f"slurm.conf of {fold(hosts)} differs from the controller's, which counts: {'; '.join(told)}. A deployment "
-            "gives all hosts the same file."
+            "gives all hosts the same file, unless keep_files is set."
         )
 
 
@@ -243,9 +244,9 @@ def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str
         settled: the cluster file, and the differences that no key mends.
         known: by file and key in lower case, why a key is left out.
     """
-    plan_input = settled.plan_input
+    plan_input, keeps = settled.plan_input, settled.draft.keep_files
     because = [one for one in settled.left if not may_stay(one)]
-    if plan_input.hand_made or not because:
+    if not because or (not keeps and plan_input.hand_made):
         return
     hosts = [name for name in plan_input.facts if has_own_files(plan_input, name)]
     restarts = renewal(plan_input, plan_input.facts)
@@ -253,7 +254,12 @@ def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str
         f"{one.file}: {one}" + (f" ({why})" if (why := known.get((one.file, one.name.lower()), "")) else "")
         for one in because
     )
+    files = ", ".join(plan_input.rendered)
+    if keeps:
+        yield f"{files} stay as they are (keep_files), and check-cluster will tell what they say otherwise: {lines}."
+        return
     yield (
-        f"The first deployment will write {', '.join(plan_input.rendered)} anew on {fold(hosts)}, and comments and "
-        f"order of the hand-made files go, because of these lines: {lines}. {restarts}".rstrip()
+        f"The first deployment will write {files} anew on {fold(hosts)}, and comments and order of the hand-made files "
+        f"go, because of these lines: {lines}. {restarts}".rstrip()
+        + " To leave the files as they are, set keep_files: true; check-cluster tells these lines then."
     )

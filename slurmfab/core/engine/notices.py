@@ -59,6 +59,8 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
     tell_folded(run, address_remarks.missing(plan_input, run.hosts))
     tell_folded(run, lost_logins(plan_input, steps))
+    if plan_input.keeps_files:
+        run.progress.line(kept_files(plan_input))
     if keeps_spool(plan_input):
         run.progress.line(KEPT_SPOOL)
 
@@ -77,6 +79,13 @@ def with_other_slurm(plan_input: PlanInput) -> dict[str, str]:
     there = {host: facts[host].slurm_version for host in plan_input.cluster.hosts if host in facts}
     ours = plan_input.controller_facts.slurm_version
     return {host: found for host, found in there.items() if found and ours and found != ours}
+
+
+def kept_files(plan_input: PlanInput) -> str:
+    """Which files stay as they are because of `keep_files`, and what they say otherwise than the cluster file."""
+    otherwise = "; ".join(f"{one.file}: {one}" for one in plan_input.kept_differences)
+    says = f", where they say otherwise than the cluster file, too: {otherwise}" if otherwise else ""
+    return f"{', '.join(plan_input.rendered)} stay as they are on the hosts (keep_files){says}."
 
 
 def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:

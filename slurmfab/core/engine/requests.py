@@ -275,7 +275,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
     own = known.cluster.packages.of_host(node, known.cluster.roles(node))
     return {
         **FACT_SELECTION,
-        "users": (*FACT_SELECTION["users"], *users),
+        "users": tuple(dict.fromkeys((*FACT_SELECTION["users"], known.cluster.slurm_user, *users))),
         "groups": groups,
         "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,

@@ -18,6 +18,7 @@ from slurmfab.on_hosts.agent.files.root_log import RootLog
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
 
+ROOT = ("root", "root")
 SLURM_LIBRARY = "/var/lib/slurm"
 FORMER_LOG = f"{SLURM_LOGS}/slurmd.log"
 """Where an earlier slurmfab had slurmd's log; steps that began then write there until they end."""
@@ -51,12 +52,13 @@ def log_directory(plan_input: PlanInput, host: str) -> Directory:
     Steps that began under an earlier slurmfab open slurmd's log there anew, as root, whenever slurmd is reconfigured.
     """
     owner = logs_owner(plan_input.cluster, host)
-    return Directory(SLURM_LOGS, owner, owner, 0o755, LOG_MARKS)
+    user, group = plan_input.slurm_owner(host)
+    return Directory(SLURM_LOGS, owner, group if owner == user else owner, 0o755, LOG_MARKS)
 
 
 def logs_owner(cluster: Cluster, host: str) -> str:
     """The user of the directory of slurmctld's and slurmdbd's logs on a host."""
-    return "slurm" if {"controller", "database"} & {*cluster.roles(host)} else "root"
+    return cluster.slurm_user if {"controller", "database"} & {*cluster.roles(host)} else "root"
 
 
 def slurmd_directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -92,33 +94,33 @@ def spool_directory(plan_input: PlanInput, node: str) -> str:
     return places.spool_directory(plan_input.conf_wanted.settings, node, plan_input.host(node).hostname)
 
 
-def log_files(plan_input: PlanInput, host: str) -> tuple[tuple[str, str], ...]:
-    """Path and user of each log that a host's daemons write."""
+def log_files(plan_input: PlanInput, host: str) -> tuple[tuple[str, tuple[str, str]], ...]:
+    """Path, and user and group, of each log that a host's daemons write."""
     cluster, settings = plan_input.cluster, plan_input.conf_wanted.settings
-    hostname, roles = plan_input.host(host).hostname, cluster.roles(host)
+    hostname, roles, slurm = plan_input.host(host).hostname, cluster.roles(host), plan_input.slurm_owner(host)
     found = (
-        *(((places.log_file(settings, "slurmctld", host, hostname), "slurm"),) if "controller" in roles else ()),
-        *(((places.log_file(settings, "slurmd", host, hostname), "root"),) if "compute" in roles else ()),
-        *(((accounting.log_file(cluster.slurmdbd_conf), "slurm"),) if "database" in roles else ()),
+        *(((places.log_file(settings, "slurmctld", host, hostname), slurm),) if "controller" in roles else ()),
+        *(((places.log_file(settings, "slurmd", host, hostname), ROOT),) if "compute" in roles else ()),
+        *(((accounting.log_file(cluster.slurmdbd_conf), slurm),) if "database" in roles else ()),
     )
-    return tuple((path, user) for path, user in found if path.startswith("/"))
+    return tuple((path, owner) for path, owner in found if path.startswith("/"))
 
 
 def site_directories(plan_input: PlanInput, host: str) -> tuple[Directory, ...]:
     """The directories of a host's daemons that slurm_conf and slurmdbd_conf name: made if missing, else as they are."""
-    found = {posixpath.dirname(path): user for path, user in log_files(plan_input, host)}
+    found = {posixpath.dirname(path): owner for path, owner in log_files(plan_input, host)}
     if plan_input.is_compute_node(host):
-        found[spool_directory(plan_input, host)] = "root"
+        found[spool_directory(plan_input, host)] = ROOT
     return tuple(
-        Directory(path, user, user, 0o755, kept=True)
-        for path, user in found.items()
+        Directory(path, *owner, 0o755, kept=True)
+        for path, owner in found.items()
         if path not in (SLURM_LOGS, SLURMD_LOGS, SLURM_SPOOL, FORMER_SPOOL)
     )
 
 
-def state_directory(path: str) -> Directory:
+def state_directory(path: str, owner: tuple[str, str]) -> Directory:
     """slurmctld's state directory; it holds job scripts, so only the slurm user may read it."""
-    return Directory(path, "slurm", "slurm", 0o700, STATE_MARKS)
+    return Directory(path, *owner, 0o700, STATE_MARKS)
 
 
 def backup_directory(path: str) -> Directory:

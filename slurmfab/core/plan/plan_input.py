@@ -133,8 +133,10 @@ class PlanInput:
         """The differences between the primary controller's actual files and the wanted ones, as Slurm reads them.
 
         Empty if the controller has no slurm.conf, because nothing is in effect then. Of devices, what each node has
-        by a gres.conf of its own counts.
+        by a gres.conf of its own counts. Files that are kept do not change.
         """
+        if self.keeps_files:
+            return ()
         before = {**self.controller_facts.slurm_files, by_hand.GRES: self.gres_before}
         after = {**self.whole_files, by_hand.GRES: self.gres_after}
         right = {name for name, text in before.items() if not text and name in self.hand_made}
@@ -145,6 +147,23 @@ class PlanInput:
         found = differences({name: before[name] for name in before if name not in right}, after, self.is_same_host)
         return (*found, *self.site_differences) if self.controller_facts.slurm_conf else found
 
+    @property
+    def keeps_files(self) -> bool:
+        """Whether Slurm's files stay as they are on all hosts (`keep_files`): the primary controller has some."""
+        return self.cluster.keep_files and bool(self.controller_facts.slurm_conf)
+
+    @cached_property
+    def kept_differences(self) -> tuple[Difference, ...]:
+        """What files that are kept say otherwise than the cluster file does."""
+        if not self.keeps_files:
+            return ()
+        before = {**self.controller_facts.slurm_files, by_hand.GRES: self.gres_before}
+        after = {**render.render(self.comparable_conf), by_hand.GRES: self.gres_after}
+        if by_hand.is_same_for(by_hand.GRES, self.compute_nodes, before[by_hand.GRES], after[by_hand.GRES]):
+            del before[by_hand.GRES]
+        found = differences(before, after, self.is_same_host)
+        return tuple(one for one in found if not by_hand.may_stay(one))
+
     @cached_property
     def gres_before(self) -> str:
         """One gres.conf that says for each node what it has now; where files are hand-made, they differ between nodes.
@@ -152,7 +171,7 @@ class PlanInput:
         A node that does not answer counts as right then.
         """
         present, rendered = self.controller_facts.slurm_files, self.rendered.get(by_hand.GRES, "")
-        if self.has_one_gres or not by_hand.is_hand_made(present["slurm.conf"]):
+        if self.has_one_gres or not (self.keeps_files or by_hand.is_hand_made(present["slurm.conf"])):
             return present[by_hand.GRES]
         texts = {node: self.facts[node].gres_conf if node in self.facts else rendered for node in self.compute_nodes}
         return by_hand.gres_of_nodes(texts)
@@ -170,6 +189,8 @@ class PlanInput:
     @cached_property
     def site_differences(self) -> tuple[Difference, ...]:
         """The site's own files that differ on the primary controller, of those that daemons read when they start."""
+        if self.keeps_files:
+            return ()
         facts = self.controller_facts
         wanted = {one.name: digest(one.text) for one in self.site_files}
         names = sorted({*wanted, *facts.written_site_files})
@@ -230,6 +251,12 @@ class PlanInput:
             for name in self.members
             if is_numeric(self.address(name))
         )
+
+    def slurm_owner(self, host: str) -> tuple[str, str]:
+        """The user of slurmctld and slurmdbd, and its group on a host."""
+        user = self.cluster.slurm_user
+        known = self.facts[host].accounts.get(user) if host in self.facts else None
+        return user, self.facts[host].gids.get(known.gid, user) if known and user != "slurm" else user
 
     @cached_property
     def controller_facts(self) -> HostFacts:
@@ -340,21 +367,32 @@ class PlanInput:
 
         They are the primary controller's, and they stay until the cluster file changes what they say; an upgrade of
         Slurm, which reads what was right for the series before, changes nothing. If its slurm.conf does not say the
-        same, there are none. One that lets root run jobs stays, too, if the cluster file does not mention it.
+        same, there are none. Files that are kept are among them, whatever they say.
         """
-        present, wanted = by_hand.texts_of(self.controller_facts), self.slurm_conf
+        present = by_hand.texts_of(self.controller_facts)
+        if self.keeps_files:
+            return {name: present.get(name, "") for name in self.rendered}
         if not by_hand.is_hand_made(present[by_hand.MAIN]):
             return {}
-        if ROOT_JOBS.lower() not in {key.lower() for key in wanted.slurm_conf}:
-            found = parse(present[by_hand.MAIN]).settings.get(ROOT_JOBS.lower())
-            wanted = replace(wanted, slurm_conf={**wanted.slurm_conf, ROOT_JOBS: found})
         # The line about private directories is the only one of slurmfab's own that a newer Slurm may refuse.
         older = () if self.cluster.private_tmp else reversed(reached(self.oldest_slurm))
         for version in (self.oldest_slurm, *(one for one in older if one >= OLDEST)):
-            before = replace(wanted, version=str(version), oldest=str(version))
+            before = replace(self.comparable_conf, version=str(version), oldest=str(version))
             if alike := by_hand.alike(present, render.render(before), self.is_same_host):
                 return alike
         return {}
+
+    @cached_property
+    def comparable_conf(self) -> render.SlurmConf:
+        """The wanted values as those of hand-made files are compared with them.
+
+        A slurm.conf that lets root run jobs is right, too, if the cluster file does not mention it.
+        """
+        main, own = by_hand.texts_of(self.controller_facts)[by_hand.MAIN], self.slurm_conf.slurm_conf
+        if not by_hand.is_hand_made(main) or ROOT_JOBS.lower() in {key.lower() for key in own}:
+            return self.slurm_conf
+        found = parse(main).settings.get(ROOT_JOBS.lower())
+        return replace(self.slurm_conf, slurm_conf={**own, ROOT_JOBS: found})
 
     @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:
@@ -383,6 +421,8 @@ class PlanInput:
 
     def is_as_found(self, host: str, name: str) -> bool:
         """Whether a host keeps the hand-made file of this name that it has."""
+        if self.keeps_files:
+            return True
         if host in self.facts and (site := {one.name: one for one in self.site_files}.get(name)):
             facts = self.facts[host]
             return name not in facts.written_site_files and facts.site_files.get(name) == digest(site.text)
@@ -425,6 +465,7 @@ class PlanInput:
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,
+            slurm_user=self.cluster.slurm_user,
             state_directory=self.cluster.state_directory,
             spool_directory=self.lock.spool_directory,
             qos=tuple(qos.settings for qos in self.cluster.qos),

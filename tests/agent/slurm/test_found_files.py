@@ -185,3 +185,12 @@ def test_names_when_resolved_then_addresses_of_the_host_alone_are_left_out() -> 
     assert addresses("localhost") == []
     assert addresses("192.0.2.1") == ["192.0.2.1"]
     assert addresses("no such name") == []
+
+
+def test_a_directory_to_which_etc_slurm_leads_when_daemons_name_it_then_is_etc_slurm(root: Path) -> None:
+    write(root, "opt/slurm/etc/slurm.conf", "ClusterName=alpha\n")
+    write(root, "etc/default/slurmctld", "SLURMCTLD_OPTIONS='-f /opt/slurm/etc/slurm.conf'\n")
+    assert read(root)["places"]["conf"] == "/opt/slurm/etc/slurm.conf"
+    (root / "etc/slurm").symlink_to(root / "opt/slurm/etc")
+    found = read(root)
+    assert (found["places"]["conf"], list(texts(found))) == ("/etc/slurm/slurm.conf", ["/etc/slurm/slurm.conf"])

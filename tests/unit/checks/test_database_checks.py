@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support import THREE_HOSTS
 
+from slurmfab.cluster.inventory import loading
 from slurmfab.commands.checks import test_database as database_checks
 from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
+
+ACCOUNTED = loading.parse(f"{THREE_HOSTS}database: c1\n", "cluster.yaml")
 
 
 @pytest.mark.parametrize(
@@ -40,8 +44,8 @@ def test_the_password_is_told_of_when_others_than_slurm_could_read_it(
     shell.rules["stat -Lc %a"] = f"{mode}\n"
     host = CheckedHost("ctl", shell)
     if not words:
-        database_checks.test_password_is_slurms_alone(host)
+        database_checks.test_password_is_slurms_alone(host, ACCOUNTED)
         return
     with pytest.raises(Drifted) as caught:
-        database_checks.test_password_is_slurms_alone(host)
+        database_checks.test_password_is_slurms_alone(host, ACCOUNTED)
     assert words in str(caught.value)

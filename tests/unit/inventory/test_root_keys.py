@@ -14,7 +14,7 @@ MEANS_ROOT = {
     "ssh", "slurm_conf", "cgroup_conf", "slurmdbd_conf", "slurm_files", "slurm_conf_directory", "slurm", "packages",
     "files", "ids", "state_directory", "database", "users", "backup", "mounts", "exports", "homes", "private_tmp",
     "scratch", "mail", "modules", "mpi", "containers", "registry", "monitoring", "gpu_checks", "acceptance", "drift",
-    "prolog", "epilog", "job_environment", "health", "power", "bundle", "slurm_ssh", "user_ssh",
+    "prolog", "epilog", "job_environment", "health", "power", "bundle", "slurm_ssh", "user_ssh", "slurm_user",
 }  # fmt: skip
 MEANS_MORE_OF_USER = {"uid", "gid", "groups", "home", "keys", "sudo", "settings"}
 

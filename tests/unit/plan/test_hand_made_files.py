@@ -9,11 +9,14 @@ from dataclasses import replace
 import pytest
 from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
 
+from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Gpu, HostFacts
+from slurmfab.core.engine import notices
 from slurmfab.core.impact.slurm_diff import SETTING
 from slurmfab.core.plan.phases import daemons, slurm_conf
 from slurmfab.core.plan.phases.slurm_conf import own_files
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import configuration
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
@@ -100,6 +103,45 @@ def test_a_hand_made_file_that_says_something_else_is_replaced_on_all_hosts() ->
     assert [str(one) for one in wanted.differences if one.kind != "text"] == ["SlurmdTimeout: 60 -> 300"]
     assert wanted.files == fresh.files
     assert slurm_files(wanted, "n1").kept == ()
+
+
+KEEPS = f"{THREE_HOSTS}keep_files: true\n"
+
+
+def test_files_that_are_kept_are_neither_written_nor_removed_and_what_they_say_otherwise_is_told() -> None:
+    text = by_hand(plan_input(cluster(), hosts(gpus=GPUS)).rendered["slurm.conf"])
+    text = text.replace("SlurmdTimeout=300", "SlurmdTimeout=60")
+    facts = found(text=text, gpus=GPUS, of_hosts={"n1": {"gres_conf": ""}, "n2": {"gres_conf": OWN_GRES}}).facts
+    wanted = plan_input(cluster(KEEPS), facts)
+    assert wanted.differences == ()
+    assert {slurm_conf.resources(wanted, host) for host in facts} == {()}
+    told = [str(one) for one in wanted.kept_differences]
+    assert told[0] == "SlurmdTimeout: 60 -> 300"
+    assert any(one.startswith("devices of n1") for one in told)
+    configuration.refuse_kept_files(wanted)
+    assert "SlurmdTimeout: 60 -> 300" in notices.kept_files(wanted)
+    assert wanted.conf_wanted.settings["slurmdtimeout"] == "60"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("NodeName=n9 CPUs=1\n", "nodes? n9: removed"),
+        ("StateSaveLocation=/other\n", "StateSaveLocation: /other -> "),
+        ("", "n2: there is no slurm.conf"),
+    ],
+    ids=["node", "state", "missing"],
+)
+def test_files_that_are_kept_when_slurmfab_would_work_with_something_else_are_refused(line: str, told: str) -> None:
+    facts = found(text=by_hand(plan_input(cluster(), hosts()).rendered["slurm.conf"]) + line).facts
+    facts = facts if line else {**facts, "n2": replace(facts["n2"], slurm_conf_digest="")}
+    with pytest.raises(InputError, match=rf"{told}(?s:.*)remove keep_files"):
+        configuration.refuse_kept_files(plan_input(cluster(KEEPS), facts))
+
+
+def test_a_cluster_without_files_when_it_keeps_them_gets_them_once() -> None:
+    wanted = plan_input(cluster(KEEPS), hosts())
+    assert dict(slurm_files(wanted, "c1").files)["slurm.conf"] == wanted.rendered["slurm.conf"]
 
 
 def test_a_file_of_slurmfab_in_another_text_is_written_anew() -> None:

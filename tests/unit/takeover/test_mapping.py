@@ -271,6 +271,18 @@ def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(
     assert "scontrol reconfigure renews slurmctld on ctl and slurmd on n[1-" in told
 
 
+def test_what_cannot_stay_when_files_are_kept_then_stays_and_is_told() -> None:
+    found = cluster(f"{BASE}PowerPlugin=power/none\n", names=("ctl", "n1", "n2", "n3"))
+    one = survey(found, keep_files=True)
+    assert parsed(one).keep_files
+    assert about(one, "The first deployment will write") == []
+    (told,) = about(one, "slurm.conf, cgroup.conf stay as they are (keep_files)")
+    assert "PowerPlugin" in told
+    kept = plan_of_import(one, found)
+    assert kept.differences == ()
+    assert [one.name for one in kept.kept_differences] == ["PowerPlugin"]
+
+
 def test_several_prologs_are_one_line_each_where_slurm_runs_all_and_told_where_it_does_not() -> None:
     text = f"{BASE}Prolog=/a\nProlog=/b\n"
     assert parsed(taken(text)).slurm_conf["Prolog"] == "/a,/b"

@@ -36,9 +36,7 @@ def refusal(one: FoundCluster) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("SlurmUser=slurm\n", "", "SlurmUser is root, and slurmfab runs this daemon as slurm."),
-        ("SlurmUser=slurm", "SlurmUser=hpc", "SlurmUser is hpc"),
-        ("SlurmUser=slurm", "SlurmUser=slurm\nSlurmdUser=slurm", "SlurmdUser is slurm, and slurmfab runs this"),
+        ("SlurmUser=slurm", "SlurmUser=slurm\nSlurmdUser=slurm", "SlurmdUser is slurm, and slurmfab runs"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nAuthType=auth/slurm", "AuthType is auth/slurm"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nCredType=cred/slurm", "CredType is cred/slurm"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nFrontendName=fe1", "FrontendName: front ends"),
@@ -63,8 +61,35 @@ def test_a_slurm_conf_that_cannot_be_kept_is_refused_with_the_reason(old: str, n
     assert "Nothing was written, here or on any host." in message
 
 
-def test_a_slurm_user_by_its_uid_is_slurm() -> None:
-    assert "cluster: lab" in survey(cluster(BASE.replace("SlurmUser=slurm", "SlurmUser=64030"))).text
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("SlurmUser=slurm\n", ""),
+        ("SlurmUser=hpc\n", "slurm_user: hpc\n"),
+        ("SlurmUser=root\n", "slurm_user: root\n"),
+        ("", "slurm_user: root\n"),
+    ],
+)
+def test_another_slurm_user_is_kept_and_so_are_its_files(line: str, told: str) -> None:
+    text = BASE.replace("SlurmUser=slurm\n", line)
+    users = {"uids": {0: "root", 450: "munge", 1800: "hpc", 64030: "slurm"}}
+    everywhere = dict.fromkeys(("ctl", "n1", "n2"), users)
+    one = survey(cluster(text, hosts=everywhere))
+    assert (told in one.text) if told else ("slurm_user" not in one.text)
+    assert not [remark for remark in one.remarks if "The first deployment" in remark]
+
+
+@pytest.mark.parametrize(("number", "told"), [("64030", ""), ("1800", "slurm_user: hpc\n")])
+def test_a_slurm_user_by_its_uid_is_that_user(number: str, told: str) -> None:
+    users = {"uids": {0: "root", 450: "munge", 1800: "hpc", 64030: "slurm"}}
+    one = survey(cluster(BASE.replace("=slurm", f"={number}", 1), hosts=dict.fromkeys(("ctl", "n1", "n2"), users)))
+    assert (told in one.text) if told else ("slurm_user" not in one.text)
+
+
+def test_a_slurm_user_with_several_uids_is_refused_with_all_of_them() -> None:
+    hosts = {"ctl": {"uids": {0: "root", 1800: "hpc"}}, "n1": {"uids": {0: "root", 1801: "hpc"}}}
+    message = refusal(cluster(BASE.replace("SlurmUser=slurm", "SlurmUser=hpc"), hosts=hosts))
+    assert "hpc, which is SlurmUser, has not the same UID on all hosts (ctl: 1800; n1: 1801; n2: none)" in message
 
 
 def test_slurm_from_source_is_refused_with_its_place_and_a_way() -> None:
@@ -93,7 +118,8 @@ def test_a_slurm_conf_in_another_place_is_refused_with_its_path() -> None:
     one = cluster()
     place = HostFiles((FoundFile("/usr/local/etc/slurm.conf", BASE),), "/usr/sbin/slurmctld", slurm_conf=BASE)
     message = refusal(dataclasses.replace(one, hosts={**one.hosts, "ctl": place}))
-    assert "slurm.conf is /usr/local/etc/slurm.conf, and slurmfab keeps Slurm's files in /etc/slurm" in message
+    assert "ctl: slurm.conf is /usr/local/etc/slurm.conf, where Slurm's commands do not find it" in message
+    assert "ln -s /usr/local/etc /etc/slurm" in message
 
 
 def test_a_host_without_slurm_conf_is_refused_with_what_to_name() -> None:
@@ -102,17 +128,18 @@ def test_a_host_without_slurm_conf_is_refused_with_what_to_name() -> None:
 
 
 def test_what_a_cluster_file_cannot_say_is_in_the_same_list_as_the_other_reasons() -> None:
-    text = BASE.replace("SlurmUser=slurm\n", "SlurmUser=hpc\nSlurmctldPort=x\n")
+    text = BASE.replace("SlurmUser=slurm\n", "AuthType=auth/slurm\nSlurmctldPort=x\n")
     message = refusal(cluster(text))
-    assert [word in message for word in ("SlurmUser is hpc", 'slurm_conf.SlurmctldPort: "x" is not a port')] == [
+    assert [word in message for word in ("AuthType is auth/slurm", 'slurm_conf.SlurmctldPort: "x" is not a port')] == [
         True
     ] * 2
 
 
 def test_several_reasons_are_in_one_message() -> None:
-    message = refusal(cluster(BASE.replace("SlurmUser=slurm", "AuthType=auth/none"), federation="north"))
+    text = BASE.replace("SlurmUser=slurm", "SlurmdUser=hpc\nAuthType=auth/none")
+    message = refusal(cluster(text, federation="north"))
     assert [line.partition(" is ")[0] for line in message.splitlines() if line.startswith("  - ")] == [
-        "  - SlurmUser",
+        "  - SlurmdUser",
         "  - AuthType",
         "  - it",
     ]

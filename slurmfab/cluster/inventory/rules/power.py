@@ -33,6 +33,8 @@ def sleepers_can_be_switched(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     if power is None:
         return
     how = power.how
+    if cluster.slurm_user != "slurm":
+        yield ("power",), f"the slurm user switches nodes, and slurm_user is {cluster.slurm_user}"
     if how.ipmi:
         without = [node for node in power.nodes if not how.ipmi.address_of(node)]
         if without:

@@ -128,6 +128,11 @@ class RollbackInput(PlanInput):
             return text
         return gres_of_nodes({node: (one.content or "") if one else text for node, one in saved.items()})
 
+    @property
+    def keeps_files(self) -> bool:
+        """Never: what comes back are files that slurmfab has replaced."""
+        return False
+
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
         """The differences in slurm.conf; if there was none before, only nodes and partitions, which are removed."""

@@ -66,10 +66,14 @@ def private_conf(plan_input: PlanInput) -> str:
     cluster = plan_input.cluster
     here = plan_input.host(cluster.database.host).addresses if cluster.database else ()
     controller = plan_input.host(cluster.controller).hostname
-    return private_conf_text(cluster.name, controller, here, plan_input.accounting_server["accounting_port"])
+    return private_conf_text(
+        cluster.name, controller, here, plan_input.accounting_server["accounting_port"], cluster.slurm_user
+    )
 
 
-def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = (), port: int = 0) -> str:
+def private_conf_text(
+    cluster: str, controller: str, addresses: Iterable[str] = (), port: int = 0, user: str = SLURM
+) -> str:
     """The text of a slurm.conf for sacctmgr, because the host may have none yet, or one without slurmdbd.
 
     Args:
@@ -80,7 +84,7 @@ def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = 
     own_port = f"AccountingStoragePort={port}\n" if port else ""
     ipv6 = "CommunicationParameters=EnableIPv6\n" if families_of(addresses) == {IPV6} else ""
     return (
-        f"ClusterName={cluster}\nSlurmctldHost={controller}\nSlurmUser={SLURM}\nAuthType=auth/munge\n"
+        f"ClusterName={cluster}\nSlurmctldHost={controller}\nSlurmUser={user}\nAuthType=auth/munge\n"
         "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=localhost\n"
         f"{own_port}{ipv6}"
     )

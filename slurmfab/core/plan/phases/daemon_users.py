@@ -38,10 +38,11 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
 def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
     """The path of the file that extends a daemon's unit; empty for none.
 
-    A daemon with its log or PID file in a place of the site's keeps its unit: slurm might make no files there.
+    The units of another slurm_user are the site's. A daemon with its log or PID file in a place of the site's keeps its
+    unit: slurm might make no files there.
     """
     version, roles = plan_input.slurm_of(host), plan_input.cluster.roles(host)
-    if version >= BY_SYSTEMD or ROLES[daemon] not in roles:
+    if version >= BY_SYSTEMD or plan_input.cluster.slurm_user != "slurm" or ROLES[daemon] not in roles:
         return ()
     log, pid = log_and_pid(plan_input, host, daemon)
     usual = (plan_input.platform.pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")

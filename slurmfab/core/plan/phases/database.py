@@ -39,7 +39,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         slurm_directory(),
         log_directory(plan_input, host),
-        *log_elsewhere(own),
+        *log_elsewhere(own, plan_input.slurm_owner(database.host)),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         *daemon_users.resources(plan_input, host, "slurmdbd"),
         Service("slurmdbd", watches=(PATH,)),
@@ -47,11 +47,11 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     )
 
 
-def log_elsewhere(own: Mapping[str, str | None]) -> tuple[Resource, ...]:
+def log_elsewhere(own: Mapping[str, str | None], owner: tuple[str, str]) -> tuple[Resource, ...]:
     """The directory of slurmdbd's log if the site has it elsewhere: made if missing, else as it is."""
     directory = posixpath.dirname(accounting.log_file(own))
     is_ours = directory in ("", SLURM_LOGS)
-    return () if is_ours else (Directory(directory, "slurm", "slurm", 0o755, kept=True),)
+    return () if is_ours else (Directory(directory, *owner, 0o755, kept=True),)
 
 
 def server_here(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
@@ -61,7 +61,7 @@ def server_here(plan_input: PlanInput, database: Database) -> tuple[Resource, ..
     """
     return (
         *(server_with_settings(plan_input, database) if database.settings else (Service(MARIADB_UNIT),)),
-        SlurmdbdConf(slurmdbd_conf(plan_input, database, "localhost", 0)),
+        SlurmdbdConf(slurmdbd_conf(plan_input, database, "localhost", 0), "", *plan_input.slurm_owner(database.host)),
         Storage(database.name, database.user),
     )
 
@@ -82,7 +82,7 @@ def server_elsewhere(plan_input: PlanInput, database: Database) -> tuple[Resourc
     password = plan_input.database_password
     return (
         StorageLogin(host, port, database.user, database.name, password, database.keep_password),
-        SlurmdbdConf(slurmdbd_conf(plan_input, database, host, port), password),
+        SlurmdbdConf(slurmdbd_conf(plan_input, database, host, port), password, *plan_input.slurm_owner(database.host)),
     )
 
 
@@ -95,7 +95,7 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     """
     hostname = plan_input.host(database.host).hostname
     version = plan_input.slurm_of(database.host)
-    values = (hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
     cluster = plan_input.cluster
+    values = (hostname, version, server, port, database.user, database.name, cluster.slurm_user, plan_input.uses_ipv6)
     own = (cluster.slurmdbd_conf, cluster.private_data, plan_input.platform)
     return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, *own))

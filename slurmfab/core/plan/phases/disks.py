@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
-from slurmfab.core.plan.directories import logs_owner, spool_directory
+from slurmfab.core.plan.directories import spool_directory
 from slurmfab.core.plan.phases import files, packages
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -22,7 +22,7 @@ def free_space(plan_input: PlanInput, host: str) -> FreeSpace:
     """
     roles = plan_input.cluster.roles(host)
     paths = (
-        *("/run", *((SLURM_LOGS,) if logs_owner(plan_input.cluster, host) == "slurm" else ())),
+        *("/run", *((SLURM_LOGS,) if {"controller", "database"} & {*roles} else ())),
         *((SLURMD_LOGS, spool(plan_input, host)) if "compute" in roles else ()),
         *((plan_input.cluster.state_directory,) if "controller" in roles else ()),
     )

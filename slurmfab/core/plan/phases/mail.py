@@ -23,6 +23,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         return ()
     program = fill("job-mail", {"sender": mail.sender, "settings": MAIL_SETTINGS})
     text = settings(mail, plan_input.mail_password)
+    user, group = plan_input.slurm_owner(host)
     return owned(
         plan_input,
         host,
@@ -30,7 +31,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         (
             OwnedFile(MAIL_PROGRAM, program, mode=0o755),
             # msmtp wants a file of its own user that nobody else can read, because of the password.
-            OwnedFile(MAIL_SETTINGS, text, mode=0o600, owner="slurm", group="slurm", secret=bool(mail.user)),
+            OwnedFile(MAIL_SETTINGS, text, mode=0o600, owner=user, group=group, secret=bool(mail.user)),
         ),
     )
 

@@ -47,18 +47,19 @@ def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
     The state holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
     """
-    is_controller = host in plan_input.cluster.controllers
-    state, private = plan_input.cluster.state_directory, plan_input.cluster.private_tmp
-    shared = plan_input.cluster.slurm_conf_directory if host == plan_input.cluster.controller else None
-    access = StateAccess(plan_input.state_before or state, str(plan_input.slurm_version))
+    cluster = plan_input.cluster
+    is_controller = host in cluster.controllers
+    state, private = cluster.state_directory, cluster.private_tmp
+    shared = cluster.slurm_conf_directory if host == cluster.controller else None
+    access = StateAccess(plan_input.state_before or state, str(plan_input.slurm_version), cluster.slurm_user)
     return (
         *((slurm_directory(),) if is_controller or has_own_files(plan_input, host) else ()),
         *((shared_directory(shared),) if shared else ()),
         log_directory(plan_input, host),
         *site_directories(plan_input, host),
         *slurmd_directories(plan_input, host),
-        *((private_directory(private.base),) if private and "compute" in plan_input.cluster.roles(host) else ()),
-        *((state_directory(state), access) if is_controller else ()),
+        *((private_directory(private.base),) if private and "compute" in cluster.roles(host) else ()),
+        *((state_directory(state, plan_input.slurm_owner(host)), access) if is_controller else ()),
         *daemon_users.resources(plan_input, host, "slurmctld"),
         *log_rotation.resources(plan_input, host),
     )
@@ -71,8 +72,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     stored one is removed, because slurmctld would refuse to start (slurm.conf(5)). The job submit script comes before
     the slurm.conf that names it, because slurmctld does not start without it. An unused gres.conf is removed, and so is
     an unused job_container.conf if slurmfab wrote it. In a directory that the hosts share, the primary controller does
-    this for all.
+    this for all. Files that are kept (`keep_files`) are neither written nor removed.
     """
+    if plan_input.keeps_files:
+        return ()
     state = plan_input.cluster.state_directory
     is_primary = host == plan_input.cluster.controller
     roles = plan_input.cluster.roles(host)

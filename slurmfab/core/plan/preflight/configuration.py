@@ -11,10 +11,20 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.private_tmp import unknown_to
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
 from slurmfab.cluster.slurm.versions import complaints
+from slurmfab.core.impact.slurm_diff import NODE_LINE, Difference
 from slurmfab.core.plan.configless_reach import refusal
+from slurmfab.core.plan.hand_made_files import is_hand_made
+from slurmfab.core.plan.phases.configless import stops_fetching
+from slurmfab.core.plan.phases.slurm_conf import has_own_files, is_about_to_fetch
 
 if TYPE_CHECKING:
     from slurmfab.core.plan.plan_input import PlanInput
+
+RELIED_UPON = (
+    *("clustername", "slurmctldhost", "statesavelocation", "slurmctldport", "slurmdport"),
+    *("accountingstoragetype", "accountingstoragehost", "accountingstorageport"),
+)
+"""Keys of slurm.conf that slurmfab reads in the cluster file."""
 
 
 class KeysRefused(InputError):
@@ -47,6 +57,61 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
             f"{plan_input.cluster.controller} is the controller of the cluster {found}, and the cluster file says "
             f"{plan_input.cluster.name}. Slurm's accounts depend on that name. Set `cluster: {found}`; or, to rename "
             f"{found} with its nodes and jobs: {FAB} deploy --allow ClusterName."
+        )
+
+
+def refuse_kept_files(plan_input: PlanInput) -> None:
+    """Refuse to keep files (`keep_files`) that name other hosts or ports than the cluster file, or that are missing.
+
+    Raises:
+        InputError: slurmfab would work with other nodes or places than Slurm; nothing was changed.
+    """
+    if not plan_input.keeps_files:
+        return
+    controller = plan_input.cluster.controller
+    found = [f"{one.file} of {controller}: {one}" for one in plan_input.kept_differences if is_relied_upon(one)]
+    hosts = [host for host in plan_input.facts if has_own_files(plan_input, host)]
+    is_ours = not is_hand_made(plan_input.controller_facts.slurm_conf)
+    lacking = [host for host in hosts if not (is_ours or plan_input.facts[host].slurm_conf_digest)]
+    found += [f"{fold(lacking)}: there is no slurm.conf"] if lacking else []
+    mode = [host for host in plan_input.facts if changes_mode(plan_input, host)]
+    found += [f"{fold(mode)}: slurmd reads its files in another way than `configless` says"] if mode else []
+    if found:
+        raise InputError(
+            "\n".join(found)
+            + "\nSlurm's files stay as they are (keep_files), and slurmfab works with what the cluster "
+            "file says. Correct one of both, or remove keep_files; nothing was changed on any host."
+        )
+
+
+def is_relied_upon(one: Difference) -> bool:
+    """Whether slurmfab's own work depends on what differs: hosts, ports, and the directory of the state."""
+    return (one.kind == NODE_LINE and not one.key) or one.name.lower() in RELIED_UPON
+
+
+def changes_mode(plan_input: PlanInput, host: str) -> bool:
+    """Whether slurmd of a host begins or ends to fetch its files (`configless`)."""
+    return is_about_to_fetch(plan_input, host) or stops_fetching(plan_input, host)
+
+
+def refuse_other_slurm_user(plan_input: PlanInput) -> None:
+    """Refuse another SlurmUser than that of the controller's slurm.conf: state and logs belong to that user.
+
+    Raises:
+        InputError: they differ; nothing was changed.
+    """
+    found, wanted = plan_input.setting_before("SlurmUser"), plan_input.cluster.slurm_user
+    if not found and (wanted == "slurm" or not plan_input.controller_facts.slurm_conf):
+        return
+    found = found or "root"
+    uid = next((uid for uid, name in plan_input.controller_facts.uids.items() if name == wanted), None)
+    if found.partition("(")[0] not in (wanted, str(uid)):
+        state = plan_input.cluster.state_directory
+        raise InputError(
+            f"SlurmUser is {found} on {plan_input.cluster.controller}, and slurm_user in the cluster file is {wanted}. "
+            f"Set slurm_user: {found}; or change the user by hand: stop slurmctld and slurmdbd, chown -R {wanted}: "
+            f"{state}, the same with their logs and slurmdbd.conf, set SlurmUser={wanted} in slurm.conf of all hosts "
+            f"and in slurmdbd.conf, and User={wanted} for their units, and start them."
         )
 
 

@@ -34,6 +34,7 @@ def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
             wrong_system(fact, cluster)
             or wrong_packages(fact, cluster)
             or wrong_clock(fact)
+            or wrong_slurm_user(cluster, fact, controller)
             or wrong_hardware(cluster, host, fact)
             or wrong_address(cluster, host, fact)
         )
@@ -42,6 +43,19 @@ def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
         if reason:
             reasons[host] = reason
     return reasons
+
+
+def wrong_slurm_user(cluster: Cluster, fact: HostFacts, controller: HostFacts | None) -> str:
+    """What is wrong with a SlurmUser of the site's own on a host; empty if nothing is."""
+    user = cluster.slurm_user
+    if user in ("slurm", "root"):
+        return ""
+    known, wanted = (one.accounts.get(user) if one else None for one in (fact, controller))
+    if known is None:
+        return f"there is no user {user} (slurm_user). Make it with the UID that it has on all hosts"
+    if wanted and known.uid != wanted.uid:
+        return f"{user} (slurm_user) has UID {known.uid}, and {wanted.uid} on {cluster.controller}: Slurm needs one UID"
+    return ""
 
 
 def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: str) -> dict[str, str]:

@@ -52,6 +52,8 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     """
     configuration.refuse_other_cluster(plan_input, allowed)
     configuration.refuse_unknown_keys(plan_input)
+    configuration.refuse_other_slurm_user(plan_input)
+    configuration.refuse_kept_files(plan_input)
     configuration.refuse_closed_nodes_without_control_groups(plan_input)
     addresses.refuse_unreachable(plan_input)
     accounts.refuse_unfit(plan_input)

@@ -15,7 +15,7 @@ from slurmfab.on_hosts.agent.database.slurmdbd_settings import parse_settings
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, group_name, uid_of, user_name
 
 PATH = "/etc/slurm/slurmdbd.conf"
-OWNER, MODE = "slurm", 0o600
+MODE = 0o600
 """slurmdbd up to 24.11 refuses to start with another owner than SlurmUser or another mode (slurmdbd.conf(5))."""
 
 PASSWORD_BYTES = 32
@@ -48,12 +48,15 @@ class SlurmdbdConf(Resource):
     Args:
         content: the text without the line with the password, which is added at the end.
         password: the password; empty to generate one on the host and keep it.
+        owner: the user of slurmdbd; `group` likewise its group.
     """
 
     kind: ClassVar[str] = "slurmdbd-conf"
     UNSHOWN = ("password",)
     content: str
     password: str = ""
+    owner: str = "slurm"
+    group: str = "slurm"
 
     def name(self) -> str:
         """The path."""
@@ -76,8 +79,8 @@ class SlurmdbdConf(Resource):
         return {
             "content": self.content + HIDDEN + "\n",
             "password": self.password or "present",
-            "owner": OWNER,
-            "group": OWNER,
+            "owner": self.owner,
+            "group": self.group,
             "mode": "%04o" % MODE,
             "leftovers": None,
         }
@@ -96,9 +99,9 @@ class SlurmdbdConf(Resource):
         return {
             "content": PASSWORD_LINE.sub(HIDDEN, text),
             "password": found if self.password else "present" if found else None,
-            "owner": user_name(context, status.st_uid, OWNER),
+            "owner": user_name(context, status.st_uid, self.owner),
             # Its mode gives the group nothing.
-            "group": OWNER if is_right else group_name(context, status.st_gid, OWNER),
+            "group": self.group if is_right else group_name(context, status.st_gid, self.group),
             "mode": "%04o" % (status.st_mode & 0o7777),
             "leftovers": len(replace.leftovers(path)) or None,
         }
@@ -126,7 +129,7 @@ class SlurmdbdConf(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Replace the file, or only change its access."""
         path = context.path(PATH)
-        uid, gid = uid_of(context, OWNER), gid_of(context, OWNER)
+        uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
         if differing & {"content", "password"}:
             import secrets  # slow to import, and most runs change nothing
 

@@ -88,7 +88,10 @@ def conf_marks(root: str, path: str) -> List[Dict[str, Any]]:
 
 
 def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
-    """PID and name of each process of Slurm's daemons, but for those of users and those in containers."""
+    """PID and name of each process of Slurm's daemons, but for those of users and those in containers.
+
+    slurmctld and slurmdbd may run as another user than slurm, where systemd has started them.
+    """
     space = pid_namespace("self")
     for pid in names("/proc"):
         if not pid.isdigit():
@@ -99,8 +102,24 @@ def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
             continue
         place = "/proc/" + pid
         # Users can start programs of any name, with any arguments.
-        if running.real_uid(place) in (0, slurm_uid) and running.program(place).startswith(name):
+        if (running.real_uid(place) in (0, slurm_uid) or is_service(pid, name)) and running.program(place).startswith(
+            name
+        ):
             yield pid, name
+
+
+def is_service(pid: str, name: str) -> bool:
+    """Whether systemd has started a daemon that runs no jobs as a service of the system, as whatever user."""
+    first, place = (control_group(one) for one in ("1", pid))
+    base = first[: -len("/init.scope")] if first.endswith("/init.scope") else ""
+    return name in ("slurmctld", "slurmdbd") and place == "%s/system.slice/%s.service" % (base, name)
+
+
+def control_group(pid: str) -> str:
+    """The control group by which systemd knows a process; empty if it is unknown."""
+    lines = read_bytes("/proc/%s/cgroup" % pid).decode(errors="replace").split("\n")
+    found = (line.split(":", 2) for line in lines if line.startswith("0::") or ":name=systemd:" in line)
+    return next((path for _, _, path in found), "")
 
 
 def pid_namespace(pid: str) -> str:

@@ -21,7 +21,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 UNIT = "slurmctld"
 SLURM_CONF = "/etc/slurm/slurm.conf"
-SLURM_USER = "slurm"
+SLURM_USER = re.compile(r"^[ \t]*SlurmUser[ \t]*=[ \t]*\"?([^\s\"#(]+)", re.IGNORECASE | re.MULTILINE)
 
 LOCATION = re.compile(r"^[ \t]*StateSaveLocation[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
 
@@ -197,7 +197,8 @@ def require_usable(context: Context) -> None:
     if not directory or context.root != "/":
         return
     try:
-        user = pwd.getpwnam(SLURM_USER)
+        named = SLURM_USER.findall(read_text(context.path(SLURM_CONF)))
+        user = pwd.getpwnam(named[-1] if named else "slurm")
     except KeyError:
         return
     found = faults(directory, user.pw_uid, user.pw_gid)

@@ -134,7 +134,7 @@ def conf_of(context: Context, starts: Mapping[str, Start], program: str) -> Tupl
     for name in DAEMONS[:2]:
         named = after("-f", starts[name].arguments) or starts[name].variables.get("SLURM_CONF", "")
         if named:
-            return named, False
+            return usual_path(context, named), False
     prefix = os.path.dirname(os.path.dirname(program))
     own = [prefix + "/etc/slurm.conf", prefix + "/etc/slurm/slurm.conf"] if prefix not in ("", "/", "/usr") else []
     others = ["%s/etc/%s" % (one, name) for one in PREFIXES[1:] for name in ("slurm.conf", "slurm/slurm.conf")]
@@ -144,9 +144,16 @@ def conf_of(context: Context, starts: Mapping[str, Start], program: str) -> Tupl
     return "", fetches
 
 
+def usual_path(context: Context, path: str) -> str:
+    """The path of a file of Slurm's below /etc/slurm, if that is a link to the directory that a daemon was given."""
+    usual = os.path.join(os.path.dirname(CONFS[0]), os.path.basename(path))
+    places = (os.path.realpath(os.path.dirname(context.path(one))) for one in (path, usual))
+    return usual if len({*places}) == 1 else path
+
+
 def slurmdbd_conf_of(context: Context, start: Start) -> str:
     """The path of slurmdbd's file, whether there is a slurm.conf beside it or not; empty for none."""
-    beside = os.path.dirname(start.variables.get("SLURM_CONF", CONFS[0]))
+    beside = os.path.dirname(usual_path(context, start.variables.get("SLURM_CONF", CONFS[0])))
     path = after("-f", start.arguments) or "%s/slurmdbd.conf" % beside
     return path if os.path.lexists(context.path(path)) else ""
 

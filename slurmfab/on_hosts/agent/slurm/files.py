@@ -29,14 +29,14 @@ SLURM_CONF = "slurm.conf"
 REFUSED = "the installed Slurm refuses the new files, so nothing was replaced: "
 """Beginning of the message about files that the installed Slurm does not accept; its errors follow."""
 
-SLURM_USER = re.compile(rb"^SlurmUser=slurm$", re.MULTILINE)
+SLURM_USER = re.compile(r"^[ \t]*SlurmUser[ \t]*=[ \t]*\"?([^\s\"#(]+).*$", re.MULTILINE | re.IGNORECASE)
 """The line of slurm.conf that names the user of slurmctld."""
+
+OF_SLURM = re.compile(rb"^SlurmUser=slurm$", re.MULTILINE)
+"""The same line in a slurm.conf of slurmfab's, for the user whom it makes."""
 
 BETWEEN = " | "
 """What stands between these errors."""
-
-TRUSTED = ("root", "slurm")
-"""The users who may own a file that was made by hand."""
 
 RIGHT_ACCESS = "root:root 0644"
 """Owner, group and mode of each file."""
@@ -110,10 +110,19 @@ class SlurmFiles(Resource):
             context.remark = context.remark or too_large(path, content)
             owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
             access = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
-            state[name + " access"] = RIGHT_ACCESS if name in self.kept and is_safe(context, status) else access
+            state[name + " access"] = RIGHT_ACCESS if name in self.kept and self.is_safe(context, status) else access
         if self.previewed and context.dry_run and any(state.get(name) != content for name, content in self.files):
             self.preview(context)
         return state
+
+    @property
+    def slurm_user(self) -> str:
+        """The user of slurmctld, who may own a file that was made by hand."""
+        return ([*SLURM_USER.findall(dict(self.files).get(SLURM_CONF, "")), ""])[0] or "slurm"
+
+    def is_safe(self, context: Context, status: os.stat_result) -> bool:
+        """Whether only root and the user of slurmctld can change a file, and all can read it."""
+        return is_safe(context, status, owners=("root", self.slurm_user))
 
     def is_kept_link(self, context: Context, name: str, path: str) -> bool:
         """Whether a link of root's leads to a file that was made by hand and is right.
@@ -125,7 +134,7 @@ class SlurmFiles(Resource):
             status = os.stat(path)
         except OSError:
             return False
-        is_file = name in self.kept and stat.S_ISREG(status.st_mode) and is_safe(context, status)
+        is_file = name in self.kept and stat.S_ISREG(status.st_mode) and self.is_safe(context, status)
         return is_file and self.text(name, path, read_bytes(path)) == dict(self.files)[name]
 
     def text(self, name: str, path: str, content: bytes) -> str:
@@ -157,8 +166,8 @@ class SlurmFiles(Resource):
         with Opened(os.memfd_create(SLURM_CONF, os.MFD_CLOEXEC)) as descriptor:
             text = whole(path, content.encode("utf-8", "surrogateescape"))
             # Slurm refuses a user who is not there. SchedMD's packages make none, and the run has not made it yet.
-            missing = find_user(context, "slurm") is None
-            os.write(descriptor, SLURM_USER.sub(b"", text) if missing else text)
+            missing = find_user(context, self.slurm_user) is None
+            os.write(descriptor, OF_SLURM.sub(b"", text) if missing else text)
             conf = "/proc/%d/fd/%d" % (os.getpid(), descriptor)
             try:
                 done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
@@ -277,9 +286,11 @@ def has_include(content: bytes) -> bool:
     return any(map(INCLUDE.match, content.splitlines()))
 
 
-def is_safe(context: Context, status: os.stat_result, mode: int = 0o644) -> bool:
-    """Whether only root and slurm can change a file, and all can use it as with the wanted mode."""
-    is_trusted = user_name(context, status.st_uid, "root") in TRUSTED
+def is_safe(
+    context: Context, status: os.stat_result, mode: int = 0o644, owners: Tuple[str, ...] = ("root", "slurm")
+) -> bool:
+    """Whether only one of these users can change a file, and all can use it as with the wanted mode."""
+    is_trusted = user_name(context, status.st_uid, "root") in owners
     return is_trusted and not status.st_mode & 0o022 and status.st_mode & mode & 0o055 == mode & 0o055
 
 

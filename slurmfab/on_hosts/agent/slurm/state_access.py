@@ -27,11 +27,13 @@ class StateAccess(Resource):
 
     Args:
         version: of the installed Slurm, which has to be able to read it.
+        user: of slurmctld.
     """
 
     kind: ClassVar[str] = "slurm-state-access"
     path: str
     version: str = ""
+    user: str = "slurm"
 
     def name(self) -> str:
         """The directory."""
@@ -72,7 +74,7 @@ class StateAccess(Resource):
 
     def faults(self, context: Context) -> List[Fault]:
         """What of the state the slurm user cannot use; empty while there is no such user."""
-        user = find_user(context, "slurm")
+        user = find_user(context, self.user)
         return faults(context.path(self.path), user.pw_uid, user.pw_gid) if user else []
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
@@ -82,8 +84,8 @@ class StateAccess(Resource):
             ResourceFailed: a file of somebody else has several hard links.
             OSError: the file system refuses.
         """
-        user = find_user(context, "slurm")
-        group = find_group(context, "slurm")
+        user = find_user(context, self.user)
+        group = find_group(context, self.user)
         for _ in range(ROUNDS if user else 0):
             found = [one for one in self.faults(context) if one.mendable]
             if not found or user is None:

@@ -59,7 +59,7 @@ def test_an_external_server_has_an_address_and_a_port(external: str, server: tup
         ("database: c1\nslurmdbd_conf: {DbdPort: 70000}", '"70000" is not a port'),
         ("database: c1\nslurmdbd_conf: {StoragePass: x}", "a password does not belong in the cluster file"),
         ("database: c1\nslurmdbd_conf: {Storagehost: db}", "it comes from the key database at the top"),
-        ("database: c1\nslurmdbd_conf: {SlurmUser: root}", "it is always slurm"),
+        ("database: c1\nslurmdbd_conf: {SlurmUser: root}", "it comes from the key slurm_user"),
         ("database: {host: c1, password_file: /p}", "database.password_file: it is only for an external database"),
         ("database: n1", '"n1" is a compute node, where jobs run'),
         ("login: l1\ndatabase: l1", '"l1" is a login host'),
