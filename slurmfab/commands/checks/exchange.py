@@ -1,8 +1,9 @@
-"""Reads the output and error output of a remote command as they arrive, until a deadline."""
+"""Conversations with shells on hosts: one that runs commands one after another, and one with a long command."""
 
 from __future__ import annotations
 
-import contextlib
+import re
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -13,9 +14,17 @@ if TYPE_CHECKING:
 
 CHUNK = 65536
 
+LOOP = (
+    "while IFS= read -r _mark && IFS= read -r _input && IFS= read -r _command; do "
+    'printf %b "$_input" | (eval "$(printf %b "$_command")"); '
+    r'printf "\n%s %s\n" "$_mark" "$?"; printf "\n%s\n" "$_mark" >&2; done'
+)
+"""Runs commands for sh in subshells. Each comes as three lines, see `Exchange.ask`; its mark follows its output in both
+streams. A new channel, login and sudo for each command would take several times as long as most commands do."""
+
 
 class Exchange:
-    """The output of a running command.
+    """The streams of a program that runs on a host.
 
     The class never waits on the channel's file descriptor: paramiko can close that pipe while its own thread writes to
     it, and the byte would go into another file or connection that got the same number in the meantime.
@@ -29,36 +38,82 @@ class Exchange:
         self.deadline = deadline
         self.output = b""
         self.error = b""
+        self.heard = threading.Condition()
 
-    def read_to_the_end(self) -> None:
-        """Read both streams in parallel, so that a full stream cannot block the command.
+    def ask(self, command: str, stdin: str) -> tuple[int, bytes, bytes]:
+        """Have `LOOP` run a command, and return exit code, output and error output.
+
+        Args:
+            stdin: text for its standard input.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+            EOFError: the shell has ended.
+        """
+        mark = secrets.token_hex(8)
+        self.channel.settimeout(self.remaining())
+        self.channel.sendall(f"{mark}\n{on_a_line(stdin)}\n{on_a_line(command)}\n".encode())
+        ended = self.read_until(re.compile(rb"\n%s (\d+)\n" % mark.encode()))
+        output, self.output = self.output[: ended.start()], self.output[ended.end() :]
+        return int(ended[1]), output, self.error_before(f"\n{mark}\n".encode())
+
+    def read_until(self, mark: re.Pattern[bytes]) -> re.Match[bytes]:
+        """Read the output until it has a mark of at most 64 bytes.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+            EOFError: the output has ended without it.
+        """
+        searched = 0
+        while not (found := mark.search(self.output, searched)):
+            searched = max(0, len(self.output) - 64)
+            data = self.received(self.channel.recv)
+            if not data:
+                raise EOFError("its shell has ended")
+            self.output += data
+        return found
+
+    def error_before(self, mark: bytes) -> bytes:
+        """The error output up to a mark, which is waited for and removed; `read_errors` reads it meanwhile.
 
         Raises:
             TimeoutError: the deadline has passed.
         """
+        with self.heard:
+            if not self.heard.wait_for(lambda: mark in self.error, self.remaining()):
+                raise TimeoutError
+            before, _, self.error = self.error.partition(mark)
+        return before
+
+    def read_errors_beside(self) -> threading.Thread:
+        """Read the error output in a thread of its own, so that a full stream cannot block a command."""
         beside = threading.Thread(target=self.read_errors, name="stderr", daemon=True)
         beside.start()
-        while data := self.received(self.channel.recv):
-            self.output += data
-        beside.join(self.remaining())
+        return beside
+
+    def read_errors(self) -> None:
+        """Read the error output to its end."""
+        while True:
+            try:
+                data = self.channel.recv_stderr(CHUNK)
+            except TimeoutError:  # that of the last command, which whoever waits for the output notices
+                continue
+            if not data:
+                return
+            with self.heard:
+                self.error += data
+                self.heard.notify_all()
 
     def read_lines(self, heard: Callable[[str], None]) -> None:
-        """Read both streams to the end, and call `heard` with each complete line of the output as it arrives.
+        """Read the output to its end, and call `heard` with each complete line as it arrives.
 
         Raises:
             TimeoutError: the deadline has passed.
         """
-        threading.Thread(target=self.read_errors, name="stderr", daemon=True).start()
         while data := self.received(self.channel.recv):
             *lines, self.output = (self.output + data).split(b"\n")
             for line in lines:
                 heard(line.decode(errors="replace"))
-
-    def read_errors(self) -> None:
-        """Read the error output to its end or the deadline; the reader of the output raises the `TimeoutError`."""
-        with contextlib.suppress(TimeoutError):
-            while self.receive_error():
-                pass
 
     def receive_error(self) -> bool:
         """Wait for more error output; returns false at its end.
@@ -83,7 +138,7 @@ class Exchange:
         return receive(CHUNK)
 
     def exit_code(self) -> int:
-        """The command's exit code; waits for it.
+        """The program's exit code; waits for it.
 
         Raises:
             TimeoutError: the deadline has passed.
@@ -102,3 +157,12 @@ class Exchange:
         if seconds <= 0:
             raise TimeoutError
         return seconds
+
+
+def on_a_line(text: str) -> str:
+    r"""A text on one line, from which `printf %b` makes it again.
+
+    >>> on_a_line("a\\b\nc")
+    'a\\\\b\\nc'
+    """
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

@@ -6,10 +6,12 @@ import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
+from testinfra.modules import modules
 
 from slurmfab.base.errors import HostError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
@@ -60,7 +62,11 @@ class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type
 class CheckedHost(Host):  # type: ignore[misc] # as above
     """A testinfra host with its name in the cluster file, and with readable messages for failed commands.
 
-    The semaphore `logins` is held while another host logs in to this one by SSH.
+    Its modules, as in `host.service("munge").is_running`, ask a host once in a run what several checks want to know.
+    `run` and `ask` ask anew, for what a check waits for or what jobs may change.
+
+    Args:
+        logins: held while another host logs in to this one by SSH.
     """
 
     def __init__(self, name: str, shell: Shell) -> None:
@@ -68,15 +74,17 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         self.backend.set_host(self)
         self.name = name
         self.logins = threading.BoundedSemaphore(LOGINS)
-        self.memory = RememberingShell(shell)
 
-    @property
+    @cached_property
     def as_found(self) -> CheckedHost:
-        """The same host with cached results: each command runs once, however many checks use it.
+        """The same host, of which `run` and `ask` remember their results, too."""
+        return RememberingHost(self.name, RememberingShell(self.backend.shell))
 
-        Not for state that a check waits for, or that jobs may have changed.
-        """
-        return CheckedHost(self.name, self.memory)
+    def __getattr__(self, name: str) -> Any:
+        """A module of testinfra's."""
+        if name in modules:
+            return getattr(self.as_found, name)
+        raise AttributeError(f"a host has no {name}")
 
     def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
         """The output of a command that must succeed, without white space around it.
@@ -110,7 +118,19 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         Raises:
             AssertionError: it fails; the message has its last line.
         """
-        return str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
+        output = str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
+        if command.startswith("systemctl show"):
+            # testinfra takes every line for `NAME=VALUE`, but a unit's command may have line breaks.
+            output = "\n".join(line for line in output.splitlines() if "=" in line)
+        return output
+
+
+class RememberingHost(CheckedHost):
+    """A host whose results are remembered for the whole run."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A module of testinfra's."""
+        return Host.__getattr__(self, name)
 
 
 def line_of(command: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.base.paths import MUNGE_KEY
-from slurmfab.commands.checks.daemons import daemons
+from slurmfab.commands.checks.daemons import is_frozen
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
 
@@ -14,13 +14,12 @@ STATUS = "STATUS:"
 
 def has_same_key(one: CheckedHost, other: CheckedHost) -> bool:
     """Whether two hosts have the same munge key on disk; only SHA-256 sums leave the hosts, and they are not shown."""
-    fingerprints = {host.as_found.ask("sha256sum %s", MUNGE_KEY) for host in (one, other)}
-    return len(fingerprints) == 1
+    return bool(one.file(MUNGE_KEY).sha256sum == other.file(MUNGE_KEY).sha256sum)
 
 
 def need_munged(host: CheckedHost) -> None:
     """Skip the check if a signal has stopped munged, for which Slurm would wait; another check reports it."""
-    if daemons(host).is_frozen("munge"):
+    if is_frozen(host, "munge"):
         pytest.skip(f"munged does not answer on {host.name}.")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slurmfab.base.paths import SLURM_DIRECTORY
@@ -11,15 +13,15 @@ from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
 from slurmfab.on_hosts.agent.slurm.fetched_files import FETCHED_LINK
 
-PROGRAMS = {
-    "munge": "/usr/sbin/munged",
-    **{unit: DEBIAN.program(unit) for unit in ("slurmctld", "slurmdbd", "slurmd")},
-}
+SLURMS = ("slurmctld", "slurmdbd", "slurmd")
+PROGRAMS = {"munge": "/usr/sbin/munged", **{unit: DEBIAN.program(unit) for unit in SLURMS}}
 """The program of each unit, the same path in all packages; alternatives are followed."""
 
 USERS = {"munge": "munge", "slurmd": "root"}
 """The users of daemons; those of the others are `slurm_user` of the cluster file."""
 PACKAGED = ("/usr/lib/systemd/system/", "/lib/systemd/system/")
+
+DELETED = " (deleted)"
 
 CONF = f"{SLURM_DIRECTORY}/slurm.conf"
 FETCHED = (f"{FETCHED_LINK}/slurm.conf", "/conf-cache/slurm.conf")
@@ -27,58 +29,75 @@ FETCHED = (f"{FETCHED_LINK}/slurm.conf", "/conf-cache/slurm.conf")
 
 NO_LIMIT = "infinity"
 
-QUESTION = """
-for unit in {units}; do
-    systemctl show --property=Id,MainPID,FragmentPath,DropInPaths,NRestarts,MemoryMax,TasksMax "$unit"
-    pid=$(systemctl show --property=MainPID --value "$unit")
-    case $unit in munge) program=/usr/sbin/munged ;; *) program=/usr/sbin/$unit ;; esac
-    echo "program=$(readlink -f "$program")"
-    echo "exe=$(readlink "/proc/$pid/exe" 2>/dev/null)"
-    words=$(tr '\\0' '\\n' <"/proc/$pid/cmdline" 2>/dev/null)
-    named=$(echo "$words" | sed -n '/^-f$/{{n;p}}; s/^-f//p' | grep . | tail -n 1)
-    [ "$(readlink -f "$named")" != "$(readlink -f {conf})" ] || named={conf}
-    echo "named=$named"
-    echo "user=$(stat --format=%U "/proc/$pid" 2>/dev/null)"
-    echo "files=$(awk '/^Max open files/ {{ print $5 }}' "/proc/$pid/limits" 2>/dev/null)"
-    echo "most=$(awk '/^Max open files/ {{ print $5 }}' /proc/1/limits 2>/dev/null)"
-    echo "least=$(sed -n 's/^LimitNOFILE=//p' /lib/systemd/system/"$unit".service 2>/dev/null | tail -n 1)"
-    echo "threads=$(sed -n 's/^TasksMax=//p' /lib/systemd/system/"$unit".service 2>/dev/null | tail -n 1)"
-    echo "variable=$(tr '\\0' '\\n' <"/proc/$pid/environ" 2>/dev/null | sed -n 's/^SLURM_CONF=//p' | tail -n 1)"
-    echo
-done
-"""
-"""Prints a paragraph of `NAME=VALUE` for each unit."""
+OPEN_FILES = re.compile(r"^(?:LimitNOFILE=|Max open files +)(\d+)", re.MULTILINE)
+"""How many files a daemon may open, in the file of its unit and in /proc/PID/limits (the soft limit)."""
 
 
 @dataclass(frozen=True)
 class Process:
     """A daemon as it runs."""
 
+    host: CheckedHost
     unit: str  # name of its unit
-    shown: Mapping[str, str]  # what the host says of it, by name
     wanted_user: str
 
     @property
-    def runs(self) -> bool:
-        """Whether it has a process."""
-        return bool(self.shown.get("exe"))
+    def properties(self) -> Mapping[str, str]:
+        """What systemd says of its unit."""
+        found: Mapping[str, str] = self.host.service(self.unit).systemd_properties
+        return found
+
+    @property
+    def pid(self) -> str:
+        """Its process; `0` for none."""
+        return self.properties["MainPID"]
+
+    @property
+    def program(self) -> str:
+        """The program that runs, ending in ` (deleted)` if it is on the disk no more."""
+        return str(self.host.file(f"/proc/{self.pid}/exe").linked_to)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its program was replaced since it started."""
+        return self.program.endswith(DELETED)
 
     @property
     def foreign(self) -> tuple[str, ...]:
         """The files of its unit that are neither the package's nor slurmfab's."""
-        unit = self.shown.get("FragmentPath", "")
-        drop_ins = self.shown.get("DropInPaths", "").split()
+        unit = self.properties.get("FragmentPath", "")
+        drop_ins = self.properties.get("DropInPaths", "").split()
         others = [one for one in drop_ins if not one.rpartition("/")[2].startswith(OUR_DROP_INS)]
         return (*([unit] if unit and not unit.startswith(PACKAGED) else []), *others)
 
     @property
+    def packaged(self) -> str:
+        """The package's file of its unit."""
+        return f"/lib/systemd/system/{self.unit}.service"
+
+    @property
+    def unit_text(self) -> str:
+        """The text of that file; empty if it is not there."""
+        file = self.host.file(self.packaged)
+        return str(file.content_string) if file.exists else ""
+
+    def is_own(self, path: str) -> str:
+        """The path, or that of slurm.conf's usual place if it leads to the same file."""
+        same = path and self.host.file(path).linked_to == self.host.file(CONF).linked_to
+        return CONF if same else path
+
+    @property
     def wrong(self) -> tuple[str, ...]:
         """What is not as the package's unit, and slurmfab's drop-ins, have it."""
-        program, files = self.shown["program"], self.shown["files"]
+        place = f"/proc/{self.pid}"
+        program, running = self.host.file(PROGRAMS[self.unit]).linked_to, self.program.removesuffix(DELETED)
+        named = self.is_own(named_file(self.host.file(f"{place}/cmdline").content_string.split("\0")))
+        user, files = self.host.file(place).user, open_files(self.host, f"{place}/limits")
+        allowed = open_files(self.host, self.packaged)
         # systemd gives nobody more than it has itself, as in a container.
-        least = min((int(one) for one in (self.shown["least"], self.shown["most"]) if one.isdigit()), default=0)
-        memory, tasks, variable = (self.shown[name] for name in ("MemoryMax", "TasksMax", "variable"))
-        running, user, named = self.shown["exe"].removesuffix(" (deleted)"), self.shown["user"], self.shown["named"]
+        least = min(allowed, open_files(self.host, "/proc/1/limits"))
+        memory, tasks = (self.properties.get(name, NO_LIMIT) for name in ("MemoryMax", "TasksMax"))
+        variable = slurm_conf_in(self.host.file(f"{place}/environ").content_string.split("\0"))
         return tuple(
             text
             for is_wrong, text in (
@@ -86,8 +105,8 @@ class Process:
                 (named not in ("", CONF) and self.unit != "slurmdbd", f"reads {named} and not {CONF}"),
                 (user != self.wanted_user, f"runs as {user} and not as {self.wanted_user}"),
                 (
-                    self.shown["least"].isdigit() and files.isdigit() and int(files) < least,
-                    f"may open {files} files, where its package's unit allows {self.shown['least']}",
+                    allowed != math.inf and files < least,
+                    f"may open {files} files, where its package's unit allows {allowed}",
                 ),
                 (
                     variable not in ("", CONF) and not variable.endswith(FETCHED) and self.unit != "munge",
@@ -95,7 +114,7 @@ class Process:
                 ),
                 (memory.isdigit(), f"may use {memory} bytes of memory (MemoryMax), and is killed beyond that"),
                 (
-                    self.shown["threads"] == NO_LIMIT and tasks.isdigit(),
+                    f"TasksMax={NO_LIMIT}" in self.unit_text and tasks.isdigit(),
                     f"may have {tasks} threads, where its package's unit allows any number",
                 ),
             )
@@ -105,18 +124,38 @@ class Process:
     @property
     def ends(self) -> int:
         """How often systemd has started it again because it ended by itself."""
-        count = self.shown.get("NRestarts", "")
+        count = self.properties.get("NRestarts", "")
         return int(count) if count.isdigit() else 0
 
 
-def processes(host: CheckedHost, units: tuple[str, ...], slurm_user: str) -> tuple[Process, ...]:
-    """The daemons of a host that run, as cached by the first check that asked.
+def open_files(host: CheckedHost, path: str) -> float:
+    """The number of files that a daemon may open, from a file that tells it; infinity if it tells none."""
+    file = host.file(path)
+    found = OPEN_FILES.findall(file.content_string) if file.exists else []
+    return int(found[-1]) if found else math.inf
 
-    Raises:
-        AssertionError: the command fails on the host.
+
+def named_file(words: Sequence[str]) -> str:
+    """The file that option -f of a command line names; empty for none.
+
+    >>> named_file(["slurmd", "-D", "-f", "/opt/slurm.conf"]), named_file(["slurmd", "-f/opt/slurm.conf"])
+    ('/opt/slurm.conf', '/opt/slurm.conf')
     """
-    text = host.as_found.ask(QUESTION.format(units=" ".join(units), conf=CONF))
-    paragraphs = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.split("\n\n") if block]
-    named = ((one["Id"].removesuffix(".service"), one) for one in paragraphs)
-    found = (Process(unit, one, USERS.get(unit, slurm_user)) for unit, one in named)
-    return tuple(one for one in found if one.runs)
+    found = [word[2:] or after for word, after in zip(words, (*words[1:], ""), strict=True) if word.startswith("-f")]
+    return next(filter(None, reversed(found)), "")
+
+
+def slurm_conf_in(environment: Sequence[str]) -> str:
+    """The file that SLURM_CONF names in a process's environment; empty for none.
+
+    >>> slurm_conf_in(["HOME=/root", "SLURM_CONF=/opt/slurm.conf", ""])
+    '/opt/slurm.conf'
+    """
+    name = "SLURM_CONF="
+    return next((one.removeprefix(name) for one in reversed(environment) if one.startswith(name)), "")
+
+
+def processes(host: CheckedHost, units: tuple[str, ...], slurm_user: str = "slurm") -> tuple[Process, ...]:
+    """The daemons of a host that run."""
+    named = (Process(host, unit, USERS.get(unit, slurm_user)) for unit in units)
+    return tuple(one for one in named if one.pid != "0")

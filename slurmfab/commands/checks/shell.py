@@ -1,8 +1,9 @@
-"""Runs shell commands on a host, each in its own SSH channel; checks use this instead of the agent."""
+"""Runs shell commands on a host in few logins by SSH; checks use this instead of the agent."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from slurmfab.base.errors import (
     SudoPasswordWrong,
     Unreachable,
 )
-from slurmfab.commands.checks.exchange import Exchange
+from slurmfab.commands.checks.exchange import LOOP, Exchange
 from slurmfab.hosts.login_shells import announcement, in_sh, quoted
 from slurmfab.hosts.sudo_password import NEEDED, WRONG, refusal
 from slurmfab.on_hosts.agent.core.language import SITE_SETTINGS
@@ -102,6 +103,7 @@ class SshShell:
         self.password = password
         self.used_password = False
         self.slots = threading.BoundedSemaphore(SESSIONS)
+        self.idle: list[Exchange] = []
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
         """Run a command and return its result, whatever its exit code.
@@ -117,7 +119,16 @@ class SshShell:
             BecomeRefused: sudo refuses for another reason.
         """
         with self.slots, self._explained(command, seconds):
-            return self._converse(command, stdin, seconds)
+            deadline = time.monotonic() + seconds
+            session = self._idle_session() or self._login(deadline)
+            try:
+                session.deadline = deadline
+                answer = CommandResult(*session.ask(command, stdin))
+            except BaseException:
+                session.channel.close()
+                raise
+            self.idle.append(session)
+            return answer
 
     def follow(self, command: str, heard: Callable[[str], None], seconds: float) -> int:
         """Run a long command, pass on each line of its output as it arrives, and return its exit code.
@@ -145,6 +156,7 @@ class SshShell:
             channel.exec_command(self._wrapped(command))
             if self.become:
                 self._become(exchange)
+            exchange.read_errors_beside()
             lines = OwnLines(heard)
             try:
                 exchange.read_lines(lines.hear)
@@ -168,21 +180,37 @@ class SshShell:
             reason = str(error) or type(error).__name__
             raise Unreachable(self.host, f"the connection was lost ({reason}). Is the host still up?") from error
 
-    def _converse(self, command: str, stdin: str, seconds: float) -> CommandResult:
-        """Run the command, answer sudo's prompt, and read its output to the end."""
-        deadline = time.monotonic() + seconds
+    def _idle_session(self) -> Exchange | None:
+        """A shell that an earlier command has used; it is the caller's from now on."""
+        with contextlib.suppress(IndexError):
+            return self.idle.pop()
+        return None
+
+    def _login(self, deadline: float) -> Exchange:
+        """A shell that runs commands one after another; nothing of what was printed before it is left.
+
+        Raises:
+            LoginRefused: the login shell ended without running it.
+        """
         channel = self._opened(deadline)
+        session = Exchange(channel, deadline)
         try:
-            exchange = Exchange(channel, deadline)
-            channel.settimeout(seconds)
-            channel.exec_command(self._wrapped(with_input(command, stdin.encode())))
+            channel.settimeout(session.remaining())
+            channel.exec_command(self._wrapped(LOOP))
             if self.become:
-                self._become(exchange)
-            channel.sendall(stdin.encode())
-            exchange.read_to_the_end()
-            return self._result(exchange)
-        finally:
+                self._become(session)
+            beside = session.read_errors_beside()
+            try:
+                session.output = session.output[session.read_until(re.compile(re.escape(READY))).end() :]
+            except EOFError:
+                beside.join(session.remaining())
+                raise self._refused(session) from None
+            if not self.become:
+                session.error_before(READY)
+        except BaseException:
             channel.close()
+            raise
+        return session
 
     def _opened(self, deadline: float) -> paramiko.Channel:
         """Open a session; repeated while sshd refuses because there are too many."""
@@ -192,27 +220,21 @@ class SshShell:
                 opened: paramiko.Channel = transport.open_session(timeout=max(deadline - time.monotonic(), PAUSE))
                 return opened
             except _ssh_exception():
+                if session := self._idle_session():
+                    session.channel.close()
                 if not transport.is_active() or time.monotonic() + PAUSE > deadline:
                     raise
             time.sleep(PAUSE)
 
-    def _result(self, exchange: Exchange) -> CommandResult:
-        """The result of a command that has ended, without what was printed before it.
-
-        Raises:
-            LoginRefused: the login shell ended without running the command.
-        """
-        code = exchange.exit_code()
-        before, mark, output = exchange.output.partition(READY)
-        if not mark:
-            words = last_line(exchange.error) or last_line(before) or f"exit code {code}"
-            raise LoginRefused(
-                self.host,
-                f"its login shell ends without running a command: {words}. See the login user's shell (getent passwd) "
-                "and its start files, such as .bashrc.",
-            )
-        # With sudo, the error output has no mark any more.
-        return CommandResult(code, output, exchange.error.rpartition(READY)[2])
+    def _refused(self, session: Exchange) -> LoginRefused:
+        """The error for a login shell that ended without running a command."""
+        code = session.exit_code()
+        words = last_line(session.error) or last_line(session.output) or f"exit code {code}"
+        return LoginRefused(
+            self.host,
+            f"its login shell ends without running a command: {words}. See the login user's shell (getent passwd) "
+            "and its start files, such as .bashrc.",
+        )
 
     def _wrapped(self, command: str) -> str:
         """The command line for sshd; it contains no secret, because the host's process list shows it."""
@@ -268,15 +290,6 @@ def last_line(output: bytes) -> str:
     """The last line of an output that is not empty, without a full stop."""
     lines = output.decode(errors="replace").strip().splitlines()
     return lines[-1].strip().rstrip(".") if lines else ""
-
-
-def with_input(command: str, stdin: bytes) -> str:
-    """A command that reads exactly these bytes, so that the client need not send an end of input.
-
-    If the command ends at the same moment, paramiko can send the end of input after it has confirmed the end of the
-    session; sshd treats that as a protocol error and drops the connection.
-    """
-    return f"head -c {len(stdin)} | {{ {command}; }}" if stdin else f"exec </dev/null; {command}"
 
 
 def shortened(command: str, length: int = 60) -> str:

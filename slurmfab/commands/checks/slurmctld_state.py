@@ -7,7 +7,7 @@ import re
 import shlex
 
 from slurmfab.base.paths import SLURM_LOGS
-from slurmfab.commands.checks.daemons import daemons
+from slurmfab.commands.checks.daemons import start_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.on_hosts.agent.services import slurmctld_state
 from slurmfab.on_hosts.agent.services.daemon_log import stamp
@@ -62,7 +62,7 @@ def refused_state(host: CheckedHost, directory: str) -> str:
 
 def told_of_state(host: CheckedHost) -> str:
     """What slurmctld's log tells of its state since its process began; empty if it does not run."""
-    begun = daemons(host).start("slurmctld")
+    begun = start_of(host, "slurmctld")
     if begun is None:
         return ""
     log = f"{SLURM_LOGS}/slurmctld.log"

@@ -1,10 +1,11 @@
-"""What Slurm needs of a host's operating system: files that users can read, room on disks, whole packages, python3."""
+"""What Slurm needs of a host's operating system: files that users can read, room on disks, whole packages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from slurmfab.base.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.on_hosts.agent.files.free_space import LEAST_BYTES
 from slurmfab.on_hosts.agent.files.null_device import NULL
@@ -36,10 +37,10 @@ QUESTION = (
     "state=$(sed -nE 's/^(StateSaveLocation|SlurmdSpoolDir)=//p' $conf 2>/dev/null); "
     f"timeout 10 df --block-size=1 --output=avail,itotal,iavail,target,file -- {' '.join(PLACES)} $state 2>/dev/null; "
     f"echo {GAP}; awk '{UNFINISHED}' /var/lib/dpkg/status 2>/dev/null; "
-    f"echo {GAP}; ls /var/lib/dpkg/updates 2>/dev/null; echo {GAP}; command -v python3; :"
+    f"echo {GAP}; ls /var/lib/dpkg/updates 2>/dev/null; :"
 )
-"""A shell command whose output has five parts, separated by `GAP`: what an ordinary user can do; the room on the file
-systems of Slurm's directories; unfinished packages; dpkg's journal; the path of python3."""
+"""A shell command whose output has four parts, separated by `GAP`: what an ordinary user can do; the room on the file
+systems of Slurm's directories; unfinished packages; dpkg's journal."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,6 @@ class System:
     rooms: tuple[tuple[str, Room], ...] = ()  # file systems by directory
     unfinished: tuple[str, ...] = ()  # packages that dpkg has not finished, as `NAME STATE`
     is_interrupted: bool = False  # whether dpkg has left its journal
-    has_python: bool = True  # whether python3 is installed
 
     def complaint(self, of: str) -> str:
         """The error of a program, such as `munge`, when an ordinary user ran it; without a full stop.
@@ -78,12 +78,15 @@ class System:
         return found.rstrip(".")
 
 
-def parse(text: str) -> System:
-    """The system in the output of `QUESTION`; a sound one if there is none."""
-    parts = [part.strip().splitlines() for part in text.split(GAP)]
-    if len(parts) != 5:
-        return System()
-    user, rooms, packages, journal, python = parts
+def system(host: CheckedHost) -> System:
+    """What Slurm needs of a host's operating system, as cached by the first check that asked.
+
+    Raises:
+        AssertionError: the command fails on the host.
+    """
+    done = host.as_found.run(QUESTION)
+    assert done.rc == 0, f"its system cannot be looked at: {last_words(done)}. Repair: log in and look"
+    user, rooms, packages, journal = (part.strip().splitlines() for part in str(done.stdout).split(GAP))
     return System(
         READS in user,
         ENCODES in user,
@@ -91,7 +94,6 @@ def parse(text: str) -> System:
         tuple(room(line) for line in rooms[1:]),
         tuple(packages),
         bool(journal),
-        bool(python),
     )
 
 

@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.daemons import WATCHED, daemons, last_words
+from slurmfab.commands.checks.daemons import is_frozen, last_words, listening_ports, newer_files, pid, starts_at_boot
 from slurmfab.commands.checks.directories import LINK, owners, replaceable, wrong_directories
 from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.foundation import foundation
@@ -30,9 +30,6 @@ from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
 ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")
 """systemd's line about the end of a daemon."""
-
-TICK = 0.02
-"""Largest error in seconds of a process's start time (/proc counts in 10 ms) and a file's change time (timer ticks)."""
 
 
 @foundation
@@ -72,8 +69,7 @@ def test_slurmdbd_runs(database: CheckedHost) -> None:
 
 def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
     """the daemons start at boot"""
-    found = daemons(host)
-    off = [unit for unit in units_of(cluster, host.name) if not found.unit(unit).is_enabled]
+    off = [unit for unit in units_of(cluster, host.name) if not starts_at_boot(host, unit)]
     assert not off, f"{' and '.join(off)} will not start at the next boot. Repair: {deploy(host.name)}"
 
 
@@ -149,8 +145,7 @@ def test_no_other_user_leads_starting_daemons_elsewhere(host: CheckedHost, clust
     as_root = {
         log: f"the log of {daemon}, which starts as root,"
         for log, daemon in logs.items()
-        if log.startswith("/")
-        and host.run(f"systemctl show --property=User --value {daemon}").stdout.strip() in ("", "root")
+        if log.startswith("/") and host.service(daemon).systemd_properties.get("User", "root") in ("", "root")
     }
     wrong = replaceable(host, as_root) if as_root else []
     assert not wrong, (
@@ -199,7 +194,7 @@ def test_slurmctld_saves_its_state(controller: CheckedHost, cluster: Cluster) ->
 def test_munge_socket_is_there(host: CheckedHost) -> None:
     """munged listens on its socket"""
     need_running(host, "munge")
-    assert daemons(host).has_munge_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
+    assert host.file(MUNGE_SOCKET).is_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
 
 
 @foundation
@@ -291,22 +286,23 @@ def assert_can_use_state(host: CheckedHost, cluster: Cluster) -> None:
 
 def need_running(host: CheckedHost, unit: str) -> None:
     """Skip the check if a daemon does not run; another check reports it."""
-    if not daemons(host).unit(unit).is_running:
+    if not host.service(unit).is_running:
         pytest.skip(f"{unit} does not run on {host.name}.")
 
 
 def assert_runs(host: CheckedHost, unit: str) -> None:
     """Fail with the unit's state and the daemon's last words if it does not run."""
-    found = daemons(host).unit(unit)
-    assert not daemons(host).is_frozen(unit), (
-        f"{unit}.service is active and does not answer: a signal (SIGSTOP) has stopped its process {found.pid}. "
+    service = host.service(unit)
+    assert not is_frozen(host, unit), (
+        f"{unit}.service is active and does not answer: a signal (SIGSTOP) has stopped its process {pid(host, unit)}. "
         f"Repair: {deploy(host.name)}"
     )
-    if found.is_running:
+    if service.is_running:
         return
-    if found.load != "loaded":
-        raise AssertionError(f"{unit}.service is {found.load}. Repair: {deploy(host.name)}")
-    state = found.active + (f" ({found.result})" if found.result != "success" else "")
+    shown = service.systemd_properties
+    if shown["LoadState"] != "loaded":
+        raise AssertionError(f"{unit}.service is {shown['LoadState']}. Repair: {deploy(host.name)}")
+    state = shown["ActiveState"] + (f" ({shown['Result']})" if shown["Result"] != "success" else "")
     said = last_words(host, unit)
     log_line = f"; {said}" if said else ""
     raise AssertionError(f"{unit}.service is {state}{log_line}. Repair: {deploy(host.name)}")
@@ -319,7 +315,7 @@ def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
         daemon: name of the daemon's unit.
     """
     need_running(host, daemon)
-    assert number in daemons(host).ports, f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
+    assert number in listening_ports(host), f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
 
 
 def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
@@ -346,14 +342,3 @@ def complain(host: CheckedHost, complaint: str, newer: Sequence[str]) -> None:
     """
     if newer:
         raise Drifted(OLDER_FILE, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}")
-
-
-def newer_files(host: CheckedHost, unit: str) -> list[str]:
-    """The files of a daemon that changed after its start; skips the check if the daemon does not run."""
-    found = daemons(host)
-    start = found.start(unit)
-    if start is None:
-        pytest.skip(f"{unit} does not run on {host.name}.")
-    changes = ((found.changes[path], path) for path in WATCHED[unit] if path in found.changes)
-    # A change time in the future means that the clock was set back, so it proves nothing.
-    return [path for when, path in changes if start + TICK < when <= found.clock + 1]

@@ -19,8 +19,7 @@ def test_docker_answers(docker_host: CheckedHost) -> None:
 def test_docker_is_for_its_users_alone(docker_host: CheckedHost, cluster: Cluster) -> None:
     """the group docker has the users of the cluster file and nobody else"""
     assert cluster.containers is not None, "the argument asks for it"
-    fields = str(docker_host.run("getent group docker").stdout).strip().split(":")
-    there, wanted = set(filter(None, fields[-1].split(","))), set(cluster.containers.docker.users)
+    there, wanted = set(docker_host.group("docker").members), set(cluster.containers.docker.users)
     strange, lacking = sorted(there - wanted), sorted(wanted - there)
     assert not strange, (
         f"{', '.join(strange[:5])} can use Docker, and so become root, and is not in containers.docker.users. Repair: "

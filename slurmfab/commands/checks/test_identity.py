@@ -14,9 +14,6 @@ from slurmfab.commands.checks.wanted import deploy
 MOVE_IDS = f"{FAB} deploy --move-ids, which changes the owner of its files, too"
 """The repair of other numbers; a deployment changes them only if it is told to."""
 
-ACCOUNTS = "getent passwd slurm munge; echo ----; getent group slurm munge; :"
-"""Prints the users and groups slurm and munge, if they exist."""
-
 RESOLVE = 'for name in {names}; do echo $name $(getent ahosts $name | cut -d " " -f 1 | sort -u); done'
 """Prints each name with the addresses to which it resolves."""
 
@@ -24,23 +21,21 @@ RESOLVE = 'for name in {names}; do echo $name $(getent ahosts $name | cut -d " "
 def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
     """{account} has the cluster's UID and GID"""
     wanted = lock.ids[f"{account}.uid"], lock.ids[f"{account}.gid"]
-    users, groups = ids_on(host)
-    assert account in users, lack_of(host, account)
-    assert account in groups, f"there is no group {account}. Repair: {deploy(host.name)}"
-    actual, gid = users[account], groups[account]
-    assert actual == wanted, (
-        f"{account} has UID and GID {actual[0]} and {actual[1]} here, but {wanted[0]} and {wanted[1]} in the cluster. "
+    user, group = host.user(account), host.group(account)
+    assert user.exists, lack_of(host, account)
+    assert group.exists, f"there is no group {account}. Repair: {deploy(host.name)}"
+    assert (user.uid, user.gid) == wanted, (
+        f"{account} has UID and GID {user.uid} and {user.gid} here, but {wanted[0]} and {wanted[1]} in the cluster. "
         f"Repair: {MOVE_IDS}"
     )
-    assert gid == wanted[1], (
-        f"the group {account} has the GID {gid} here, but {wanted[1]} in the cluster. Repair: {MOVE_IDS}"
+    assert group.gid == wanted[1], (
+        f"the group {account} has the GID {group.gid} here, but {wanted[1]} in the cluster. Repair: {MOVE_IDS}"
     )
 
 
 def lack_of(host: CheckedHost, account: str) -> str:
     """Why a user is not found: it is not there, or the host does not look into /etc/passwd."""
-    there = host.as_found.run(f"grep -c '^{account}:' /etc/passwd").stdout.strip()
-    if there in ("", "0"):
+    if account not in host.user(account).get_local_users:
         return f"there is no user {account}. Repair: {deploy(host.name)}"
     line = host.as_found.run("grep '^passwd:' /etc/nsswitch.conf").stdout.strip() or "no line passwd"
     return (
@@ -49,21 +44,12 @@ def lack_of(host: CheckedHost, account: str) -> str:
     )
 
 
-def ids_on(host: CheckedHost) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
-    """UID and GID of the users slurm and munge, and the GIDs of these groups, each by name; only those that exist."""
-    users, groups = host.as_found.ask(ACCOUNTS).split("----")
-    return (
-        {name: (int(uid), int(gid)) for name, _, uid, gid, *_ in (line.split(":") for line in users.splitlines())},
-        {name: int(gid) for name, _, gid, *_ in (line.split(":") for line in groups.split())},
-    )
-
-
 def test_hostname_is_the_clusters(host: CheckedHost, lock: Lock) -> None:
     """the host has the hostname that the cluster knows it by"""
     known = lock.hosts[host.name].hostname if host.name in lock.hosts else ""
     if not known:
         raise DoesNotApply("the host was never deployed")
-    actual = host.as_found.ask("cat /proc/sys/kernel/hostname").partition(".")[0]
+    actual = host.file("/proc/sys/kernel/hostname").content_string.strip().partition(".")[0]
     assert actual.lower() == known.lower(), (
         f"its hostname is {actual}, but the cluster knows it as {known}, and Slurm's daemons go by that. "
         f"Repair: hostnamectl set-hostname {known}, then {deploy(host.name)}"

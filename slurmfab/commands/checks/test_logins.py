@@ -164,13 +164,13 @@ def test_users_have_their_limits(limited_host: CheckedHost, cluster: Cluster) ->
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     if "group" not in found:
         pytest.skip(f"{LIMITED} cannot log in to {limited_host.name} by SSH, to see its limits: {last_words(done)}.")
-    slice = f"user-{limited_host.ask(f'id -u {LIMITED}')}.slice"
+    slice = f"user-{limited_host.user(LIMITED).uid}.slice"
     assert f"/{slice}/" in found["group"], (
         f"{LIMITED}, who logged in by SSH, is in the control group {found['group']} and in no {slice}, so login_limits "
         f"reach nobody. Repair: {deploy(limited_host.name)} brings {PAM_SYSTEMD}; if that changes nothing: sshd needs "
         f"UsePAM yes, and {SSHD} or a file that it includes `session optional pam_systemd.so`"
     )
-    memory = limited_host.ask(f"systemctl show --property=MemoryMax --value {slice}") if limits.memory else ""
+    memory = limited_host.service(slice).systemd_properties["MemoryMax"] if limits.memory else ""
     wanted = {"memory": memory, "tasks": str(limits.tasks or ""), "cpus": str(limits.cpus or "")}
     wanted = {name: value for name, value in wanted.items() if value}
     if all(found[name] == UNKNOWN for name in wanted):
@@ -217,7 +217,8 @@ def test_users_of_compute_nodes_need_keys_elsewhere(believing_host: CheckedHost,
 def test_users_are_greeted(greeting_host: CheckedHost, cluster: Cluster) -> None:
     """sshd's PAM shows the message of the day, with the cluster file's partitions and limits"""
     wanted = motd.message(cluster, greeting_host.name).strip()
-    if greeting_host.run("cat %s", MESSAGE).stdout.strip() != wanted:
+    message = greeting_host.file(MESSAGE)
+    if not message.exists or message.content_string.strip() != wanted:
         raise Drifted(CHANGED_FILE, f"{MESSAGE} differs from the cluster file. Repair: {deploy(greeting_host.name)}")
     settings = greeting_host.ask(SSHD_SETTINGS).lower().splitlines()
     assert "usepam yes" in settings, "sshd has UsePAM no, so it shows no message of the day. Repair: UsePAM yes"
@@ -234,7 +235,7 @@ def test_users_are_greeted(greeting_host: CheckedHost, cluster: Cluster) -> None
 def test_windows_reach_users(x11_host: CheckedHost, cluster: Cluster) -> None:
     """xauth is there for X11, and sshd forwards it where users log in"""
     name = x11_host.name
-    assert x11_host.run("command -v xauth").rc == 0, f"there is no xauth. Repair: {deploy(name)}"
+    assert x11_host.exists("xauth"), f"there is no xauth. Repair: {deploy(name)}"
     if name not in (cluster.login or cluster.controllers):
         return
     settings = dict(line.split(" ", 1) for line in x11_host.ask(SSHD_SETTINGS).lower().splitlines() if " " in line)

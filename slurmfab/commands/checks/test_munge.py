@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.base.paths import MUNGE_KEY
-from slurmfab.commands.checks.daemons import daemons
+from slurmfab.base.paths import MUNGE_KEY, MUNGE_SOCKET
 from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -16,22 +15,21 @@ from slurmfab.core.impact.drift_kinds import CHANGED_FILE, KEY_NOT_LOADED
 
 def test_key_is_safe(host: CheckedHost) -> None:
     """only munge can read the munge key"""
-    key = daemons(host).munge_key
-    assert key is not None, f"there is no {MUNGE_KEY}. Repair: {deploy(host.name)}"
-    user, group, mode = key
-    assert (user, group) == ("munge", "munge"), (
-        f"{MUNGE_KEY} belongs to {user}:{group} instead of munge:munge. Repair: {deploy(host.name)}"
+    key = host.file(MUNGE_KEY)
+    assert key.exists, f"there is no {MUNGE_KEY}. Repair: {deploy(host.name)}"
+    assert (key.user, key.group) == ("munge", "munge"), (
+        f"{MUNGE_KEY} belongs to {key.user}:{key.group} instead of munge:munge. Repair: {deploy(host.name)}"
     )
-    assert mode == 0o400, (
-        f"{MUNGE_KEY} has the mode {mode:04o} instead of 0400"
-        f"{'; others could read it, so consider a new key' if mode & 0o044 else ''}. Repair: {deploy(host.name)}"
+    assert key.mode == 0o400, (
+        f"{MUNGE_KEY} has the mode {key.mode:04o} instead of 0400"
+        f"{'; others could read it, so consider a new key' if key.mode & 0o044 else ''}. Repair: {deploy(host.name)}"
     )
 
 
 def test_key_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
     """the munge key is the same as the controller's"""
     for host in (controller, other):
-        assert daemons(host).munge_key, f"there is no {MUNGE_KEY} on {host.name}. Repair: {deploy(host.name)}"
+        assert host.file(MUNGE_KEY).exists, f"there is no {MUNGE_KEY} on {host.name}. Repair: {deploy(host.name)}"
     if not has_same_key(other, controller):
         raise Drifted(CHANGED_FILE, f"its munge key differs from {controller.name}'s. Repair: {deploy(other.name)}")
 
@@ -61,7 +59,7 @@ def assert_believed(maker: CheckedHost, reader: CheckedHost, other: CheckedHost)
         AssertionError: the credential is rejected for another reason.
     """
     for host in (maker, reader):
-        if not daemons(host).has_munge_socket:
+        if not host.file(MUNGE_SOCKET).is_socket:
             pytest.skip(f"munge does not run on {host.name}.")
         need_munged(host)
     status = status_of_credential(maker, reader)

@@ -9,7 +9,7 @@ import pytest
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.connections import REFUSED, Target, failures, ring, srun_ports
-from slurmfab.commands.checks.daemons import daemons
+from slurmfab.commands.checks.daemons import listening_ports
 from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import port
@@ -55,8 +55,8 @@ def is_open(others: Mapping[str, CheckedHost], target: Target, daemon: str) -> b
     """Whether a daemon listens; if it does not, or if that cannot be seen, another check reports it."""
     if target.host not in others:
         return False
-    found = daemons(others[target.host])
-    return found.unit(daemon).is_running and target.port in found.ports
+    host = others[target.host]
+    return bool(host.service(daemon).is_running) and target.port in listening_ports(host)
 
 
 def blocked(start: str, target: Target, daemon: str, ports: str, why: str) -> str:

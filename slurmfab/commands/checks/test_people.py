@@ -7,9 +7,9 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import deploy
 
+# Clusters have thousands of users, so one command tells all of them.
 USERS = 'for name in {names}; do getent passwd "$name"; done; true'
 HOMES = "stat --format='%u %a %n' -- {homes} 2>/dev/null; true"
-SHELLS = 'for shell in {shells}; do test -x "$shell" || echo "$shell"; done'
 OTHERS_WRITE = 0o022
 TOLD = 3
 """How many users or files a message names at most."""
@@ -68,7 +68,7 @@ def test_homes_are_their_users(with_local_people: CheckedHost, cluster: Cluster,
 def test_shells_are_there(with_local_people: CheckedHost, cluster: Cluster) -> None:
     """the login shells of users are installed"""
     shells = dict.fromkeys(user.shell for user in cluster.users)
-    missing = with_local_people.ask(SHELLS.format(shells=" ".join(shells))).split()
+    missing = [shell for shell in shells if not with_local_people.file(shell).is_executable]
     users = ", ".join([user.name for user in cluster.users if user.shell in missing][:TOLD])
     assert not missing, (
         f"there is no {', '.join(missing)}, so {users} cannot log in. Repair: install it, for example with apt"

@@ -8,16 +8,16 @@ from slurmfab.base.paths import GPU_CHECK_HISTORY, GPU_CHECK_SETTINGS, GPU_CHECK
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.daemons import timer_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.programs.gpu_check import history
 
 READ_MEASUREMENT_TIMES = (
-    f"date +%s; systemctl show --property=ActiveState --value {GPU_CHECK_UNIT}.timer; "
-    f"stat --format=%Z -- {GPU_CHECK_SETTINGS} || echo 0; "
+    f"date +%s; stat --format=%Z -- {GPU_CHECK_SETTINGS} || echo 0; "
     f"stat --format=%Y -- {GPU_CHECK_HISTORY}/history.jsonl 2>/dev/null || echo 0"
 )
-"""Prints the clock, the timer's state, and the times of its setup and of the last measurement."""
+"""Prints the clock, and the times of the setup and of the last measurement."""
 
 HISTORY = f"tail -n 20000 {GPU_CHECK_HISTORY}/history.jsonl 2>/dev/null || true"
 
@@ -28,7 +28,8 @@ def test_gpus_are_measured(gpu_checker: CheckedHost, cluster: Cluster) -> None:
     assert checks is not None, "otherwise there are no hosts for this check"
     if not checks.calendar:
         raise DoesNotApply(f"the cluster file sets no schedule; only {FAB} check-gpus measures GPUs")
-    clock, timer, since, last = gpu_checker.ask(READ_MEASUREMENT_TIMES).splitlines()
+    timer, _ = timer_of(gpu_checker, GPU_CHECK_UNIT)
+    clock, since, last = gpu_checker.ask(READ_MEASUREMENT_TIMES).splitlines()
     assert timer == "active", f"{GPU_CHECK_UNIT}.timer is {timer}. Repair: {deploy(gpu_checker.name)}"
     age = int(clock) - max(int(since), int(last))
     if last == "0" and age < checks.oldest:

@@ -8,6 +8,7 @@ from slurmfab.base.paths import PRUNE_UNIT
 from slurmfab.cluster.inventory import subordinate_ids
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.daemons import timer_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import deploy
 
@@ -20,7 +21,8 @@ def test_users_have_their_subordinate_ids(podman_host: CheckedHost, cluster: Clu
     wanted = {f"{name}:{first}:{subordinate_ids.COUNT}" for name, first in subordinate_ids.ranges(cluster, lock.ids)}
     users = {line.partition(":")[0] for line in wanted}
     for path in FILES:
-        found = podman_host.run("cat %s", path).stdout.splitlines()
+        file = podman_host.file(path)
+        found = file.content_string.splitlines() if file.exists else []
         missing = sorted(line.partition(":")[0] for line in wanted - set(found))
         assert not missing, (
             f"{', '.join(missing[:MOST_NAMED])} lacks the right numbers in {path}. Repair: {deploy(podman_host.name)}"
@@ -67,10 +69,6 @@ def test_users_have_a_directory_for_images(podman_host: CheckedHost, cluster: Cl
 
 def test_images_are_pruned(pruning_host: CheckedHost) -> None:
     """the timer that removes images which nobody has used for long is active, and its last run succeeded"""
-    shown = pruning_host.run(
-        "systemctl show --property=ActiveState --value %s.timer; systemctl show --property=Result --value %s.service",
-        PRUNE_UNIT,
-        PRUNE_UNIT,
-    ).stdout.split()
-    assert shown[:1] == ["active"], f"{PRUNE_UNIT}.timer is not active. Repair: {deploy(pruning_host.name)}"
-    assert shown[1:] == ["success"], f"the last run failed. See: journalctl --unit={PRUNE_UNIT}"
+    timer, result = timer_of(pruning_host, PRUNE_UNIT)
+    assert timer == "active", f"{PRUNE_UNIT}.timer is not active. Repair: {deploy(pruning_host.name)}"
+    assert result == "success", f"the last run failed. See: journalctl --unit={PRUNE_UNIT}"

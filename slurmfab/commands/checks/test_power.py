@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from slurmfab.base.paths import POWER_FAILURES, POWER_UNIT
 from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks.daemons import timer_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import deploy
-
-READ_TIMER = (
-    f"systemctl show --property=ActiveState --value {POWER_UNIT}.timer; "
-    f"systemctl show --property=Result --value {POWER_UNIT}.service"
-)
-"""Prints the timer's state, and the result of its last run."""
 
 READ_FAILURES = f'cd {POWER_FAILURES} && for node in *; do if [ -f "$node" ]; then echo "$node: $(cat $node)"; fi; done'
 """Prints each node that could not be switched, with the reason."""
@@ -22,7 +17,7 @@ JOURNAL = "See: journalctl -t slurmfab-power"
 
 def test_idle_nodes_are_looked_for(switcher: CheckedHost) -> None:
     """the timer that switches off idle nodes is active, and its last run succeeded"""
-    active, result, *_ = (*switcher.ask(READ_TIMER).splitlines(), "", "")
+    active, result = timer_of(switcher, POWER_UNIT)
     assert active == "active", f"{POWER_UNIT}.timer is {active}. Repair: {deploy(switcher.name)}"
     assert result == "success", f"the last choice of idle nodes failed ({result}). {JOURNAL}"
 

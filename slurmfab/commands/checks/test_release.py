@@ -17,22 +17,15 @@ from slurmfab.cluster.slurm.platform import wanted
 from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hand_made import lives_without_files
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
+from slurmfab.commands.checks.processes import SLURMS, processes
 from slurmfab.commands.checks.release import OtherRelease, Remark, way_back
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import Command
 
 NUMBER = re.compile(r"\d+\.\d+(?:\.\d+)?")
 
-REPLACED = """\
-for unit in slurmctld slurmd slurmdbd; do
-  pid=$(systemctl show --value -p MainPID $unit 2>/dev/null)
-  [ "${pid:-0}" -gt 0 ] || continue
-  case $(readlink /proc/$pid/exe) in
-    *" (deleted)") echo "$unit $(tr '\\0' '\\n' </proc/$pid/exe | grep -axm1 '[0-9][0-9]\\.[0-9][0-9]\\.[0-9]*')" ;;
-  esac
-done"""
-"""Prints the daemons whose program was replaced since they started, and the version that they run: their program has it
-once, between zero bytes."""
+RUNS = "tr '\\0' '\\n' </proc/%s/exe | grep -axm1 '[0-9][0-9]\\.[0-9][0-9]\\.[0-9]*'"
+"""Prints the version that one of Slurm's daemons runs: its program has it once, between zero bytes."""
 
 
 @foundation
@@ -62,10 +55,10 @@ def test_release_is_the_controllers(
 
 def test_daemons_run_what_is_installed(host: CheckedHost) -> None:
     """Slurm's daemons run the programs that are installed"""
-    done = host.as_found.run(REPLACED)
-    for line in str(done.stdout).splitlines():
-        unit, _, running = line.partition(" ")
-        raise AssertionError(outdated(unit, running or "an earlier version", shown_of(host, unit)))
+    for process in processes(host, SLURMS):
+        if process.is_replaced:
+            running = str(host.run(RUNS, process.pid).stdout).strip() or "an earlier version"
+            raise AssertionError(outdated(process.unit, running, shown_of(host, process.unit)))
 
 
 def outdated(unit: str, running: str, now: str) -> str:

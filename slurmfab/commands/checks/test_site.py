@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import deb_files, file_contents
-from slurmfab.cluster.inventory.files_on_hosts import FileOnHosts
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.site_packages import Wanted
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -24,20 +25,18 @@ def test_packages_of_the_site_are_installed(host: CheckedHost, inventory: Invent
         raise DoesNotApply("the cluster file has none for this host")
     files = deb_files.read(inventory) if any(one.file for one in wanted) else {}
     wanted = tuple(one._replace(version=files[one.file].version) if one.file else one for one in wanted)
-    names = " ".join(one.name for one in wanted)
-    answer = host.as_found.ask(
-        f"dpkg-query --show --showformat '${{db:Status-Status}} ${{Package}} ${{Version}}\\n' {names} 2>/dev/null; :"
-    )
-    lines = (line.split() for line in answer.splitlines())
-    there = {name: version for state, name, version in lines if state == "installed"}
-    wrong = [
-        f"{one.name} has version {there[one.name]}, not {one.version}"
-        if one.name in there
-        else f"{one.name} is missing"
-        for one in wanted
-        if one.name not in there or (one.version and not is_version(there[one.name], one.version))
-    ]
+    wrong = [why for one in wanted if (why := wrong_package(host, one))]
     assert not wrong, f"{'; '.join(wrong)}. Repair: {deploy(host.name)}"
+
+
+def wrong_package(host: CheckedHost, wanted: Wanted) -> str:
+    """What is wrong with a package on a host; empty if nothing is."""
+    package = host.package(wanted.name)
+    if not package.is_installed:
+        return f"{wanted.name} is missing"
+    if wanted.version and not is_version(package.version, wanted.version):
+        return f"{wanted.name} has version {package.version}, not {wanted.version}"
+    return ""
 
 
 def test_files_of_the_site_are_as_the_cluster_file_says(host: CheckedHost, inventory: Inventory) -> None:
@@ -45,37 +44,43 @@ def test_files_of_the_site_are_as_the_cluster_file_says(host: CheckedHost, inven
     wanted = wanted_files(inventory, host.name)
     if not wanted:
         raise DoesNotApply("the cluster file has none for this host")
-    paths = " ".join(wanted)
-    answer = host.as_found.ask(
-        f"stat -c '%n %U:%G 0%a' {paths} 2>/dev/null; sha256sum {paths} 2>/dev/null | awk '{{print $2, $1}}'; :"
-    )
-    there = set(answer.splitlines())
     wrong = [
-        f"{path} {'differs from' if any(line.startswith(f'{path} ') for line in there) else 'is missing, unlike in'} "
-        "the cluster file"
-        for path, lines in wanted.items()
-        if not lines <= there
+        f"{path} {'differs from' if host.file(path).exists else 'is missing, unlike in'} the cluster file"
+        for path, one in wanted.items()
+        if seen(host, path) != one
     ]
     if wrong:
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {FAB} plan shows the difference, {FAB} deploy")
 
 
-def wanted_files(inventory: Inventory, host: str) -> dict[str, set[str]]:
-    """By path, the two lines that describe a file of a host: its owner and mode, and its SHA-256.
+class Seen(NamedTuple):
+    """What is compared of a file."""
+
+    owner: str
+    group: str
+    mode: int
+    digest: str  # SHA-256
+
+
+def seen(host: CheckedHost, path: str) -> Seen | None:
+    """A file of a host; `None` if it is not there, or a link."""
+    file = host.file(path)
+    if file.is_symlink or not file.exists:
+        return None
+    return Seen(file.user, file.group, file.mode, file.sha256sum)
+
+
+def wanted_files(inventory: Inventory, host: str) -> dict[str, Seen]:
+    """The site's own files of a host, by path.
 
     Raises:
         InputError: one of the files cannot be read here.
     """
-    cluster, found = inventory.cluster, dict[str, set[str]]()
+    cluster, found = inventory.cluster, dict[str, Seen]()
     for content in file_contents.read(cluster, inventory.path.parent) if cluster.files else ():
         one = cluster.files[content.path]
         if one.is_on(host, cluster.roles(host)):
             text = file_contents.text_on(cluster, host, content)
             digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-            found[content.path] = {f"{content.path} {access(one)}", f"{content.path} {digest}"}
+            found[content.path] = Seen(one.owner, one.group, one.bits, digest)
     return found
-
-
-def access(one: FileOnHosts) -> str:
-    """Owner, group and mode of a file as `stat` prints them."""
-    return f"{one.owner}:{one.group} 0{one.bits:o}"

@@ -37,13 +37,12 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
     wanted = storage.wanted_exports(cluster, lock, exporting.name)
     if not wanted:
         raise DoesNotApply("no other host may mount what it exports")
-    state = exporting.run("systemctl is-active nfs-server").stdout.strip() or "not installed"
-    threads = exporting.run("cat /proc/fs/nfsd/threads 2>/dev/null").stdout.strip()
+    server, threads = exporting.service("nfs-server"), exporting.file("/proc/fs/nfsd/threads")
     table = exports_file.entries(exporting.run("exportfs -s").stdout)
     lacking = exports_file.missing(wanted, table)
     wrong = [
-        *([] if state == "active" else [f"nfs-server is {state}"]),
-        *(["the NFS server has no threads"] if threads == "0" else []),
+        *([] if server.is_running else [f"nfs-server is {server.systemd_properties['ActiveState']}"]),
+        *(["the NFS server has no threads"] if threads.exists and threads.content_string.strip() == "0" else []),
         *(f"{path} is not exported to {', '.join(some[:3])}" for path, some in lacking.items()),
     ]
     assert not wrong, (

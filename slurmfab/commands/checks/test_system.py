@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from slurmfab.base.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.checks.daemons import system
 from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hand_made import need_files
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
-from slurmfab.commands.checks.system import Room, room
+from slurmfab.commands.checks.system import Room, room, system
 from slurmfab.commands.checks.wanted import deploy, spool_directory
 from slurmfab.core.plan.directories import logs_owner
 
@@ -46,9 +45,7 @@ WRITABLE, OPEN = 0o7, 0o1007
 """Everybody may write there, and with the second remove only files of their own (chmod(1), restricted deletion)."""
 
 TMP = "/tmp"  # noqa: S108 - it is the subject, and nothing is written there
-LOOK_AT_TMP = (
-    f"stat --dereference --format=%a {TMP}; df --block-size=1 --output=avail,itotal,iavail,target {TMP} | tail -n 1"
-)
+ROOM_IN_TMP = f"df --block-size=1 --output=avail,itotal,iavail,target {TMP} | tail -n 1"
 READ_FILES = {"files", "compat", "resolve"}
 """The sources that read the host's own files; systemd-resolved reads /etc/hosts (nss-resolve(8))."""
 
@@ -124,7 +121,7 @@ def test_packages_are_whole(host: CheckedHost) -> None:
 
 def test_python_is_there(host: CheckedHost) -> None:
     """python3 is installed"""
-    assert system(host).has_python, f"there is no python3, which slurmfab's agent needs. Repair: {deploy(host.name)}"
+    assert host.exists("python3"), f"there is no python3, which slurmfab's agent needs. Repair: {deploy(host.name)}"
 
 
 def test_package_files_are_there(host: CheckedHost) -> None:
@@ -145,11 +142,11 @@ def changed_files(host: CheckedHost) -> list[tuple[str, str]]:
 
 def test_tmp_takes_files_of_all(host: CheckedHost) -> None:
     """all users can write files in /tmp, which has room, and remove nobody else's"""
-    mode, space, *_ = host.ask(LOOK_AT_TMP).splitlines()
-    is_closed = int(mode, 8) & WRITABLE != WRITABLE
+    mode = host.file(TMP).mode
+    is_closed = mode & WRITABLE != WRITABLE
     harm = "programs of users and of jobs fail" if is_closed else "users can remove files of others there"
-    assert int(mode, 8) & OPEN == OPEN, f"{TMP} has the mode {mode}: {harm}. Repair: chmod 1777 {TMP} on {host.name}"
-    _, found = room(f"{space} {TMP}")
+    assert mode & OPEN == OPEN, f"{TMP} has the mode {mode:o}: {harm}. Repair: chmod 1777 {TMP} on {host.name}"
+    _, found = room(f"{host.ask(ROOM_IN_TMP)} {TMP}")
     assert not found.is_full, (
         f"{TMP} is full ({amount(found)}): programs of users and of jobs fail. "
         f"Repair: remove what fills it: du -xah {TMP} | sort -h | tail"

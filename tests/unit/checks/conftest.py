@@ -20,6 +20,7 @@ from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.checks.hosts import Shells
 from slurmfab.commands.checks.results import Verdict
 from slurmfab.commands.checks.runner import verify
+from slurmfab.commands.checks.system import ENCODES, READS
 from slurmfab.commands.checks.wanted import files
 
 CLUSTER = """
@@ -50,6 +51,9 @@ V2_GROUPS = (
 )
 """What a host of version 2 shows of its control groups."""
 
+SYSTEM = f"{READS}\n{ENCODES}\n----\n----\n----\n"
+"""What an ordinary user can do on a host, and no room, package or journal that is wrong."""
+
 TRIED = re.compile(r"try (\w+) \S+ (\d+) &")
 """A connection that a host is to try: the name and the port of its end."""
 
@@ -72,14 +76,14 @@ def sound(name: str) -> dict[str, Rule]:
     """What a host answers to the checks that do not depend on testinfra's modules."""
     return {
         "^true$": "",
-        "^uname ": "Linux\n",
         "dpkg --verify": "",
-        "^stat --dereference --format=%a /tmp": "1777\n99999999999 1000 900 /\n",
+        "^stat -Lc %a /tmp$": "1777\n",
+        "^df --block-size": "99999999999 1000 900 /\n",
         "nsswitch": "passwd: files\ngroup: files\nhosts: files dns\n",
         "/etc/environment": "",
-        "^\\s*for unit in": "",
         "^cat /proc/self/mounts": V2_GROUPS,
-        "^units=": daemons_of(),
+        **daemons_of(),
+        "^conf=": SYSTEM,
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
         "scontrol show config": CONFIGURATION,
         "scontrol .*show node$": "".join(RECORD.format(name=node) + "\n" for node in ("n1", "n2")),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from ruled_shells import daemons_of
+from ruled_shells import account, daemons_of
 
 from slurmfab.cluster.inventory.cluster import Partition
 from slurmfab.cluster.inventory.loading import Inventory
@@ -83,7 +83,7 @@ def slurmd_has_its_files(bench: Bench, slurm: str = "24.11.5") -> None:
     ],
 )
 def test_daemon_is_stale_when_a_file_changed_after_its_start(bench: Bench, changes: str, stale: list[str]) -> None:
-    bench.shells["n1"].rules["^units="] = daemons_of(changes=changes)
+    bench.shells["n1"].rules |= daemons_of(changes=changes)
     if not stale:
         slurmd_has_its_files(bench)
         return
@@ -131,7 +131,7 @@ def test_a_node_that_the_checks_found_in_service_and_that_is_drained_at_their_en
 
 
 def test_daemon_that_does_not_run_is_not_called_stale(bench: Bench) -> None:
-    bench.shells["n1"].rules["^units="] = daemons_of(changes="900.0 /etc/slurm/slurm.conf", start=None)
+    bench.shells["n1"].rules |= daemons_of(changes="900.0 /etc/slurm/slurm.conf", start=None)
     with pytest.raises(Skipped, match="slurmd does not run on n1"):
         slurmd_has_its_files(bench)
 
@@ -291,7 +291,7 @@ def test_a_hand_made_file_is_newer_than_its_daemon_only_where_a_reconfigure_rene
     lines = "".join(f"{name} {b64encode(text.encode()).decode()}\n" for name, text in made.items())
     for host in ("ctl", "n1"):
         bench.shells[host].rules["base64 -w0"] = lines
-    bench.shells["n1"].rules["^units="] = daemons_of(changes="600.5 /etc/slurm/slurm.conf")
+    bench.shells["n1"].rules |= daemons_of(changes="600.5 /etc/slurm/slurm.conf")
     if not is_told:
         slurmd_has_its_files(bench, slurm)
         return
@@ -412,7 +412,7 @@ def keyed(bench: Bench, *, key_on_n1: str = "cc", status: str = "Success (0)", s
     bench.shells["n1"].rules["sha256sum .*munge.key"] = f"{key_on_n1}\n"
     bench.shells["ctl"].rules["unmunge"] = f"STATUS: {status}\n"
     changes = f"{700.0 if started_before else 500.0} /etc/munge/munge.key"
-    bench.shells["n1"].rules["^units="] = daemons_of(changes=changes)
+    bench.shells["n1"].rules |= daemons_of(changes=changes)
 
 
 def test_munged_that_is_older_than_its_right_key_has_not_loaded_it_and_the_proof_is_told(bench: Bench) -> None:
@@ -447,7 +447,7 @@ def test_credential_that_is_not_believed_tells_a_key_that_was_not_loaded_from_on
 
 
 def test_a_changed_file_an_older_one_and_other_hardware_are_words_of_their_own_in_json(bench: Bench) -> None:
-    bench.shells["n1"].rules["^units="] = daemons_of(changes="700.0 /etc/slurm/slurm.conf")
+    bench.shells["n1"].rules |= daemons_of(changes="700.0 /etc/slurm/slurm.conf")
     with pytest.raises(Drifted) as older:
         slurmd_has_its_files(bench)
     assert older.value.kind == "older file loaded"
@@ -661,20 +661,17 @@ def test_wanted_things_come_from_the_cluster_file_first(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "words"),
+    ("there", "words"),
     [
-        ("slurm:x:64030:64030:Slurm,,:/var/lib/slurm:/bin/sh\n----\nslurm:x:64030:ada,bob\n", ""),
-        ("----\nslurm:x:64030:\n", "there is no user slurm"),
-        ("slurm:x:64030:64030::/:/bin/sh\n----\n", "there is no group slurm"),
-        (
-            "slurm:x:77:64030::/:/bin/sh\n----\nslurm:x:64030:\n",
-            "UID and GID 77 and 64030 here, but 64030 and 64030",
-        ),
-        ("slurm:x:64030:64030::/:/bin/sh\n----\nslurm:x:8:\n", "the group slurm has the GID 8 here, but 64030"),
+        ((64030, 64030, 64030), ""),
+        ((None, None, 64030), "there is no user slurm"),
+        ((64030, 64030, None), "there is no group slurm"),
+        ((77, 64030, 64030), "UID and GID 77 and 64030 here, but 64030 and 64030"),
+        ((64030, 64030, 8), "the group slurm has the GID 8 here, but 64030"),
     ],
 )
-def test_user_with_other_numbers_is_told_with_both(bench: Bench, shown: str, words: str) -> None:
-    bench.shells["n1"].rules["getent passwd"] = shown
+def test_user_with_other_numbers_is_told_with_both(bench: Bench, there: tuple[Any, Any, Any], words: str) -> None:
+    bench.shells["n1"].rules |= account("slurm", *there)
     if not words:
         test_identity.test_user_has_its_ids(bench.hosts["n1"], "slurm", bench.known.lock)
         return

@@ -7,13 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from ruled_shells import RuledShell, daemons_of
+from ruled_shells import RuledShell, daemons_of, unit
 
 from slurmfab.commands.checks import daemons, test_munge
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult, NoAnswer
-
-UNKNOWN = "LoadState=not-found\nActiveState=inactive\nResult=success\nUnitFileState=\nMainPID=0\nId=slurmdbd.service"
 
 
 def test_question_when_many_checks_have_it_at_once_then_is_put_once() -> None:
@@ -52,31 +50,38 @@ def test_host_when_asked_anew_then_tells_what_is_so_now() -> None:
     assert host.as_found.ask("sinfo") == "idle"
 
 
-def found(answer: str) -> daemons.Daemons:
-    return daemons.daemons(CheckedHost("n1", RuledShell({"^units=": answer})))
+def test_modules_of_testinfra_when_several_checks_have_a_question_then_ask_it_once() -> None:
+    shell = RuledShell(unit("munge"))
+    host = CheckedHost("n1", shell)
+    assert host.service("munge").is_running
+    assert host.as_found.service("munge").is_running
+    assert shell.commands.count("systemctl is-active munge") == 1
+
+
+def test_units_with_line_breaks_in_a_command_are_read_all_the_same() -> None:
+    broken = "ExecStart={ argv[]=sh -c echo\necho ; }\nMainPID=7\n"
+    host = CheckedHost("n1", RuledShell({"^systemctl show x$": broken}))
+    assert host.service("x").systemd_properties["MainPID"] == "7"
+
+
+def here(**wanted: Any) -> CheckedHost:
+    return CheckedHost("n1", RuledShell(daemons_of(**wanted)))
 
 
 def test_daemons_when_they_run_then_have_a_start_and_ports() -> None:
-    here = found(daemons_of(start=100, changes="650.5 /etc/slurm/slurm.conf\n100 /etc/munge/munge.key"))
-    assert here.unit("slurmd").is_running
-    assert here.start("slurmd") == pytest.approx(600)
-    assert here.changes == {"/etc/slurm/slurm.conf": 650.5, "/etc/munge/munge.key": 100}
-    assert {6817, 6818} <= here.ports
-    assert here.has_munge_socket
+    host = here(start=100, changes="650.5 /etc/slurm/slurm.conf\n100 /etc/slurm/gres.conf")
+    assert daemons.start_of(host, "slurmd") == pytest.approx(600)
+    assert daemons.newer_files(host, "slurmd") == ["/etc/slurm/slurm.conf"]
+    assert {6817, 6818} <= daemons.listening_ports(host)
 
 
 def test_daemons_when_they_do_not_run_then_have_no_start() -> None:
-    here = found(daemons_of(start=None))
-    assert not here.unit("slurmd").is_running
-    assert here.start("slurmd") is None
-    assert not here.has_munge_socket
+    assert daemons.start_of(here(start=None), "slurmd") is None
 
 
-def test_daemons_when_systemd_does_not_know_one_then_it_neither_runs_nor_starts_at_boot() -> None:
-    shown, rest = daemons_of().split("\n----\n", 1)
-    here = found("\n\n".join([*shown.split("\n\n")[:2], UNKNOWN]) + "\n----\n" + rest)
-    assert (here.unit("slurmdbd").load, here.unit("slurmdbd").is_enabled) == ("not-found", False)
-    assert here.unit("slurmd").load == "not-found"
+def test_daemons_when_a_signal_has_stopped_one_then_that_one_is_frozen() -> None:
+    host = here(stopped="munge")
+    assert [unit for unit in ("munge", "slurmd") if daemons.is_frozen(host, unit)] == ["munge"]
 
 
 @pytest.mark.parametrize(
@@ -84,14 +89,14 @@ def test_daemons_when_systemd_does_not_know_one_then_it_neither_runs_nor_starts_
     [("enabled", True), ("static", True), ("disabled", False), ("masked", False), ("", False)],
 )
 def test_unit_starts_at_boot_as_systemctl_is_enabled_says(state: str, starts: bool) -> None:
-    assert daemons.Unit(boot=state).is_enabled is starts
+    host = CheckedHost("n1", RuledShell(unit("slurmd", UnitFileState=state)))
+    assert daemons.starts_at_boot(host, "slurmd") is starts
 
 
 def test_question_when_the_shell_cannot_answer_it_then_that_is_told() -> None:
-    refusal: Any = CommandResult(2, b"", b"sh: out of memory\n")
-    host = CheckedHost("n1", RuledShell({"^units=": refusal}))
-    with pytest.raises(AssertionError, match="its daemons cannot be looked at: sh: out of memory"):
-        daemons.daemons(host)
+    host = CheckedHost("n1", RuledShell({"^systemctl": CommandResult(2, b"", b"sh: out of memory\n")}))
+    with pytest.raises(AssertionError, match="`systemctl show slurmd` fails on n1: sh: out of memory"):
+        daemons.starts_at_boot(host, "slurmd")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_question_when_the_shell_cannot_answer_it_then_that_is_told() -> None:
     ],
 )
 def test_munge_key_when_it_is_not_munges_alone_then_is_told(key: str, words: str) -> None:
-    host = CheckedHost("n1", RuledShell({"^units=": daemons_of(key=key)}))
+    host = CheckedHost("n1", RuledShell(daemons_of(key=key)))
     if not words:
         test_munge.test_key_is_safe(host)
         return

@@ -12,6 +12,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import test_people as people
 from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.shell import CommandResult
 
 HEAD = 'cluster: tiny\ncontrollers: [ctl]\nnodes: [{hosts: "n[1-2]"}]\n'
 LOCAL = loading.parse(HEAD + "users: [{name: ann, shell: /bin/zsh}, {name: bob}]\n", "tiny.yaml")
@@ -76,6 +77,6 @@ def test_a_shell_that_is_missing_is_told_with_those_who_have_it(
     hosts: dict[str, CheckedHost], shells: dict[str, Any]
 ) -> None:
     people.test_shells_are_there(hosts["n1"], LOCAL)
-    shells["n1"].rules["test -x"] = "/bin/zsh\n"
+    shells["n2"].rules = {"test -x /bin/zsh": CommandResult(1), **shells["n2"].rules}
     with pytest.raises(AssertionError, match="there is no /bin/zsh, so ann cannot log in"):
-        people.test_shells_are_there(hosts["n1"], LOCAL)
+        people.test_shells_are_there(hosts["n2"], LOCAL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -77,7 +78,7 @@ def test_run_when_slurmctld_is_down_fails_there_and_waits_for_no_command(look: L
 def test_run_when_a_signal_has_stopped_munged_says_so_once_and_asks_nothing_that_waits_for_it(
     look: Look, shells: dict
 ) -> None:
-    shells["n1"].rules["^units="] = daemons_of().replace("70 (a (b) c) S", "70 (a (b) c) T")
+    shells["n1"].rules |= daemons_of(stopped="munge")
     verdict = look("daemons", "munge", "slurmctld_runs_with")
     assert outcomes(verdict, "munged_runs") == {"ctl": "passed", "n1": "failed", "n2": "passed"}
     for check in ("controller_answers", "credential_of_the_controller_is_believed", "slurmctld_runs_with_this_file"):
@@ -193,7 +194,10 @@ def test_run_when_a_daemon_runs_a_replaced_program_tells_whether_a_restart_is_en
 ) -> None:
     for host in ("ctl", "n1"):
         shells[host].rules["slurm[a-z]* -V"] = "slurm-wlm 24.11.5\n"
-    shells["n1"].rules = {"(?s)MainPID .unit.*deleted": f"{running}\n", **shells["n1"].rules}
+    name, version = running.split()
+    pid = re.search(r"MainPID=(\d+)", shells["n1"].rules[f"^systemctl show {name}$"])
+    gone = {f"^realpath /proc/{pid[1]}/exe$": f"/usr/sbin/{name} (deleted)\n", f"^tr .*/proc/{pid[1]}/exe": version}
+    shells["n1"].rules |= gone
     verdict = look("release")
     (failed,) = verdict.having("failed")
     assert (failed.host, failed.check) == ("n1", "daemons_run_what_is_installed")
@@ -201,7 +205,7 @@ def test_run_when_a_daemon_runs_a_replaced_program_tells_whether_a_restart_is_en
 
 
 def test_run_when_slurmd_is_dead_on_a_node_says_that_no_job_runs_on_all_nodes(look: Look, shells: dict) -> None:
-    shells["n2"].rules["^units="] = daemons_of(start=None)
+    shells["n2"].rules |= daemons_of(start=None)
     verdict = look("daemons", "jobs")
     (failed,) = (result for result in verdict.having("failed") if result.check == "job_runs_on_many_nodes")
     assert "no job runs on n2 now (n2: it has failed that " in failed.cause
@@ -284,7 +288,7 @@ def test_junit_file_has_one_case_per_check_and_host_with_our_words(look: Look, s
 def test_results_and_the_junit_file_name_the_failure_from_which_others_follow(
     look: Look, shells: dict, tmp_path: Path
 ) -> None:
-    shells["n1"].rules["^units="] = daemons_of().replace("70 (a (b) c) S", "70 (a (b) c) T")
+    shells["n1"].rules |= daemons_of(stopped="munge")
     down = "NodeName=n1 State=DOWN*+NOT_RESPONDING Reason=gone\n"
     shells["ctl"].rules = {"scontrol .*show node .*n1": down, **shells["ctl"].rules}
     verdict = look("munged_runs", "node_takes_jobs", junit=tmp_path / "checks.xml")

@@ -2,208 +2,273 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
+import select
 import subprocess
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import paramiko
 import pytest
 
 from slurmfab.base.errors import BecomeRefused, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
-from slurmfab.commands.checks.shell import PROMPT, READY, CommandResult, NoAnswer, SshShell, with_input
+from slurmfab.commands.checks.shell import PROMPT, READY, CommandResult, NoAnswer, SshShell
 
-Reaction = Callable[["Channel"], None]
+SUDO = """#!/bin/sh
+while [ "$1" != -- ]; do if [ "$1" = -p ]; then prompt=$2; fi; shift; done; shift
+{words}
+exec "$@"
+"""
+"""A sudo; `words` is what it does before it runs the command."""
+
+ASKS = 'printf %s "$prompt" | sed s/%%/%/ >&2; IFS= read -r word; test "$word" = secret || {{ {else_}; }}'
+"""Asks for a password."""
 
 
 class Channel:
-    """An SSH channel to a program that is a function of what it is sent."""
+    """An SSH channel to a login shell on this machine."""
 
-    def __init__(self, started: Reaction, answered: Reaction = lambda _: None) -> None:
-        self.started, self.answered = started, answered
-        self.output, self.error, self.sent = b"", b"", b""
+    def __init__(self, login_shell: str = "sh") -> None:
+        self.login_shell = login_shell
         self.command = ""
-        self.patience = 0.0
+        self.sent = b""
+        self.patience: float | None = None
         self.status_event = threading.Event()
         self.exit_status = -1
 
-    def says(self, output: bytes = b"", error: bytes = b"") -> None:
-        self.output += output
-        self.error += error
-
-    def ends(self, code: int) -> None:
-        self.exit_status = code
-        self.status_event.set()
-
-    def settimeout(self, seconds: float) -> None:
+    def settimeout(self, seconds: float | None) -> None:
         self.patience = seconds
 
     def exec_command(self, command: str) -> None:
         self.command = command
-        self.started(self)
+        self.program = subprocess.Popen(
+            ["sh", "-c", self.login_shell, "sh", command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+        threading.Thread(target=self.wait, daemon=True).start()
+
+    def wait(self) -> None:
+        self.exit_status = self.program.wait()
+        self.status_event.set()
 
     def sendall(self, data: bytes) -> None:
         self.sent += data
-        self.answered(self)
+        assert self.program.stdin is not None
+        self.program.stdin.write(data)
 
     def recv(self, size: int) -> bytes:
-        taken, self.output = self.output[:size], self.output[size:]
-        return taken or self.at_the_end()
+        return self.read(self.program.stdout, size)
 
     def recv_stderr(self, size: int) -> bytes:
-        taken, self.error = self.error[:size], self.error[size:]
-        return taken or self.at_the_end()
+        return self.read(self.program.stderr, size)
 
-    def at_the_end(self) -> bytes:
-        if not self.status_event.wait(self.patience):
+    def read(self, stream: Any, size: int) -> bytes:
+        if not select.select([stream], [], [], self.patience)[0]:
             raise TimeoutError
-        return b""
+        return os.read(stream.fileno(), size)
 
     def close(self) -> None:
-        self.status_event.set()
+        assert self.program.stdin is not None
+        self.program.stdin.close()
+        self.program.kill()
 
 
-def shell_over(channel: Channel, *, become: bool = False, password: str = "") -> SshShell:
-    transport = SimpleNamespace(open_session=lambda **_: channel)
-    return SshShell("n1", SimpleNamespace(transport=transport), become=become, password=password)
+class Host:
+    """A host that is this machine, and what was opened to it.
+
+    Args:
+        login_shell: script that runs its first argument, as a login shell does.
+    """
+
+    def __init__(self, login_shell: str = 'exec sh -c "$1"', **options: Any) -> None:
+        self.channels: list[Channel] = []
+        self.login_shell = login_shell
+        transport = SimpleNamespace(open_session=self.open_session, is_active=lambda: True)
+        self.shell = SshShell("n1", SimpleNamespace(transport=transport), **options)
+
+    def open_session(self, **_: float) -> Channel:
+        self.channels.append(Channel(self.login_shell))
+        return self.channels[-1]
 
 
-def test_command_when_it_fills_both_streams_is_read_to_the_end() -> None:
-    def program(channel: Channel) -> None:
-        channel.says(READY + b"o" * 200_000, READY + b"e" * 200_000)
-        channel.ends(3)
-
-    assert shell_over(Channel(program)).run("x", "in") == CommandResult(3, b"o" * 200_000, b"e" * 200_000)
+MakeHost = Callable[..., Host]
 
 
-def test_command_when_it_never_ends_is_no_answer_in_time() -> None:
-    with pytest.raises(NoAnswer, match=r"n1: `sleep 99` gave no answer within 0 s\."):
-        shell_over(Channel(lambda _: None)).run("sleep 99", seconds=0.05)
+@pytest.fixture
+def made() -> Iterator[MakeHost]:
+    """Makes hosts whose programs end with the test."""
+    hosts: list[Host] = []
+
+    def make(*arguments: Any, **options: Any) -> Host:
+        hosts.append(Host(*arguments, **options))
+        return hosts[-1]
+
+    yield make
+    for channel in (channel for host in hosts for channel in host.channels):
+        channel.program.kill()
 
 
-def test_command_when_the_connection_breaks_is_an_unreachable_host() -> None:
-    def breaks(_: Channel) -> None:
-        raise paramiko.SSHException("SSH session not active")
+@pytest.fixture
+def sudo(tmp_path: Path) -> Callable[[str], str]:
+    """Makes a sudo that does this first; the result is a login shell that finds it."""
 
-    with pytest.raises(Unreachable, match=r"n1: the connection was lost \(SSH session not active\)"):
-        shell_over(Channel(breaks)).run("true")
+    def make(words: str) -> str:
+        (tmp_path / "sudo").write_text(SUDO.format(words=words))
+        (tmp_path / "sudo").chmod(0o755)
+        return f'PATH={tmp_path}:$PATH; exec sh -c "$1"'
 
-
-def test_output_of_start_files_before_a_command_is_no_output_of_it() -> None:
-    def program(channel: Channel) -> None:
-        channel.says(b"Welcome!\nno line end" + READY + b"Linux\n", b"stty: not a tty\n" + READY + b"warning\n")
-        channel.ends(0)
-
-    assert shell_over(Channel(program)).run("uname") == CommandResult(0, b"Linux\n", b"warning\n")
+    return make
 
 
-def test_login_shell_that_ends_without_running_the_command_is_a_refused_login_in_its_own_words() -> None:
-    def program(channel: Channel) -> None:
-        channel.says(b"This account is currently not available.\n")
-        channel.ends(1)
-
-    with pytest.raises(LoginRefused, match=r"its login shell ends .*: This account is currently not available"):
-        shell_over(Channel(program)).run("uname")
-
-
-def test_login_shell_that_prints_its_commands_prints_neither_the_mark_nor_the_question_for_a_password() -> None:
-    channel = Channel(lambda channel: channel.ends(1))
-    with pytest.raises(BecomeRefused):
-        shell_over(channel, become=True, password="secret").run("true")
-    assert PROMPT.decode() not in channel.command
-    assert READY.decode().strip() not in channel.command
-
-
-def asks_for_password(channel: Channel) -> None:
-    channel.says(error=PROMPT)
-
-
-def takes_password(channel: Channel) -> None:
-    if channel.sent == b"secret\n":
-        channel.says(error=b"\nlecture\n" + READY)
-    elif channel.sent == b"secret\ninput":
-        channel.says(READY + b"done")
-        channel.ends(0)
-
-
-def test_sudo_when_it_asks_gets_the_password_and_the_command_only_its_input() -> None:
-    channel = Channel(asks_for_password, takes_password)
-    assert shell_over(channel, become=True, password="secret").run("cat", "input") == CommandResult(0, b"done", b"")
-    assert "secret" not in channel.command
-
-
-def test_sudo_when_it_does_not_ask_is_sent_no_password() -> None:
-    def lets_in(channel: Channel) -> None:
-        channel.says(error=READY)
-
-    def takes_input(channel: Channel) -> None:
-        channel.says(READY)
-        channel.ends(0)
-
-    channel = Channel(lets_in, takes_input)
-    shell_over(channel, become=True, password="secret").run("cat", "input")
-    assert channel.sent == b"input"
-
-
-def test_sudo_when_it_asks_and_no_password_is_known_says_how_to_give_one() -> None:
-    with pytest.raises(SudoPasswordNeeded, match="--ask-sudo-password"):
-        shell_over(Channel(asks_for_password), become=True).run("true")
-
-
-def test_sudo_when_it_asks_twice_has_refused_the_password() -> None:
-    channel = Channel(asks_for_password, asks_for_password)
-    with pytest.raises(SudoPasswordWrong, match="does not accept the password") as caught:
-        shell_over(channel, become=True, password="secret").run("true")
-    assert "secret" not in str(caught.value)
-
-
-def test_sudo_when_it_refuses_is_told_in_its_own_words() -> None:
-    def refuses(channel: Channel) -> None:
-        channel.says(error=b"admin is not in the sudoers file.\n")
-        channel.ends(1)
-
-    with pytest.raises(BecomeRefused, match="sudo refused: admin is not in the sudoers file"):
-        shell_over(Channel(refuses), become=True).run("true")
-
-
-def test_session_when_sshd_counts_too_many_is_opened_a_little_later() -> None:
-    def ends_well(channel: Channel) -> None:
-        channel.says(READY)
-        channel.ends(0)
-
-    answers: list[Exception | Channel] = [paramiko.ChannelException(2, "Connect failed"), Channel(ends_well)]
-
-    def open_session(**_: float) -> Channel:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    transport = SimpleNamespace(open_session=open_session, is_active=lambda: True)
-    assert SshShell("n1", SimpleNamespace(transport=transport)).run("true").code == 0
-    assert answers == []
+def test_command_when_it_fills_both_streams_is_read_to_the_end(made: MakeHost) -> None:
+    fill = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; exit 3"
+    assert made().shell.run(fill) == CommandResult(3, b"\0" * 3_000_000, b"\0" * 3_000_000)
 
 
 @pytest.mark.parametrize(
-    ("command", "stdin", "output"),
+    ("command", "stdin", "told"),
     [
-        ("cat", "credential\n", "credential\n"),
-        ("cat", "", ""),
-        ("true; cat; echo done", "x", "xdone\n"),
-        ("exec cat", "x", "x"),
-        ("true", "much" * 50_000, ""),
+        ("cat", "credential\n", CommandResult(0, b"credential\n")),
+        ("cat", "", CommandResult(0)),
+        ("true; cat; echo done", "x", CommandResult(0, b"xdone\n")),
+        ("exec cat", "a\\nb%s\n\n'c'", CommandResult(0, b"a\\nb%s\n\n'c'")),
+        ("true", "much" * 50_000, CommandResult(0)),
+        ("printf '%s\\n' \"it's\n5 %\" '\\t'", "", CommandResult(0, b"it's\n5 %\n\\t\n")),
+        ("echo no; exit 4", "", CommandResult(4, b"no\n")),
+        ("cd /; umask 0; x=1; set -eu; false", "", CommandResult(1)),
+        (
+            "printf ends-without-a-line; echo why >&2; kill -9 $(sh -c 'echo $PPID')",
+            "",
+            CommandResult(137, b"ends-without-a-line", b"why\nKilled\n"),
+        ),
     ],
 )
-def test_input_needs_no_end_behind_it(command: str, stdin: str, output: str) -> None:
-    line = with_input(command, stdin.encode())
-    with subprocess.Popen(["sh", "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(stdin.encode())
-            process.stdin.flush()
-        assert process.stdout.read().decode() == output
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-        assert process.wait(20) == 0
+def test_command_has_its_input_and_its_own_result_and_leaves_nothing_to_the_next(
+    made: MakeHost, command: str, stdin: str, told: CommandResult
+) -> None:
+    host = made()
+    before = host.shell.run("pwd; umask; set | grep -v _ | grep ^x")
+    assert host.shell.run(command, stdin) == told
+    assert host.shell.run("pwd; umask; set | grep -v _ | grep ^x") == before
+    assert len(host.channels) == 1
+
+
+def test_command_that_no_shell_can_read_is_an_error_of_its_own(made: MakeHost) -> None:
+    host = made()
+    assert host.shell.run("if (").code == 2
+    assert host.shell.run("echo still").output == b"still\n"
+
+
+def test_commands_at_the_same_time_have_shells_of_their_own(made: MakeHost) -> None:
+    host = made()
+    with ThreadPoolExecutor(max_workers=12) as pool:
+        answers = list(pool.map(lambda number: host.shell.run(f"sleep 0.05; echo {number}").output, range(24)))
+    assert answers == [f"{number}\n".encode() for number in range(24)]
+    assert len(host.channels) <= 6
+
+
+def test_command_when_it_never_ends_is_no_answer_in_time_and_the_next_one_has_a_new_shell(made: MakeHost) -> None:
+    host = made()
+    with pytest.raises(NoAnswer, match=r"n1: `sleep 99` gave no answer within 0 s\."):
+        host.shell.run("sleep 99", seconds=0.3)
+    assert host.shell.run("echo here").output == b"here\n"
+    assert len(host.channels) == 2
+
+
+def test_command_when_the_connection_breaks_is_an_unreachable_host(made: MakeHost) -> None:
+    host = made()
+    host.shell.run("true")
+    host.channels[0].program.kill()
+    with pytest.raises(Unreachable, match=r"n1: the connection was lost"):
+        host.shell.run("true")
+
+
+def test_output_of_start_files_before_a_command_is_no_output_of_it(made: MakeHost) -> None:
+    host = made('echo Welcome; printf "no line end"; echo "stty: not a tty" >&2; exec sh -c "$1"')
+    assert host.shell.run("uname; echo warning >&2") == CommandResult(0, b"Linux\n", b"warning\n")
+
+
+def test_login_shell_that_ends_without_running_the_command_is_a_refused_login_in_its_own_words(made: MakeHost) -> None:
+    host = made("echo This account is currently not available.; exit 1")
+    with pytest.raises(LoginRefused, match=r"its login shell ends .*: This account is currently not available"):
+        host.shell.run("uname")
+
+
+def test_login_shell_that_prints_its_commands_prints_neither_the_mark_nor_the_question_for_a_password(
+    made: MakeHost, sudo: Callable[[str], str]
+) -> None:
+    host = made(sudo("exit 1"), become=True, password="secret")
+    with pytest.raises(BecomeRefused):
+        host.shell.run("true")
+    assert PROMPT.decode() not in host.channels[0].command
+    assert READY.decode().strip() not in host.channels[0].command
+
+
+def test_sudo_when_it_asks_gets_the_password_once_and_commands_only_their_input(
+    made: MakeHost, sudo: Callable[[str], str]
+) -> None:
+    host = made(sudo(ASKS.format(else_="exit 1")), become=True, password="secret")
+    for _ in range(2):
+        assert host.shell.run("cat", "input") == CommandResult(0, b"input")
+    assert "secret" not in host.channels[0].command
+    assert host.channels[0].sent.count(b"secret") == 1
+    assert host.shell.used_password
+
+
+def test_sudo_when_it_does_not_ask_is_sent_no_password(made: MakeHost, sudo: Callable[[str], str]) -> None:
+    host = made(sudo(":"), become=True, password="secret")
+    assert host.shell.run("cat", "input").output == b"input"
+    assert b"secret" not in host.channels[0].sent
+
+
+def test_sudo_when_it_asks_and_no_password_is_known_says_how_to_give_one(
+    made: MakeHost, sudo: Callable[[str], str]
+) -> None:
+    with pytest.raises(SudoPasswordNeeded, match="--ask-sudo-password"):
+        made(sudo(ASKS.format(else_="exit 1")), become=True).shell.run("true")
+
+
+def test_sudo_when_it_asks_twice_has_refused_the_password(made: MakeHost, sudo: Callable[[str], str]) -> None:
+    again = 'printf %s "$prompt" | sed s/%%/%/ >&2; read -r word'
+    with pytest.raises(SudoPasswordWrong, match="does not accept the password") as caught:
+        made(sudo(ASKS.format(else_=again)), become=True, password="wrong word").shell.run("true")
+    assert "wrong word" not in str(caught.value)
+
+
+def test_sudo_when_it_refuses_is_told_in_its_own_words(made: MakeHost, sudo: Callable[[str], str]) -> None:
+    refuses = sudo("echo admin is not in the sudoers file. >&2; exit 1")
+    with pytest.raises(BecomeRefused, match="sudo refused: admin is not in the sudoers file"):
+        made(refuses, become=True).shell.run("true")
+
+
+def test_session_when_sshd_counts_too_many_is_opened_a_little_later(made: MakeHost) -> None:
+    host = made()
+    transport, refused = host.shell.connection.transport, []
+
+    def open_session(**_: float) -> Channel:
+        if not refused:
+            refused.append(True)
+            raise paramiko.ChannelException(2, "Connect failed")
+        return host.open_session()
+
+    transport.open_session = open_session
+    assert host.shell.run("true").code == 0
+
+
+def test_lines_of_a_long_command_are_passed_on_as_they_come_without_those_of_the_login(made: MakeHost) -> None:
+    host, heard = made('echo Welcome; exec sh -c "$1"'), []
+
+    def hear(line: str) -> None:
+        heard.append((line, time.monotonic()))
+
+    assert host.shell.follow("echo one; sleep 0.3; echo two; exit 5", hear, 20) == 5
+    assert [line for line, _ in heard] == ["one", "two"]
+    assert heard[1][1] - heard[0][1] > 0.2

@@ -21,11 +21,19 @@ from slurmfab.core.plan import motd
 GREETING = cluster(THREE_HOSTS + "motd: 'Help: ask ann'\nx11: true\nlogin: [l1]\n")
 TEXT = motd.message(GREETING, "l1")
 NO_CTYPES = CommandResult(1, b"", b"ModuleNotFoundError: No module named 'ctypes'\n")
-GREETS: dict[str, Rule] = {"^cat": TEXT, "^sshd -T": "usepam yes\nx11forwarding yes\n", "pam_motd": f"Debian\n{TEXT}\n"}
+GREETS: dict[str, Rule] = {
+    "^cat": TEXT,
+    "^test -e": "",
+    "^sshd -T": "usepam yes\nx11forwarding yes\n",
+    "pam_motd": f"Debian\n{TEXT}\n",
+}
+
+
+PATTERNS = {"file": "^cat", "there": "^test -e", "sshd": "^sshd -T", "pam": "pam_motd"}
 
 
 def greet(**other: Rule) -> None:
-    rules = {**GREETS, **{{"file": "^cat", "sshd": "^sshd -T", "pam": "pam_motd"}[name]: other[name] for name in other}}
+    rules = {**GREETS, **{PATTERNS[name]: rule for name, rule in other.items()}}
     test_logins.test_users_are_greeted(CheckedHost("l1", RuledShell(rules)), GREETING)
 
 
@@ -36,7 +44,7 @@ def test_message_when_pam_shows_it_then_passes() -> None:
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        ({"file": CommandResult(1)}, "/etc/motd.d/slurmfab differs from the cluster file"),
+        ({"there": CommandResult(1)}, "/etc/motd.d/slurmfab differs from the cluster file"),
         ({"file": "another"}, "/etc/motd.d/slurmfab differs from the cluster file"),
         ({"sshd": "usepam no\n"}, "UsePAM no"),
         ({"pam": "Debian\n"}, "no line of /etc/pam.d/sshd shows /etc/motd.d/slurmfab"),

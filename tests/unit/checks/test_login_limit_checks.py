@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ruled_shells import RuledShell
+from ruled_shells import RuledShell, unit
 from support import cluster
 
 from slurmfab.commands.checks import test_jobs, test_logins
@@ -19,7 +19,7 @@ LIMITED = "memory=314572800\ntasks=256\ncpus=2\n"
 
 
 def login_host(seen: str | CommandResult) -> CheckedHost:
-    rules = {"^systemd-run": seen, "^id -u": "64030\n", "MemoryMax": "314572800\n"}
+    rules = {"^systemd-run": seen, "^id -u": "64030\n", **unit("user-64030.slice", MemoryMax="314572800")}
     return CheckedHost("l1", RuledShell(rules))
 
 

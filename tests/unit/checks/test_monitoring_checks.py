@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from ruled_shells import RuledShell
+from ruled_shells import RuledShell, timer
 from support import THREE_HOSTS, cluster
 
+from slurmfab.base.paths import METRICS_UNIT
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import test_monitoring
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -29,8 +30,8 @@ def prometheus(health: str) -> CheckedHost:
     return CheckedHost("c1", RuledShell({"python3": json.dumps({"why": "", "text": text})}))
 
 
-def collector(text: str) -> CheckedHost:
-    return CheckedHost("c1", RuledShell({"date": text}))
+def collector(written: int = 990, timer_state: str = "active", result: str = "success") -> CheckedHost:
+    return CheckedHost("c1", RuledShell({"date": f"1000\n{written}", **timer(METRICS_UNIT, timer_state, result)}))
 
 
 def test_an_exporter_that_is_right_passes() -> None:
@@ -53,17 +54,17 @@ def test_an_exporter_that_is_silent_or_listens_elsewhere_fails(host: CheckedHost
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("there", "why"),
     [
-        ("1000\n990\ninactive\nsuccess", "slurmfab-metrics.timer is inactive"),
-        ("1000\n800\nactive\nsuccess", "slurmfab.prom is 200 s old"),
-        ("1000\n990\nactive\nexit-code", r"the last collection failed \(exit-code\)"),
+        (collector(timer_state="inactive"), "slurmfab-metrics.timer is inactive"),
+        (collector(800), "slurmfab.prom is 200 s old"),
+        (collector(result="exit-code"), r"the last collection failed \(exit-code\)"),
     ],
 )
-def test_figures_that_are_not_collected_fail(text: str, why: str) -> None:
+def test_figures_that_are_not_collected_fail(there: CheckedHost, why: str) -> None:
     with pytest.raises(AssertionError, match=why):
-        test_monitoring.test_figures_of_slurm_are_fresh(collector(text), KNOWN)
-    test_monitoring.test_figures_of_slurm_are_fresh(collector("1000\n990\nactive\nsuccess"), KNOWN)
+        test_monitoring.test_figures_of_slurm_are_fresh(there, KNOWN)
+    test_monitoring.test_figures_of_slurm_are_fresh(collector(), KNOWN)
 
 
 def test_exporters_that_prometheus_does_not_reach_are_named() -> None:

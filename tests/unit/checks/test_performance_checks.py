@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from ruled_shells import RuledShell
+from ruled_shells import RuledShell, timer
 from support import cluster
 
+from slurmfab.base.paths import GPU_CHECK_UNIT
 from slurmfab.commands.checks import test_performance
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -21,13 +22,13 @@ gpu_checks: {when: %s, wait: 60}
 DAY = 24 * 3600
 
 
-def look(timer: str, since: int, last: int, when: str = "daily") -> None:
-    shell = RuledShell({"date": f"{100 * DAY}\n{timer}\n{since}\n{last}\n"})
+def look(state: str, since: int, last: int, when: str = "daily") -> None:
+    shell = RuledShell({"date": f"{100 * DAY}\n{since}\n{last}\n", **timer(GPU_CHECK_UNIT, state)})
     test_performance.test_gpus_are_measured(CheckedHost("c1", shell), cluster(TEXT % when))
 
 
 @pytest.mark.parametrize(
-    ("timer", "since", "last", "words"),
+    ("state", "since", "last", "words"),
     [
         ("active", 90 * DAY, 99 * DAY, ""),
         ("active", 99 * DAY, 90 * DAY, ""),
@@ -37,12 +38,12 @@ def look(timer: str, since: int, last: int, when: str = "daily") -> None:
     ],
     ids=["well", "set up anew", "old", "never", "no timer"],
 )
-def test_measurements_have_to_be_younger_than_two_periods(timer: str, since: int, last: int, words: str) -> None:
+def test_measurements_have_to_be_younger_than_two_periods(state: str, since: int, last: int, words: str) -> None:
     if not words:
-        look(timer, since, last)
+        look(state, since, last)
         return
     with pytest.raises(AssertionError, match=words.replace(".", "\\.")):
-        look(timer, since, last)
+        look(state, since, last)
 
 
 @pytest.mark.parametrize(("when", "last", "since"), [("never", 0, 0), ("daily", 0, 99 * DAY)])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ruled_shells import RuledShell
+from ruled_shells import RuledShell, timer
 from support import THREE_HOSTS, cluster
 
+from slurmfab.base.paths import PRUNE_UNIT
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import test_podman
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -17,7 +18,7 @@ RIGHT = "carl:100000:65536\nann:131137536:65536\n"
 
 
 def host(**rules: str | CommandResult) -> CheckedHost:
-    return CheckedHost("n1", RuledShell({name.replace("_", " "): said for name, said in rules.items()}))
+    return CheckedHost("n1", RuledShell({"^test -e": "", **rules}))
 
 
 def test_subordinate_ids_that_follow_from_uids_pass() -> None:
@@ -50,9 +51,10 @@ def test_a_directory_that_its_user_cannot_enter_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"), [("inactive\nsuccess\n", "timer is not active"), ("active\nexit-code\n", "the last run failed")]
+    ("state", "result", "why"),
+    [("inactive", "success", "timer is not active"), ("active", "exit-code", "the last run failed")],
 )
-def test_a_timer_that_does_not_work_is_told(said: str, why: str) -> None:
-    test_podman.test_images_are_pruned(host(systemctl="active\nsuccess\n"))
+def test_a_timer_that_does_not_work_is_told(state: str, result: str, why: str) -> None:
+    test_podman.test_images_are_pruned(CheckedHost("n1", RuledShell(timer(PRUNE_UNIT))))
     with pytest.raises(AssertionError, match=why):
-        test_podman.test_images_are_pruned(host(systemctl=said))
+        test_podman.test_images_are_pruned(CheckedHost("n1", RuledShell(timer(PRUNE_UNIT, state, result))))

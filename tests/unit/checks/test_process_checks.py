@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ruled_shells import RuledShell
+from ruled_shells import RuledShell, file, process, unit
 
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import test_daemons
@@ -12,39 +12,47 @@ from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
 from slurmfab.core.impact.drift_kinds import CRASHED
 
-SOUND = {
-    "Id": "slurmd.service",
-    "MainPID": "7",
+SITE = "/etc/systemd/system/slurmd.service.d/site.conf"
+SYSTEMD = {
     "FragmentPath": "/usr/lib/systemd/system/slurmd.service",
     "DropInPaths": "/etc/systemd/system/slurmd.service.d/10-slurmfab.conf",
     "NRestarts": "0",
-    "program": "/usr/sbin/slurmd-wlm",
-    "exe": "/usr/sbin/slurmd-wlm",
-    "named": "",
-    "user": "root",
-    "files": "131072",
-    "most": "524288",
-    "least": "131072",
-    "threads": "infinity",
     "MemoryMax": "infinity",
     "TasksMax": "infinity",
-    "variable": "",
 }
 JOURNAL = "slurmd.service: Main process exited, code=killed, status=9/KILL\n"
 
 
-def node(**shown: str) -> CheckedHost:
-    """A compute node whose slurmd was started so; its munged is sound."""
-    munged = {"Id": "munge.service", "program": "/usr/sbin/munged", "exe": "/usr/sbin/munged", "user": "munge"}
-    units = ({**SOUND, **munged, "least": ""}, {**SOUND, **shown})
-    text = "\n\n".join("\n".join(f"{key}={value}" for key, value in one.items()) for one in units)
-    return CheckedHost("n1", RuledShell({"for unit in": text, "^journalctl": JOURNAL}))
+def node(  # noqa: PLR0917 - one argument for each thing that can be wrong
+    program: str = "/usr/sbin/slurmd-wlm",
+    user: str = "root",
+    words: str = "slurmd -D",
+    files: str = "131072",
+    most: str = "524288",
+    variable: str = "",
+    threads: str = "infinity",
+    **shown: str,
+) -> CheckedHost:
+    """A compute node whose slurmd was started so, of which systemd tells this; its munged is sound."""
+    rules = {
+        **unit("munge", MainPID="6"),
+        **process(6, "/usr/sbin/munged", "munge"),
+        "^realpath /usr/sbin/munged$": "/usr/sbin/munged",
+        **unit("slurmd", **{**SYSTEMD, **shown}),
+        **process(7, program, user, words=words, files=files, environ=f"SLURM_CONF={variable}" if variable else ""),
+        "^realpath /usr/sbin/slurmd$": "/usr/sbin/slurmd-wlm",
+        **file("/lib/systemd/system/slurmd.service", f"[Service]\nLimitNOFILE=131072\nTasksMax={threads}\n"),
+        "^realpath /(etc/slurm|opt)/slurm.conf$": lambda command: command.split()[-1],
+        **process(1, "/sbin/init", "root", files=most),
+        "^journalctl": JOURNAL,
+    }
+    return CheckedHost("n1", RuledShell(rules))
 
 
 def test_daemons_that_were_started_as_packaged_pass(known: Inventory) -> None:
     test_daemons.test_daemons_run_as_packaged(node(), known.cluster)
-    test_daemons.test_daemons_run_as_packaged(node(named="/etc/slurm/slurm.conf"), known.cluster)
-    test_daemons.test_daemons_run_as_packaged(node(exe="/usr/sbin/slurmd-wlm (deleted)"), known.cluster)
+    test_daemons.test_daemons_run_as_packaged(node(words="slurmd -f /etc/slurm/slurm.conf"), known.cluster)
+    test_daemons.test_daemons_run_as_packaged(node("/usr/sbin/slurmd-wlm (deleted)"), known.cluster)
     test_daemons.test_daemons_run_as_packaged(node(files="20000", most="20000"), known.cluster)
     test_daemons.test_daemons_run_as_packaged(node(variable="/run/slurm/conf/slurm.conf"), known.cluster)
     test_daemons.test_daemons_run_as_packaged(node(variable="/var/spool/slurmd/conf-cache/slurm.conf"), known.cluster)
@@ -55,8 +63,8 @@ def test_daemons_that_were_started_as_packaged_pass(known: Inventory) -> None:
 @pytest.mark.parametrize(
     ("shown", "words"),
     [
-        ({"exe": "/opt/slurm/slurmd"}, "slurmd runs /opt/slurm/slurmd and not /usr/sbin/slurmd-wlm"),
-        ({"named": "/opt/slurm.conf"}, "reads /opt/slurm.conf and not /etc/slurm/slurm.conf"),
+        ({"program": "/opt/slurm/slurmd"}, "slurmd runs /opt/slurm/slurmd and not /usr/sbin/slurmd-wlm"),
+        ({"words": "slurmd -D -f /opt/slurm.conf"}, "reads /opt/slurm.conf and not /etc/slurm/slurm.conf"),
         ({"user": "slurm"}, "runs as slurm and not as root"),
         ({"variable": "/opt/slurm.conf"}, "has SLURM_CONF=/opt/slurm.conf in its environment and reads that"),
         ({"MemoryMax": "1048576"}, "may use 1048576 bytes of memory (MemoryMax), and is killed beyond that"),
@@ -67,17 +75,16 @@ def test_daemons_that_were_started_as_packaged_pass(known: Inventory) -> None:
 def test_a_daemon_that_was_started_otherwise_is_told_with_the_sites_file(
     known: Inventory, shown: dict[str, str], words: str
 ) -> None:
-    site = "/etc/systemd/system/slurmd.service.d/site.conf"
     with pytest.raises(AssertionError) as told:
-        test_daemons.test_daemons_run_as_packaged(node(**shown, DropInPaths=site), known.cluster)
+        test_daemons.test_daemons_run_as_packaged(node(**shown, DropInPaths=SITE), known.cluster)
     assert words in str(told.value)
-    assert f"({site})" in str(told.value)
+    assert f"({SITE})" in str(told.value)
 
 
 @pytest.mark.parametrize(
     "shown",
     [
-        {"DropInPaths": "/etc/systemd/system/slurmd.service.d/site.conf"},
+        {"DropInPaths": SITE},
         {"FragmentPath": "/etc/systemd/system/slurmd.service"},
     ],
 )
@@ -95,4 +102,4 @@ def test_a_crash_is_told_with_its_end(known: Inventory) -> None:
 
 
 def test_a_daemon_that_does_not_run_is_left_to_another_check(known: Inventory) -> None:
-    test_daemons.test_daemons_run_as_packaged(node(exe="", user="", files=""), known.cluster)
+    test_daemons.test_daemons_run_as_packaged(node(MainPID="0", ActiveState="inactive"), known.cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ruled_shells import Rule, RuledShell
+from ruled_shells import Rule, RuledShell, unit
 from support import THREE_HOSTS, cluster
 
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -133,8 +133,9 @@ KNOWN = Lock(hosts={name: HostLock(hostname=name) for name in SERVING.hosts})
 SERVED = "".join(f"/srv/home  {SERVING.addresses.get(name) or name}(sync,rw)\n" for name in SERVING.compute_nodes)
 
 
-def serve(**found: str) -> None:
-    rules: dict[str, Rule] = {"is-active": "active\n", "threads": "8\n", "exportfs": SERVED, **found}
+def serve(state: str = "active", **found: str) -> None:
+    server = unit("nfs-server", ActiveState=state)
+    rules: dict[str, Rule] = {**server, "threads": "8\n", "exportfs": SERVED, **found}
     test_storage.test_exports_are_served(CheckedHost("c1", RuledShell(rules)), SERVING, KNOWN)
 
 
@@ -145,7 +146,7 @@ def test_exports_that_are_served_pass() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        ({"is-active": "inactive\n"}, "nfs-server is inactive"),
+        ({"state": "inactive"}, "nfs-server is inactive"),
         ({"threads": "0\n"}, "the NFS server has no threads"),
         ({"exportfs": SERVED.splitlines(keepends=True)[0]}, "/srv/home is not exported to"),
         ({"exportfs": ""}, "Repair: .*deploy --hosts c1.*systemctl status nfs-server"),

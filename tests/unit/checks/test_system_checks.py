@@ -7,14 +7,13 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from ruled_shells import RuledShell, daemons_of
+from ruled_shells import RuledShell
 
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import system, test_system
-from slurmfab.commands.checks.daemons import NEXT
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
-from slurmfab.commands.checks.shell import FORGET
+from slurmfab.commands.checks.shell import FORGET, CommandResult
 
 ROOM = "74425442304 16777216 16144503 / {path}\n"
 SOUND = {
@@ -22,7 +21,6 @@ SOUND = {
     "rooms": "Avail Inodes IFree Mounted on File\n" + ROOM.format(path="/var/log/slurm"),
     "packages": "",
     "journal": "",
-    "python": "/usr/bin/python3\n",
 }
 HEAD = "head: cannot open '/etc/slurm/slurm.conf' for reading: Permission denied\n"
 WAY = "f: /etc/slurm/slurm.conf\n drwxr-xr-x /\n drwxr-xr-x etc\n drwx------ slurm\n -rw-r--r-- slurm.conf\n"
@@ -32,7 +30,7 @@ MUNGE = 'munge: Error: Unable to access "/run/munge/munge.socket.2": Permission 
 def host(name: str = "n1", **parts: str) -> CheckedHost:
     """A host whose answer has these parts instead of the sound ones."""
     text = f"\n{system.GAP}\n".join({**SOUND, **parts}.values())
-    return CheckedHost(name, RuledShell({"^units=": f"{daemons_of()}\n{NEXT}\n{text}", "namei": WAY}))
+    return CheckedHost(name, RuledShell({"^conf=": text, "namei": WAY}))
 
 
 def failure(check: Callable[..., None], *arguments: object) -> str:
@@ -97,10 +95,12 @@ def test_packages_that_dpkg_has_not_finished_are_named() -> None:
 
 
 def test_a_host_without_python_is_told() -> None:
-    assert "there is no python3" in failure(test_system.test_python_is_there, host(python=""))
+    assert "there is no python3" in failure(
+        test_system.test_python_is_there, of("n1", "^command -v python3", CommandResult(127))
+    )
 
 
-def of(name: str, pattern: str, text: str) -> CheckedHost:
+def of(name: str, pattern: str, text: str | CommandResult) -> CheckedHost:
     """A host that answers one command so."""
     return CheckedHost(name, RuledShell({pattern: text}))
 
@@ -135,7 +135,7 @@ def test_a_file_of_a_package_that_is_gone_or_another_is_named(line: str, words: 
     ],
 )
 def test_a_tmp_that_takes_no_files_is_told(mode: str, space: str, words: str) -> None:
-    host = of("n1", "/tmp", f"{mode}\n{space}\n")
+    host = CheckedHost("n1", RuledShell({"^stat -Lc %a /tmp$": mode, "^df": space}))
     if words:
         assert words in failure(test_system.test_tmp_takes_files_of_all, host)
     else:
@@ -162,7 +162,8 @@ def test_names_that_are_not_looked_up_in_files_are_told(known: Inventory, lines:
 
 def test_a_variable_that_leads_elsewhere_is_told_and_others_are_named() -> None:
     test_system.test_no_variable_leads_slurm_elsewhere(of("n1", "environment", "SLURM_CONF='/etc/slurm/slurm.conf'\n"))
-    told = failure(test_system.test_no_variable_leads_slurm_elsewhere, of("n1", "environment", "SLURM_CONF=/opt/x\n"))
+    elsewhere = CheckedHost("n1", RuledShell({"environment": "SLURM_CONF=/opt/x\n", r"^\[ /opt/x -ef ": "other\n"}))
+    told = failure(test_system.test_no_variable_leads_slurm_elsewhere, elsewhere)
     assert "/etc/environment sets SLURM_CONF=/opt/x" in told
     with pytest.raises(Remark, match="/etc/environment sets SBATCH_ACCOUNT for all logins"):
         test_system.test_no_variable_leads_slurm_elsewhere(of("n1", "environment", "SBATCH_ACCOUNT=a\n"))

@@ -1,4 +1,4 @@
-"""Drop-ins for units of MUNGE and Slurm: crashed daemons start again, slurmctld only with its state; jobs keep SIGPIPE."""
+"""Drop-ins for MUNGE and Slurm: crashed daemons start again, slurmctld with its state alone, and jobs keep SIGPIPE."""
 
 from __future__ import annotations
 
