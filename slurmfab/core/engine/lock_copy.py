@@ -10,7 +10,7 @@ import paramiko
 from slurmfab.base.errors import AgentFailed, HostFailed, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import agrees, can_ask
-from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory import loading, shared_files
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import missing_lock, requests, session
@@ -21,7 +21,7 @@ from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.session import answer_value
 from slurmfab.hosts.transport import SshTransport, Transport
-from slurmfab.on_hosts.agent.undo.lock_copy import LockCopy
+from slurmfab.on_hosts.agent.undo.lock_copy import PLACE, LockCopy
 
 
 class ComparedKey(PinnedKey):
@@ -110,6 +110,23 @@ def fetched(known: Inventory, output: session.Output, fingerprint: str) -> Copy:
         ) from None
     finally:
         transport.close()
+
+
+def refuse_kept(run: Run) -> None:
+    """Refuse to go on without a lock if the controller, whose host key is known, has a copy of it.
+
+    Raises:
+        InputError: it has one.
+        HostError: it does not answer.
+    """
+    host, path = run.controller, shared_files.lock_path(run.inventory.path)
+    found = answer_value(host, run.transport.call(host, {"op": "lock-copy"}), "lock_copy")
+    if found and found["cluster"] == run.inventory.cluster.name:
+        raise InputError(
+            f"{path} is missing, and this cluster has been deployed: {host} has a copy, since {found['run']} by "
+            f"{found['by']}. To put that back: {FAB} restore-lock --from-controller. To begin anew on purpose, remove "
+            f"{PLACE} on {host}. Nothing was changed on any host."
+        )
 
 
 def asked(known: Inventory, transport: Transport) -> Copy:

@@ -26,6 +26,11 @@ class Copy(NamedTuple):
     of: str  # what has it, such as `the record of 20261121T112423.829348Z-deploy by ann@laptop`
 
 
+def is_missing(known: Inventory) -> bool:
+    """Whether there is a cluster file, and no lock beside it."""
+    return known.lock == locks.Lock() and known.files is not None and known.files.lock is None
+
+
 def refuse(known: Inventory) -> None:
     """Refuse to go on without the lock of a cluster whose records show that there was one.
 
@@ -34,9 +39,7 @@ def refuse(known: Inventory) -> None:
     Raises:
         InputError: there is a copy; the message says where, and how to put it back.
     """
-    if known.lock != locks.Lock() or known.files is None or known.files.lock is not None:
-        return
-    copy = newest_copy(known.path)
+    copy = newest_copy(known.path) if is_missing(known) else None
     if copy is None:
         return
     path = shared_files.lock_path(known.path)
