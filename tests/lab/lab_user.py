@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -107,6 +107,27 @@ class Person:
             cwd=self.directory,
             env=self.environment,
         )
+
+    def at_a_terminal(self, typed: str, *words: str) -> tuple[int, str]:
+        """Run slurmfab on a terminal at which something has been typed.
+
+        Returns:
+            The exit code, and all that is shown.
+        """
+        terminal, its_end = os.openpty()
+        os.write(terminal, typed.encode())
+        argv, place = [*self.program, *words], self.directory
+        code = subprocess.call(
+            argv, stdin=its_end, stdout=its_end, stderr=its_end, cwd=place, env=self.environment, timeout=400
+        )
+        os.close(its_end)
+        shown = b""
+        # Reading fails when all has been read that was shown before the other end was closed.
+        with suppress(OSError):
+            while part := os.read(terminal, 65536):
+                shown += part
+        os.close(terminal)
+        return code, shown.decode()
 
     def writes(self, text: str) -> None:
         """Write the cluster file, which asks for the packages that the tests are run with unless it says which."""

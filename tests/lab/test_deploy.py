@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, report
+from lab_user import Person
 
 from slurmfab.cluster.inventory.loading import lock_path
 from slurmfab.on_hosts.agent.undo.lock_copy import PLACE
@@ -83,6 +86,31 @@ def test_a_lock_that_is_lost_with_its_records_then_is_the_controllers_copy_after
         assert deployed_lab.slurmfab("plan").returncode == 0
     finally:
         lock.write_bytes(before)
+        aside.rename(records)
+
+
+def test_a_lock_that_is_lost_with_its_records_then_is_asked_for_where_the_controllers_key_is_known(
+    deployed_lab: DeployedLab, tmp_path: Path
+) -> None:
+    lock = lock_path(deployed_lab.inventory_path)
+    before, records = lock.read_bytes(), lock.with_name(f"{deployed_lab.inventory_path.stem}.runs")
+    ann, cluster = Person.at(tmp_path), ("--cluster", str(deployed_lab.inventory_path))
+    ann.has_seen(deployed_lab.lab, *hosts_of(deployed_lab))
+    lock.unlink()
+    aside = records.rename(records.with_suffix(".aside"))
+    try:
+        for command in ("plan", "deploy"):
+            told = ann.slurmfab(command, *cluster)
+            assert (told.returncode, "ctl has a copy" in told.stderr) == (2, True), told.stderr
+        code, shown = ann.at_a_terminal("n\n", "restore-lock", *cluster)
+        assert (code, "may have a copy" in shown, lock.exists()) == (2, True, False), shown
+        code, shown = ann.at_a_terminal("y\n", "restore-lock", *cluster)
+        assert (code, "Ask ctl, the controller, for its copy? [y/N]" in shown) == (0, True), shown
+        assert json.loads(lock.read_bytes()) == json.loads(before)
+        assert ann.slurmfab("plan", *cluster).returncode == 0
+    finally:
+        lock.write_bytes(before)
+        shutil.rmtree(records, ignore_errors=True)
         aside.rename(records)
 
 

@@ -22,6 +22,25 @@ START
 """
 SLURMFAB = INTERRUPTED.replace("START", "from slurmfab.cli.main import main; main()")
 FAB = INTERRUPTED.replace("START", "from fabric.main import program; program.run()")
+WITHIN_PYDANTIC = """
+import os, signal
+from typing import Annotated
+from pydantic import AfterValidator, TypeAdapter
+from slurmfab.base import interrupts
+
+def interrupted(value):
+    os.kill(os.getpid(), signal.SIGINT)
+    return value
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupts.end_quietly()
+interrupts.raise_again()
+try:
+    print(TypeAdapter(Annotated[int, AfterValidator(interrupted)]).validate_json(b"7"))
+    signal.pause()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
 
 
 @pytest.mark.parametrize(
@@ -47,6 +66,12 @@ def test_ctrl_c_when_a_task_has_begun_then_says_what_to_do() -> None:
     assert (
         done.stderr == "\nInterrupted. Hosts finish the step that they are at. Run the same command again to go on.\n"
     )
+
+
+def test_ctrl_c_when_pydantic_looks_at_a_file_then_waits_until_that_has_ended() -> None:
+    words = [sys.executable, "-c", WITHIN_PYDANTIC]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\ninterrupted\n", "")
 
 
 def test_ctrl_c_when_a_shell_has_it_ignored_then_is_ignored() -> None:

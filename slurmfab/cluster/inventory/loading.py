@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_BYTES = 16 * 1024 * 1024
 """Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""
 
+MOST_SHOWN = 5
+"""How many other cluster files a message names."""
+
 lock_path = shared_files.lock_path
 named_path = file_named.file_named
 default_path = file_named.default_path
@@ -75,6 +78,12 @@ def parse(text: str, where: str) -> Cluster:
     return complaints.cluster_from(reading.read(text, where), where)
 
 
+def _others(path: Path) -> str:
+    """The cluster files beside one that is not there, as far as they have a lock; as the end of a sentence."""
+    found = [str(one) for one in sorted(path.parent.glob("*.yaml")) if shared_files.lock_path(one).exists()]
+    return f", but {', '.join(found[:MOST_SHOWN])}" if found else ""
+
+
 def read_text(path: Path) -> str:
     """Read the text of a cluster file, with its line ends unchanged.
 
@@ -85,8 +94,9 @@ def read_text(path: Path) -> str:
         return text_of(bounded_file.read(path, MOST_BYTES), str(path))
     except FileNotFoundError:
         raise InputError(
-            f"There is no cluster file {path}. `{FAB} deploy --hosts 'n1,n[2-5]'` makes one, with the first host as "
-            f"the controller, and `{FAB} init` by a few questions; --cluster or {PATH_VARIABLE} names another."
+            f"There is no cluster file {path}{_others(path)}. `{FAB} deploy --hosts 'n1,n[2-5]'` makes one, with the "
+            f"first host as the controller, and `{FAB} init` by a few questions; --cluster or {PATH_VARIABLE} names "
+            "another."
         ) from None
     except OSError as error:
         raise InputError(f"The cluster file {path} cannot be read: {error.strerror}.") from error

@@ -15,6 +15,9 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory import shared_files
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import record
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.undo.lock_copy import PLACE
 
 GIT_SECONDS = 5.0
 
@@ -26,6 +29,11 @@ class Copy(NamedTuple):
     of: str  # what has it, such as `the record of 20261121T112423.829348Z-deploy by ann@laptop`
 
 
+def is_missing(known: Inventory) -> bool:
+    """Whether there is a cluster file, and no lock beside it."""
+    return known.lock == locks.Lock() and known.files is not None and known.files.lock is None
+
+
 def refuse(known: Inventory) -> None:
     """Refuse to go on without the lock of a cluster whose records show that there was one.
 
@@ -34,9 +42,7 @@ def refuse(known: Inventory) -> None:
     Raises:
         InputError: there is a copy; the message says where, and how to put it back.
     """
-    if known.lock != locks.Lock() or known.files is None or known.files.lock is not None:
-        return
-    copy = newest_copy(known.path)
+    copy = newest_copy(known.path) if is_missing(known) else None
     if copy is None:
         return
     path = shared_files.lock_path(known.path)
@@ -117,3 +123,20 @@ def is_in_git(path: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def refuse_kept(run: Run) -> None:
+    """Refuse to go on without a lock if the controller, whose host key is known, has a copy of it.
+
+    Raises:
+        InputError: it has one.
+        HostError: it does not answer.
+    """
+    host, path = run.controller, shared_files.lock_path(run.inventory.path)
+    found = answer_value(host, run.transport.call(host, {"op": "lock-copy"}), "lock_copy")
+    if found and found["cluster"] == run.inventory.cluster.name:
+        raise InputError(
+            f"{path} is missing, and this cluster has been deployed: {host} has a copy, since {found['run']} by "
+            f"{found['by']}. To put that back: {FAB} restore-lock --from-controller. To begin anew on purpose, remove "
+            f"{PLACE} on {host}. Nothing was changed on any host."
+        )

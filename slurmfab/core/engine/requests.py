@@ -29,7 +29,7 @@ from slurmfab.cluster.inventory.people_ids import names_of
 from slurmfab.cluster.slurm import software
 from slurmfab.cluster.slurm.gres import named_files
 from slurmfab.cluster.slurm.platform import PLATFORMS
-from slurmfab.core.engine import changed_files
+from slurmfab.core.engine import changed_files, missing_lock
 from slurmfab.core.engine.actor import who
 from slurmfab.core.engine.report import UNKNOWN, Step, outcome_from
 from slurmfab.core.engine.run import Run
@@ -103,8 +103,8 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         The facts of the hosts that answered, by name, in the order of `hosts`.
 
     Raises:
-        InputError: the ssh section cannot work for any host, as when the private key file is missing; or a new host
-            belongs to another cluster, and another one lacks python3.
+        InputError: the ssh section cannot work for any host, as when the private key file is missing; a new host
+            belongs to another cluster, and another one lacks python3; or only the controller has the lock.
         DeployFailed: the controller does not answer; nothing was changed on any host.
     """
     run.progress.begin("asking", hosts)
@@ -114,6 +114,8 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
     if not (may_prepare and run.options.installs_python):
         exclude_all(run, without_python)
     run.require_controller()
+    if run.controller in facts and missing_lock.is_missing(run.inventory):
+        missing_lock.refuse_kept(run)
     if run.remaining(without_python):
         refuse_in_use(run, facts)
     # The controller comes first: a run changes other hosts only when it has the controller's lock, and a controller

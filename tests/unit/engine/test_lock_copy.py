@@ -13,11 +13,11 @@ import pytest
 from ssh_keys import ED25519, OTHER
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.base.errors import AgentFailed, HostFailed, HostKeyChanged, HostKeyUnknown
+from slurmfab.base.errors import AgentFailed, HostFailed, HostKeyChanged, HostKeyUnknown, InputError
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shared_files import FilesRead
-from slurmfab.core.engine import lock_copy, lost_lock
+from slurmfab.core.engine import lock_copy, lost_lock, requests
 from slurmfab.core.engine.lost_lock import ComparedKey
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.plan.pinned import pin
@@ -78,6 +78,34 @@ def test_a_copy_when_it_pins_another_key_for_the_controller_than_it_shows_then_i
     assert asked(as_kept(lock), ("ssh-ed25519", ED25519)) == lock
     with pytest.raises(HostFailed, match="another SSH host key"):
         asked(as_kept(lock), ("ssh-ed25519", OTHER))
+
+
+def surveyed(copy: Mapping[str, str], lock: locks.Lock | None = None) -> None:
+    """Ask the hosts of a cluster for their facts.
+
+    Args:
+        copy: what the controller has.
+        lock: what is beside the cluster file; nothing if left out.
+    """
+    run = run_over(Controller(facts_of(cluster()), copy=copy), cluster(), lock=lock)
+    run.note_files(FilesRead(b"", locks.text_of(lock).encode() if lock else None))
+    assert set(requests.gather(run, run.hosts)) == set(cluster().hosts)
+
+
+@pytest.mark.parametrize(
+    ("copy", "lock"),
+    [({}, None), (as_kept(cluster="other"), None), (as_kept(), LOCK)],
+    ids=["no-copy", "of-another-cluster", "with-a-lock-here"],
+)
+def test_a_controller_without_what_is_missing_then_is_surveyed(copy: dict[str, str], lock: locks.Lock | None) -> None:
+    surveyed(copy, lock)
+
+
+def test_a_controller_with_the_lock_that_is_missing_here_then_is_not_deployed_to_anew() -> None:
+    with pytest.raises(
+        InputError, match=r"c1 has a copy, since .*by ann@laptop\. To put that back: fab restore-lock --"
+    ):
+        surveyed(as_kept())
 
 
 class ShownKey(paramiko.PKey):

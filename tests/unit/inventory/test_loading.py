@@ -365,6 +365,13 @@ def test_load_when_there_is_no_file_then_it_names_the_way_to_make_one(tmp_path):
         loading.load(tmp_path / "cluster.yaml")
 
 
+def test_load_when_there_is_no_file_but_others_have_locks_then_it_names_them(tmp_path):
+    for name in ("lab-demo.yaml", "lab-demo.lock.json", "example.yaml"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"no cluster file .*/lab-demo, but [^ ]*/lab-demo\.yaml\. `fab deploy"):
+        loading.load(tmp_path / "lab-demo")
+
+
 def test_load_when_the_path_is_a_folder_then_it_says_so(tmp_path):
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         loading.load(tmp_path)
