@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context, apply
-from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, packages, unfinished
+from slurmfab.on_hosts.agent.packages import apt, apt_errors, daemon_policy, dpkg_status, unfinished
 from slurmfab.on_hosts.agent.packages.packages import Packages
 
 STATUS = b"""Package: munge
@@ -99,11 +99,11 @@ def test_a_policy_when_packages_are_installed_forbids_only_the_start_of_slurms_d
 def test_lists_when_missing_or_a_day_old_are_not_fresh(dpkg: Path) -> None:
     context, lists = Context(str(dpkg)), dpkg / "var/lib/apt/lists"
     now = lists.stat().st_mtime
-    assert not packages.lists_are_fresh(context, now)
+    assert not apt.lists_are_fresh(context, now)
     (lists / "deb_dists_bookworm_main_binary-amd64_Packages.lz4").touch()
     now = (lists / "partial").stat().st_mtime
-    assert packages.lists_are_fresh(context, now + 3600)
-    assert not packages.lists_are_fresh(context, now + 90000)
+    assert apt.lists_are_fresh(context, now + 3600)
+    assert not apt.lists_are_fresh(context, now + 90000)
 
 
 class Apt(Context):
@@ -260,15 +260,15 @@ def test_apt_get_when_another_one_has_a_lock_that_it_does_not_wait_for_is_repeat
     fresh: Path, lock: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(packages.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(packages.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr(apt.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(apt.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
     locked = (100, f"E: Could not get lock {lock}. It is held by process 77 (apt-get)\n")
     host = Apt(fresh, *[locked] * 9)
-    assert packages.apt_get(host, ["update"]) == (0, "\n")
+    assert apt.apt_get(host, ["update"]) == (0, "\n")
     assert len(host.programs) == 10
     endless = Apt(fresh, *[locked] * 1000)
-    assert packages.apt_get(endless, ["update"])[0] == 100
-    assert len(endless.programs) * 2 > packages.LOCK_SECONDS
+    assert apt.apt_get(endless, ["update"])[0] == 100
+    assert len(endless.programs) * 2 > apt.LOCK_SECONDS
 
 
 def test_an_interrupted_dpkg_is_detected(dpkg: Path) -> None:

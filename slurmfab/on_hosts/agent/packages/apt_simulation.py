@@ -9,7 +9,7 @@ from typing import Iterable, Iterator, List, NamedTuple, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.packages.packages import ENVIRONMENT, MINIMAL
+from slurmfab.on_hosts.agent.packages.apt import ENVIRONMENT, MINIMAL
 
 PREFERENCES = "/etc/apt/preferences"
 """The site's own preferences; those in preferences.d stay in force, as apt reads both."""

@@ -23,7 +23,7 @@ from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.reading import names
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, slurm_release
-from slurmfab.on_hosts.agent.packages.packages import MINIMAL, apt_get
+from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
 
 BASE = "/var/cache/slurmfab"
 NEW = "bundling-"

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, dpkg_status
-from slurmfab.on_hosts.agent.packages.packages import FIX_BROKEN, MINIMAL, apt_get, reinstall_torn
+from slurmfab.on_hosts.agent.packages.apt import FIX_BROKEN, MINIMAL, apt_get, reinstall_torn
 
 MARGIN = 64 << 20
 """Bytes that have to stay free on the host's file systems."""

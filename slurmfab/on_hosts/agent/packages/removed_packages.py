@@ -6,7 +6,7 @@ from typing import ClassVar, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import apt_errors, dpkg_status
-from slurmfab.on_hosts.agent.packages.packages import apt_get
+from slurmfab.on_hosts.agent.packages.apt import apt_get
 
 
 class RemovedPackages(Resource):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.packages.packages import apt_get
+from slurmfab.on_hosts.agent.packages.apt import apt_get
 from slurmfab.on_hosts.agent.packages.slurm_release import SOURCES
 
 ONLY = (

@@ -12,6 +12,7 @@ from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_sources, dpkg_status
+from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
 
 SOURCES = "/etc/apt/sources.list.d/slurmfab-slurm.sources"
 RECORD = "/var/lib/slurmfab/slurm-source.json"
@@ -153,8 +154,6 @@ def solved(
     Returns:
         The packages, and the exit code and the text of apt-get, which only simulates.
     """
-    from slurmfab.on_hosts.agent.packages.packages import MINIMAL, apt_get  # which imports this module
-
     words = [*wanted]
     while True:
         code, output = apt_get(context, [*options, *flags, *MINIMAL, "--simulate", "install", "--", *words])

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Dict, FrozenSet, List, Mapping, Optional, Sequ
 from slurmfab.on_hosts.agent.core.reading import names as names_in
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import (
+    apt,
     apt_simulation,
     daemon_policy,
     dpkg_status,
-    packages,
     reboot_need,
     unfinished,
 )
@@ -74,7 +74,7 @@ def fetched(context: Context) -> str:
     """Fetch the package lists; returns in one sentence what apt complained about, empty for nothing."""
     from slurmfab.on_hosts.agent.packages import apt_errors
 
-    output = packages.update(context)
+    output = apt.update(context)
     return apt_errors.explain(output) if output else ""
 
 
@@ -121,7 +121,7 @@ def slurms(status: bytes, slurm: Sequence[str]) -> Set[str]:
 
 def lists_age(context: Context, now: float) -> float:
     """Seconds since the package lists were fetched; -1 if there are none."""
-    folder = context.path(packages.LISTS)
+    folder = context.path(apt.LISTS)
     if not any("_Packages" in name for name in names_in(folder)):
         return -1.0
     times = [os.stat(path).st_mtime for path in (folder, folder + "/partial") if os.path.isdir(path)]
@@ -183,16 +183,16 @@ class Updates(Resource):
         with daemon_policy.daemons_wait(context, BY_ITS_SCRIPTS):
             printed = ""
             if dpkg_status.is_interrupted(context.root):
-                done = context.run(packages.CONFIGURE, seconds=packages.INSTALL_SECONDS, env=packages.ENVIRONMENT)
+                done = context.run(apt.CONFIGURE, seconds=apt.INSTALL_SECONDS, env=apt.ENVIRONMENT)
                 printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
             if dpkg_status.is_interrupted(context.root):
-                printed = packages.complete(context, ())[1]
+                printed = apt.complete(context, ())[1]
             left = unfinished.unfinished(context.root, dpkg_status.read(context.root))
             if left:
                 raise ResourceFailed("dpkg cannot finish %s: %s" % (left, apt_errors.explain(printed)))
             code, output = self.upgrade(context)
             if code != 0 and apt_errors.is_stale(output):
-                output += packages.update(context)
+                output += apt.update(context)
                 code, output = self.upgrade(context)
         if code != 0:
             raise ResourceFailed(apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root))))
@@ -206,7 +206,7 @@ class Updates(Resource):
             due = apt_simulation.candidates(apt_simulation.simulate(context, *options, *apt_simulation.UPGRADE))
         others = {one.name for one in due if one.installed and one.name not in agreed}
         with apt_simulation.left_alone(context, own | others) as options:
-            return packages.apt_get(context, [*options, *apt_simulation.UPGRADE])
+            return apt.apt_get(context, [*options, *apt_simulation.UPGRADE])
 
 
 def version_of(status: bytes, name: str) -> Optional[str]:

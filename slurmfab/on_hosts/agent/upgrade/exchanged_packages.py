@@ -13,7 +13,7 @@ from slurmfab.on_hosts.agent.packages import (
     slurm_release,
     unfinished,
 )
-from slurmfab.on_hosts.agent.packages.packages import (
+from slurmfab.on_hosts.agent.packages.apt import (
     CONFIGURE,
     ENVIRONMENT,
     INSTALL_SECONDS,

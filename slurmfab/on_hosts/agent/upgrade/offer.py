@@ -15,8 +15,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, apt_sources, bundle_place, dpkg_status, slurm_release
+from slurmfab.on_hosts.agent.packages.apt import LISTS, MINIMAL, apt_get, lists_are_fresh
 from slurmfab.on_hosts.agent.packages.bundle_making import temporary_directory
-from slurmfab.on_hosts.agent.packages.packages import LISTS, MINIMAL, apt_get, lists_are_fresh
 from slurmfab.on_hosts.agent.packages.slurm_release import fits
 from slurmfab.on_hosts.agent.slurm.package_source import PREFERENCES, SlurmSource
 from slurmfab.on_hosts.agent.upgrade.reading import INFO, packages
