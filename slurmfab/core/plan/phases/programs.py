@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
-from importlib import resources as package
+
+from slurmfab.hosts import modules
 
 RUN = """\
 import sys
@@ -15,11 +15,6 @@ from slurmfab.on_hosts.{main} import main
 sys.exit(main(*sys.argv[1:]))
 """
 """The text of `run.py`."""
-
-IMPORT = re.compile(r"^ *from slurmfab\.on_hosts\.([\w.]+) import (\([^)]*\)|[^#\n(]*)", re.MULTILINE)
-"""An import from a module that runs on hosts, or of such modules. A test compares it with Python's parser."""
-
-ON_HOSTS = package.files("slurmfab.on_hosts")
 
 
 @functools.cache
@@ -32,35 +27,10 @@ def files(main: str, *by_name: str) -> tuple[tuple[str, str], ...]:
         by_name: modules that it imports by their names, which no line of its text tells.
 
     Returns:
-        Path below the program's directory and text of each file.
+        Path below the program's directory and text of each file: of these modules, and of all that they import.
     """
-    modules, waiting = set[str](), [main, *by_name]
-    while waiting:
-        name = waiting.pop()
-        if name not in modules:
-            modules.add(name)
-            waiting += imported(name)
-    texts = {f"slurmfab/on_hosts/{path_of(name)}": source(name) for name in sorted(modules)}
+    names = sorted(modules.closure((main, *by_name), modules.ON_HOSTS))
+    texts = {f"slurmfab/on_hosts/{name.replace('.', '/')}.py": modules.source(name, modules.ON_HOSTS) for name in names}
     folders = {folder for path in texts for folder in itertools.accumulate(path.split("/")[:-1], "{}/{}".format)}
     packages = {f"{folder}/__init__.py": "" for folder in folders}
     return (("run.py", RUN.format(main=main)), *sorted(packages.items()), *texts.items())
-
-
-@functools.cache
-def imported(name: str) -> tuple[str, ...]:
-    """The modules that a module imports, of those that run on hosts."""
-    found: list[str] = []
-    for module, several in IMPORT.findall(source(name)):
-        names = re.findall(r"\w+", re.sub(r"\bas \w+|#.*", "", several))
-        found += [module] if (ON_HOSTS / path_of(module)).is_file() else [f"{module}.{one}" for one in names]
-    return tuple(found)
-
-
-def source(name: str) -> str:
-    """The source text of a module that runs on hosts, such as `agent.core.resource`."""
-    return (ON_HOSTS / path_of(name)).read_text(encoding="utf-8")
-
-
-def path_of(name: str) -> str:
-    """The file of a module below the folder of all that runs on hosts."""
-    return f"{name.replace('.', '/')}.py"
