@@ -84,9 +84,6 @@ def read(controller: CheckedHost) -> tuple[Entry, ...]:
 
     Args:
         controller: the host that has it.
-
-    Raises:
-        HostError: the host does not answer.
     """
     lines = str(controller.run(READ, seconds=SECONDS).stdout).splitlines()
     return tuple(entry for entry in (parse(line.encode()) for line in lines) if entry is not None)
@@ -100,9 +97,6 @@ def add(controller: CheckedHost, entries: Iterable[Entry]) -> str:
 
     Returns:
         Why they are not kept; empty if they are.
-
-    Raises:
-        HostError: the host does not answer.
     """
     lines = [json.dumps(entry.__dict__, sort_keys=True) + "\n" for entry in entries]
     done = controller.run(ADD, stdin="".join(lines), seconds=SECONDS)

@@ -134,10 +134,6 @@ def probe_job(bench: Bench, node: str, count: int, option: str) -> int:
 
     Returns:
         How many GPUs nvidia-smi lists in the job; 0 if there is no nvidia-smi.
-
-    Raises:
-        AssertionError: the job failed or gets another number of GPUs, or a GPU is missing.
-        pytest.skip.Exception: other jobs use the resources.
     """
     lock = bench.known.lock.hosts.get(node)
     known = {gpu.file: gpu.slot for gpu in lock.gpus} if lock else {}

@@ -65,9 +65,6 @@ class Check:
 
         Args:
             hosts: NodeNames; empty for all nodes with GPUs.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
         """
         self.clean_up()
         found = nodes_of.gpu_nodes(self.context, hosts)

@@ -151,11 +151,7 @@ class Runner:
         return []
 
     def poll_queue(self) -> None:
-        """Cancel jobs whose nodes other jobs wait for, that waited too long, or that do not end.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
-        """
+        """Cancel jobs whose nodes other jobs wait for, that waited too long, or that do not end."""
         jobs = queue(self.context)
         ours = {job.name: job for job in jobs if job.is_ours}
         states = {name: job.state for name, job in ours.items()}

@@ -55,11 +55,7 @@ class QueuedJob(NamedTuple):
 
 
 def queue(context: Context) -> List[QueuedJob]:
-    """All jobs that wait or run.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
-    """
+    """All jobs that wait or run."""
     return [queued_job(row) for row in commands.jobs(FIELDS, STATES).ask(context, seconds=30)]
 
 
