@@ -26,7 +26,7 @@ from slurmfab.commands.quickcheck.gpus import gpus_in
 from slurmfab.core.impact.drift_kinds import acceptance as node_acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
-from slurmfab.on_hosts.agent.nodes.states import records
+from slurmfab.on_hosts.agent.nodes.states import flags, records
 
 POLL_SECONDS = (0.2, 5.0)
 """How often the queue is read: at first, and later on."""
@@ -234,6 +234,6 @@ class Queue:
 
 def takes_jobs(record: Mapping[str, str]) -> bool:
     """Whether a node is in service, or will be once a job has woken it."""
-    flags = node_state.flags(record.get("State", ""))
-    is_away = flags & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
-    return node_state.is_ready(record) or bool(flags & node_state.ASLEEP and not is_away)
+    states = flags(record.get("State", ""))
+    is_away = states & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
+    return node_state.is_ready(record) or bool(states & node_state.ASLEEP and not is_away)
