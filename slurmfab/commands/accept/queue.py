@@ -42,7 +42,10 @@ SUBMITTED = JobState("PENDING")
 
 
 class NotSubmitted(SlurmfabError):
-    """A run could not be submitted, by any method of `Queue` on its way there; the text says why."""
+    """A run could not be submitted; the text says why.
+
+    All methods of `Queue` raise it that find out how a run is submitted.
+    """
 
 
 @dataclass
