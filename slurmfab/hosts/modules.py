@@ -1,4 +1,4 @@
-"""The modules of the agent that a request needs: only they are sent to a host, and later requests send missing ones.
+"""The modules that run on a host: of the agent, only those that a request needs are sent there; of a program, its own.
 
 The agent imports lazily, so the imports are read from the source text: a module may need whatever it imports anywhere.
 `main` imports different modules for each operation, so only the operation's function counts there.
@@ -8,67 +8,77 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slurmfab.on_hosts.agent.kinds import KINDS
 from slurmfab.on_hosts.agent.main import OPERATIONS, READINGS
 
-PACKAGE = "slurmfab.on_hosts.agent"
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+ON_HOSTS = "slurmfab.on_hosts"
+PACKAGE = f"{ON_HOSTS}.agent"
+"""Packages, below which modules have their names: `core.resource` is `agent.core.resource` in the first one."""
+
 FIRST = ("boot", "compiled", "main")
 """The modules that run before a request is read."""
 
 KEEPER = "undo.undo_store"
 """The module that saves files before a change; a dry run does not need it."""
 
-IMPORT = re.compile(rf"^( *)from {re.escape(PACKAGE)}\.([\w.]+)\s+import\s+(\([^)]*\)|[^#\n(]*)", re.MULTILINE)
-"""An import within the package: from a module, or of modules. A test compares it with Python's parser."""
+
+@functools.cache
+def names(package: str = PACKAGE) -> frozenset[str]:
+    """The names of all modules of a package, such as `main` and `files.file`."""
+
+    def below(folder: Traversable, prefix: str) -> Iterator[str]:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                yield from below(entry, f"{prefix}{entry.name}.")
+            elif entry.name.endswith(".py") and entry.name != "__init__.py":
+                yield prefix + entry.name[:-3]
+
+    return frozenset(below(resources.files(package), ""))
 
 
 @functools.cache
-def names() -> frozenset[str]:
-    """The names of all modules of the agent, such as `main` and `files.file`."""
-    top = resources.files(PACKAGE)
-    folders = [("", top), *((f"{entry.name}.", entry) for entry in top.iterdir() if entry.is_dir())]
-    return frozenset(
-        folder + file.name[:-3]
-        for folder, entries in folders
-        for file in entries.iterdir()
-        if file.name.endswith(".py") and file.name != "__init__.py"
-    )
-
-
-@functools.cache
-def source(name: str) -> str:
+def source(name: str, package: str = PACKAGE) -> str:
     """The source text of a module, read as package data, so that it works from a wheel and from a checkout."""
-    return resources.files(PACKAGE).joinpath(f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
+    return resources.files(package).joinpath(f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
-def imported(text: str, *, at_top: bool = False) -> frozenset[str]:
-    """The names of the agent's modules that a source text imports.
+@functools.cache
+def import_in(package: str) -> re.Pattern[str]:
+    """An import within a package: from a module, or of modules. A test compares it with Python's parser."""
+    return re.compile(rf"^( *)from {re.escape(package)}\.([\w.]+)\s+import\s+(\([^)]*\)|[^#\n(]*)", re.MULTILINE)
+
+
+def imported(text: str, package: str = PACKAGE, *, at_top: bool = False) -> frozenset[str]:
+    """The names of a package's modules that a source text imports.
 
     Args:
         text: the source text of a module, or a part of it.
         at_top: whether only imports without indentation count.
     """
     found: set[str] = set()
-    for indent, module, several in IMPORT.findall(text):
+    for indent, module, several in import_in(package).findall(text):
         if not (at_top and indent):
             imports = re.findall(r"\w+", re.sub(r"\bas \w+|#.*", "", several))
-            found |= {module} if module in names() else {f"{module}.{name}" for name in imports}
+            found |= {module} if module in names(package) else {f"{module}.{name}" for name in imports}
     return frozenset(found)
 
 
-def closure(roots: Iterable[str]) -> frozenset[str]:
-    """Modules with all modules that they import, directly or indirectly."""
+def closure(roots: Iterable[str], package: str = PACKAGE) -> frozenset[str]:
+    """Modules with all modules of the package that they import, directly or indirectly."""
     seen: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            waiting += imported(source(name), at_top=name == "main")
+            waiting += imported(source(name, package), package, at_top=(name, package) == ("main", PACKAGE))
     return frozenset(seen)
 
 

@@ -6,16 +6,17 @@ It is in a directory that only root can change. slurmfab reads and writes it ove
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import ClassVar
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from slurmfab.base.answers import STRICT_BUT_OPEN
 from slurmfab.base.paths import ACCEPTANCE_HISTORY
 from slurmfab.commands.accept.results import LONGEST_WORDS, Result
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
-from slurmfab.on_hosts.agent.core import json_objects
 
 FILE = f"{ACCEPTANCE_HISTORY}/history.jsonl"
 
@@ -40,12 +41,12 @@ last line."""
 SECONDS = 60.0
 """Time limit of both commands."""
 
-TEXTS = ("run", "time", "job", "figure", "place", "nodes", "unit", "verdict", "words", "user")
-
 
 @dataclass(frozen=True)
 class Entry:
     """A figure of a run."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
 
     run: str  # tells the runs of `fab accept` from each other
     time: str  # of the result, as `2026-11-23T08:15:00Z`
@@ -67,20 +68,15 @@ class Entry:
         return self.job, self.figure, self.place, self.unit
 
 
+LINE = TypeAdapter(Entry)
+
+
 def parse(line: bytes) -> Entry | None:
     """The entry in a line; `None` if the line is damaged."""
-    found = json_objects.parse(line) or {}
-    are_texts = all(isinstance(found.get(name), str) for name in TEXTS)
-    are_figures = all(found.get(name) is None or is_number(found[name]) for name in ("value", "target"))
-    if not are_texts or not are_figures or not is_number(found.get("seconds")):
+    try:
+        return LINE.validate_json(line)
+    except ValidationError:
         return None
-    known: dict[str, Any] = {name: found.get(name) for name in Entry.__dataclass_fields__}
-    return Entry(**known)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number that can be computed with."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def read(controller: CheckedHost) -> tuple[Entry, ...]:
@@ -88,9 +84,6 @@ def read(controller: CheckedHost) -> tuple[Entry, ...]:
 
     Args:
         controller: the host that has it.
-
-    Raises:
-        HostError: the host does not answer.
     """
     lines = str(controller.run(READ, seconds=SECONDS).stdout).splitlines()
     return tuple(entry for entry in (parse(line.encode()) for line in lines) if entry is not None)
@@ -104,9 +97,6 @@ def add(controller: CheckedHost, entries: Iterable[Entry]) -> str:
 
     Returns:
         Why they are not kept; empty if they are.
-
-    Raises:
-        HostError: the host does not answer.
     """
     lines = [json.dumps(entry.__dict__, sort_keys=True) + "\n" for entry in entries]
     done = controller.run(ADD, stdin="".join(lines), seconds=SECONDS)

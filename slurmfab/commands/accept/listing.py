@@ -70,13 +70,6 @@ def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
     Args:
         only: names of jobs, separated by commas; empty for all, also those that have left the cluster file.
         hosts: hostlist of nodes; empty for all.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InputError: the cluster file or the hostlist is wrong.
-        HostError: the controller cannot be reached.
     """
     known = loading.load_named(cluster)
     names = {word.strip() for word in only.split(",") if word.strip()}

@@ -26,7 +26,7 @@ from slurmfab.commands.quickcheck.gpus import gpus_in
 from slurmfab.core.impact.drift_kinds import acceptance as node_acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
-from slurmfab.on_hosts.agent.nodes.states import records
+from slurmfab.on_hosts.agent.nodes.states import flags, records
 
 POLL_SECONDS = (0.2, 5.0)
 """How often the queue is read: at first, and later on."""
@@ -42,7 +42,10 @@ SUBMITTED = JobState("PENDING")
 
 
 class NotSubmitted(SlurmfabError):
-    """A run could not be submitted; the text says why."""
+    """A run could not be submitted; the text says why.
+
+    All methods of `Queue` raise it that find out how a run is submitted.
+    """
 
 
 @dataclass
@@ -90,11 +93,7 @@ class Queue:
         self.records = {record["NodeName"]: record for record in records(shown)}
 
     def learn_people(self, jobs: Sequence[WantedJob]) -> None:
-        """Look up the users who run jobs.
-
-        Raises:
-            InputError: one of them does not exist.
-        """
+        """Look up the users who run jobs; raises InputError for one who does not exist."""
         for job in jobs:
             if job.user not in self.people:
                 try:
@@ -103,11 +102,7 @@ class Queue:
                     raise InputError(f"acceptance.{job.name}: {self.sender.name} has no user {job.user}.") from None
 
     def submit(self, run: PlannedRun) -> Attempt:
-        """Submit a run as its user.
-
-        Raises:
-            NotSubmitted: its nodes take no jobs, or Slurm rejects it.
-        """
+        """Submit a run as its user."""
         who = self.people[run.job.user]
         output = f"{who.home}/{self.job_name}-{run.job.name}-{run.number}.out"
         options = self.options(run, who, output)
@@ -120,11 +115,7 @@ class Queue:
         return Attempt(run, job_id, output, time.monotonic())
 
     def options(self, run: PlannedRun, who: Person, output: str) -> tuple[str, ...]:
-        """The options of sbatch.
-
-        Raises:
-            NotSubmitted: its nodes take no jobs, or no partition has them.
-        """
+        """The options of sbatch."""
         job = run.job
         nodes = run.nodes or job.nodes
         self.need_ready(run)
@@ -147,11 +138,7 @@ class Queue:
         )
 
     def gpu_options(self, job: WantedJob, nodes: Sequence[str]) -> tuple[str, ...]:
-        """The options for the GPUs of each node.
-
-        Raises:
-            NotSubmitted: some node has none.
-        """
+        """The options for the GPUs of each node."""
         if not job.gpus:
             return ()
         if isinstance(job.gpus, int):
@@ -165,11 +152,7 @@ class Queue:
         return (f"--gres=gpu:{min(gpus.total for gpus in there.values())}",)
 
     def need_ready(self, run: PlannedRun) -> None:
-        """Refuse a run on nodes that are out of service; the job wakes those that only sleep.
-
-        Raises:
-            NotSubmitted: some of its nodes take no jobs.
-        """
+        """Refuse a run on nodes that are out of service; the job wakes those that only sleep."""
         away = [node for node in run.nodes if not takes_jobs(self.records.get(node, {}))]
         if away:
             first, record = away[0], self.records.get(away[0], {})
@@ -179,11 +162,7 @@ class Queue:
             raise NotSubmitted(f"{first} takes no jobs; {why}{more}")
 
     def place(self, job: WantedJob, nodes: Sequence[str]) -> Place:
-        """The partition and account of a job on some nodes.
-
-        Raises:
-            NotSubmitted: no partition has them all.
-        """
+        """The partition and account of a job on some nodes."""
         cluster, wanted = self.known.cluster, job.said.partition
         if wanted is not None:
             partition = next(one for one in cluster.partitions if one.name == wanted)
@@ -258,6 +237,6 @@ class Queue:
 
 def takes_jobs(record: Mapping[str, str]) -> bool:
     """Whether a node is in service, or will be once a job has woken it."""
-    flags = node_state.flags(record.get("State", ""))
-    is_away = flags & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
-    return node_state.is_ready(record) or bool(flags & node_state.ASLEEP and not is_away)
+    states = flags(record.get("State", ""))
+    is_away = states & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
+    return node_state.is_ready(record) or bool(states & node_state.ASLEEP and not is_away)

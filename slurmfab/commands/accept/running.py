@@ -47,11 +47,7 @@ class AcceptOptions:
     logs: str = ""  # directory on this machine for the output of jobs; empty for none
 
     def check(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            InputError: one is out of range.
-        """
+        """Refuse numbers out of range, and a directory that is not there, by an InputError."""
         if not 1 <= self.repeat <= MOST_REPEATS:
             raise InputError(f"--repeat {self.repeat}: write a number from 1 to {MOST_REPEATS}.")
         if not 0 <= self.wait <= MOST_WAIT:
@@ -68,11 +64,6 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
 
     Returns:
         The exit code; see `Verdict.exit_code`.
-
-    Raises:
-        InputError: an option, a script or a user is wrong, or the cluster has never been deployed.
-        HostError: none of the hosts from which jobs are submitted is reachable.
-        SlurmfabError: slurmctld does not answer.
     """
     options.check()
     if junit:
@@ -132,12 +123,7 @@ class Acceptance:
         return Verdict(self.known.cluster.name, sender.name, tuple(self.results), time.monotonic() - begun)
 
     def ready_queue(self, sender: CheckedHost, jobs: Sequence[WantedJob]) -> Queue:
-        """The queue, when Slurm answers and all users exist.
-
-        Raises:
-            InputError: a user does not exist.
-            SlurmfabError: slurmctld does not answer.
-        """
+        """The queue, when Slurm answers and all users exist."""
         queue = Queue(self.known, sender, self.opener)
         queue.learn_people(jobs)
         require_slurmctld(self.known, sender)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.client.commands import update_nodes
-from slurmfab.on_hosts.agent.nodes.states import HEALTH, OURS
+from slurmfab.on_hosts.agent.nodes.states import HEALTH, OURS, flags
 
 READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}
 """States of a node in service."""
@@ -21,28 +21,6 @@ ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}
 
 LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
 """Reasons that slurmctld sets if a node registers with less hardware than slurm.conf says."""
-
-_SUFFIXES = {
-    "*": "NOT_RESPONDING",
-    "~": "POWERED_DOWN",
-    "#": "POWERING_UP",
-    "!": "POWERING_DOWN",
-    "%": "POWERING_DOWN",
-    "$": "MAINTENANCE",
-    "@": "REBOOT_ISSUED",
-    "^": "REBOOT_ISSUED",
-    "-": "PLANNED",
-}
-"""Flags by the character after a state that stands for them (sinfo(1), NODE STATE CODES)."""
-
-
-def flags(state: str) -> set[str]:
-    """The flags of a node state: `IDLE*+DRAIN` is IDLE, NOT_RESPONDING and DRAIN."""
-    found = set()
-    for word in state.split("+"):
-        base = word.rstrip("".join(_SUFFIXES))
-        found |= {base, *(_SUFFIXES[sign] for sign in word[len(base) :])}
-    return found
 
 
 def is_ready(node: Mapping[str, str]) -> bool:
@@ -71,7 +49,7 @@ def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
     return f"{text} {advice(name, flags(state), reason, acceptance)}"
 
 
-def advice(name: str, states: set[str], reason: str, acceptance: str) -> str:
+def advice(name: str, states: Set[str], reason: str, acceptance: str) -> str:
     """The meaning of a state and reason, and the repair.
 
     Args:
@@ -83,7 +61,7 @@ def advice(name: str, states: set[str], reason: str, acceptance: str) -> str:
     return next((text for holds, text in _rules(name, states, reason, acceptance, resume) if holds), otherwise)
 
 
-def _rules(name: str, states: set[str], reason: str, acceptance: str, resume: str) -> tuple[tuple[bool, str], ...]:
+def _rules(name: str, states: Set[str], reason: str, acceptance: str, resume: str) -> tuple[tuple[bool, str], ...]:
     """Pairs of condition and advice; the first true one counts. Arguments as for `advice`; `resume` is a command."""
     return (
         (
@@ -119,7 +97,10 @@ def _rules(name: str, states: set[str], reason: str, acceptance: str, resume: st
             f"An admin or Slurm itself has drained it. Repair: when the cause is fixed, {resume}",
         ),
         (
-            bool(states & {"REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}),
+            bool(
+                states
+                & {"REBOOT_ISSUED", "REBOOT_REQUESTED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}
+            ),
             "It is rebooting, powering up or down, or in maintenance. Repair: wait until it is back",
         ),
     )

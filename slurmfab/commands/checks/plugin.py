@@ -90,6 +90,7 @@ from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import gpus_of, has_gres, sends_mail, with_logs
 from slurmfab.core.plan.phases.restarts import PASSES_SIGPIPE_ON
 from slurmfab.hosts.fan_out import FAN_OUT
+from slurmfab.on_hosts.agent.nodes.states import flags
 
 ALWAYS = ("test_host_is_reachable", "test_controller_answers")
 """Checks that run even if `--only` does not name them: an unreachable host or slurmctld must be reported."""
@@ -288,8 +289,8 @@ class Checks:
         power = self.shared["cluster"].power
         if power is None or host not in power.nodes or not self.slurm or not self.slurm.answers:
             return False
-        flags = node_state.flags(self.slurm.nodes_as_found.get(host, {}).get("State", ""))
-        return bool(flags & node_state.ASLEEP) and "DOWN" not in flags
+        states = flags(self.slurm.nodes_as_found.get(host, {}).get("State", ""))
+        return bool(states & node_state.ASLEEP) and "DOWN" not in states
 
     def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
         """The result of a check on one host.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from slurmfab.base.paths import POWER_FAILURES, POWER_UNIT
-from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.daemons import timer_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import deploy
+from slurmfab.on_hosts.agent.nodes.states import flags
 
 READ_FAILURES = f'cd {POWER_FAILURES} && for node in *; do if [ -f "$node" ]; then echo "$node: $(cat $node)"; fi; done'
 """Prints each node that could not be switched, with the reason."""
@@ -33,7 +33,7 @@ def test_nodes_could_be_switched(switcher: CheckedHost) -> None:
 
 def test_node_is_not_taken_for_switched_off(sleeper: CheckedHost, slurm: Slurm) -> None:
     """a node that is on is not powered down for Slurm"""
-    states = node_state.flags(slurm.node(sleeper.name).get("State", ""))
+    states = flags(slurm.node(sleeper.name).get("State", ""))
     assert "POWERED_DOWN" not in states, (
         f"Slurm has it as powered down ({'+'.join(sorted(states))}), but it is on. {JOURNAL} on the controller; "
         "Repair: systemctl restart slurmd there, which registers it"

@@ -114,13 +114,6 @@ def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *,
         hosts: hostlist of compute nodes; empty for all with GPUs.
         wait: minutes that jobs wait for busy nodes; `None` for 10.
         drains: whether nodes may be drained and resumed.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: there is nothing to check, or the check is not installed.
-        HostError: the controller cannot be reached, or the check failed.
     """
     known = loaded(cluster)
     names = compute_nodes(known, hosts) if hosts else ()
@@ -147,13 +140,6 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
 
     Args:
         hosts: hostlist of nodes; empty for all.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InputError: the check is not set up or not installed.
-        HostError: the controller cannot be reached, or the program failed.
     """
     known = loaded(cluster)
     names = set(expand(hosts)) if hosts else set()

@@ -11,6 +11,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.gpu_probe import job_script, parse_job
 from slurmfab.commands.quickcheck.bench import Bench
+from slurmfab.on_hosts.agent.nodes.states import flags
 from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED, gpus_of
 
 HARDWARE = f"see `dmesg` there; the GPU has fallen off its bus, or the driver is not loaded. Then {FAB} check-cluster"
@@ -86,7 +87,7 @@ def chosen(bench: Bench, nodes: Sequence[str]) -> str:
 
 def is_kept_away(record: Mapping[str, str]) -> bool:
     """Whether an admin has drained a node, for a reason that is neither Slurm's own nor slurmfab's."""
-    is_drained = "DRAIN" in node_state.flags(record.get("State", ""))
+    is_drained = "DRAIN" in flags(record.get("State", ""))
     reason = record.get("Reason", "")
     return is_drained and not node_state.has_less(record) and not reason.startswith("slurmfab:")
 
@@ -134,10 +135,6 @@ def probe_job(bench: Bench, node: str, count: int, option: str) -> int:
 
     Returns:
         How many GPUs nvidia-smi lists in the job; 0 if there is no nvidia-smi.
-
-    Raises:
-        AssertionError: the job failed or gets another number of GPUs, or a GPU is missing.
-        pytest.skip.Exception: other jobs use the resources.
     """
     lock = bench.known.lock.hosts.get(node)
     known = {gpu.file: gpu.slot for gpu in lock.gpus} if lock else {}

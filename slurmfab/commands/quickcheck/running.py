@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -39,21 +39,6 @@ from slurmfab.commands.quickcheck.scratch import chosen as with_scratch
 from slurmfab.commands.quickcheck.scratch import scratch
 from slurmfab.core.engine import missing_lock, session
 
-CHECKS = (
-    "allocation",
-    "environment",
-    "nodes",
-    "homes",
-    "partitions",
-    "modules",
-    "mpi",
-    "scratch",
-    "gpus",
-    "nccl",
-    "container",
-)
-"""The checks, in the order in which they run."""
-
 WITH_KEYS = ("homes", "modules", "mpi", "scratch")
 """Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
@@ -68,6 +53,9 @@ LEAST_SECONDS, MOST_SECONDS = 5, 3600
 
 Choose = Callable[[Bench, tuple[str, ...]], str]
 """Picks one of some nodes for a check; raises as `Work`."""
+
+Check = Callable[[Bench, str, set[str]], Iterable[Line]]
+"""Yields the lines of a check of a name. It may skip kinds of GPUs that an earlier check found sick, and add others."""
 
 
 @dataclass(frozen=True)
@@ -224,28 +212,12 @@ def silent_logins(known: Inventory, shells: Shells) -> Iterator[Line]:
 def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
     """Run the checks and yield their lines; after a failed batch job the others are not run."""
     sick: set[str] = set()
-    works: dict[str, Callable[[], Iterable[Line]]] = {
-        "allocation": lambda: on_a_free_node(bench, "allocation", allocation),
-        "environment": lambda: on_a_free_node(bench, "environment", environment),
-        "nodes": lambda: [outcome(bench, "nodes", bench.nodes, anywhere, lambda *_: two_nodes(bench))],
-        "homes": lambda: on_a_free_node(bench, "homes", homes),
-        "partitions": lambda: partitions(bench),
-        "modules": lambda: on_a_free_node(bench, "modules", modules),
-        "mpi": lambda: [outcome(bench, "mpi", bench.nodes, anywhere, lambda *_: mpi(bench))],
-        "scratch": lambda: on_a_free_node(bench, "scratch", scratch, with_scratch),
-        "gpus": lambda: on_each_kind(bench, "gpus", gpus, sick),
-        "nccl": lambda: on_each_kind(bench, "nccl", nccl, sick),
-        # by each way of the cluster file, or else by a runtime of the node
-        "container": lambda: chain.from_iterable(
-            on_a_free_node(bench, "container", work) for work in [WAYS[way] for way in ways(bench)] or [by_image]
-        ),
-    }
     stopped = ""
     for name in checks:
         if stopped:
             yield Line(name, "", NOT_RUN, stopped)
             continue
-        for line in works[name]():
+        for line in CHECKS[name](bench, name, sick):
             yield line
             if name == "allocation" and line.outcome == FAILED:
                 stopped = STOPPED
@@ -256,39 +228,49 @@ def free_node(bench: Bench, nodes: tuple[str, ...]) -> str:
     return bench.free(nodes)[0]
 
 
-def anywhere(_bench: Bench, _nodes: tuple[str, ...]) -> str:
-    """No node, for a check that chooses its nodes itself."""
-    return ""
+def on_a_free_node(work: Work, choose: Choose = free_node) -> Check:
+    """Run a check on one node with room, or on each node that the user named."""
+
+    def lines(bench: Bench, name: str, _sick: set[str]) -> Iterator[Line]:
+        for nodes in tuple((node,) for node in bench.nodes) if bench.is_each else (bench.nodes,):
+            yield outcome(bench, name, nodes, choose, work)
+
+    return lines
 
 
-def on_a_free_node(bench: Bench, name: str, work: Work, choose: Choose = free_node) -> Iterator[Line]:
-    """Run a check on one node with room, or on each node that the user named, and yield the lines."""
-    for nodes in tuple((node,) for node in bench.nodes) if bench.is_each else (bench.nodes,):
-        yield outcome(bench, name, nodes, choose, work)
+def on_own_nodes(work: Callable[[Bench], str]) -> Check:
+    """Run a check that chooses its nodes itself."""
+    return lambda bench, name, _: [outcome(bench, name, bench.nodes, lambda *_: "", lambda *_: work(bench))]
 
 
-def on_each_kind(bench: Bench, name: str, work: Work, sick: set[str]) -> Iterator[Line]:
-    """Run a check on one node of each kind of GPUs; yield its lines, and one for each reason why it was not run.
+def by_each_way(bench: Bench, name: str, sick: set[str]) -> Iterator[Line]:
+    """Run a container by each way of the cluster file, or else by a runtime of the node."""
+    for work in [WAYS[way] for way in ways(bench)] or [by_image]:
+        yield from on_a_free_node(work)(bench, name, sick)
 
-    Args:
-        sick: kinds that failed an earlier check, which are skipped; kinds that fail now are added to it.
-    """
-    kinds = {kind: nodes for kind, nodes in nodes_of_each_kind(bench).items() if kind not in sick}
-    if not kinds and not sick:
-        yield Line(name, "", NOT_RUN, f"Slurm has no GPUs on {fold(bench.nodes)}.")
-    left_out: dict[str, list[Line]] = {}
-    for kind, nodes in kinds.items():
-        line = outcome(bench, name, nodes, chosen, work)
-        if line.outcome == NOT_RUN:
-            left_out.setdefault(line.words, []).append(line)
-            continue
-        sick |= {kind} if line.outcome == FAILED else set()
-        yield line
-    for reason, lines in left_out.items():
-        seconds = sum(line.seconds for line in lines)
-        yield Line(name, fold(filter(None, (line.host for line in lines))), NOT_RUN, reason, seconds=seconds)
-    if sick - kinds.keys():
-        yield Line(name, "", NOT_RUN, f"these GPUs failed an earlier check ({', '.join(sorted(sick - kinds.keys()))}).")
+
+def on_each_kind(work: Work) -> Check:
+    """Run a check on one node of each kind of GPUs; one line for each reason says why it was not run on others."""
+
+    def lines(bench: Bench, name: str, sick: set[str]) -> Iterator[Line]:
+        kinds = {kind: nodes for kind, nodes in nodes_of_each_kind(bench).items() if kind not in sick}
+        if not kinds and not sick:
+            yield Line(name, "", NOT_RUN, f"Slurm has no GPUs on {fold(bench.nodes)}.")
+        left_out: dict[str, list[Line]] = {}
+        for kind, nodes in kinds.items():
+            line = outcome(bench, name, nodes, chosen, work)
+            if line.outcome == NOT_RUN:
+                left_out.setdefault(line.words, []).append(line)
+                continue
+            sick |= {kind} if line.outcome == FAILED else set()
+            yield line
+        for reason, some in left_out.items():
+            seconds = sum(line.seconds for line in some)
+            yield Line(name, fold(filter(None, (line.host for line in some))), NOT_RUN, reason, seconds=seconds)
+        if gone := sorted(sick - kinds.keys()):
+            yield Line(name, "", NOT_RUN, f"these GPUs failed an earlier check ({', '.join(gone)}).")
+
+    return lines
 
 
 def outcome(bench: Bench, name: str, nodes: tuple[str, ...], choose: Choose, work: Work) -> Line:
@@ -307,3 +289,19 @@ def outcome(bench: Bench, name: str, nodes: tuple[str, ...], choose: Choose, wor
     except (AssertionError, HostError) as error:
         cause, repair = explained(error, bench.sender.name)
         return line(FAILED, cause, repair)
+
+
+CHECKS: Mapping[str, Check] = {
+    "allocation": on_a_free_node(allocation),
+    "environment": on_a_free_node(environment),
+    "nodes": on_own_nodes(two_nodes),
+    "homes": on_a_free_node(homes),
+    "partitions": lambda bench, *_: partitions(bench),
+    "modules": on_a_free_node(modules),
+    "mpi": on_own_nodes(mpi),
+    "scratch": on_a_free_node(scratch, with_scratch),
+    "gpus": on_each_kind(gpus),
+    "nccl": on_each_kind(nccl),
+    "container": by_each_way,
+}
+"""The checks by name, in the order in which they run."""

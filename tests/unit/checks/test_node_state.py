@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.commands.checks.node_state import complaint, flags, is_ready
-from slurmfab.on_hosts.agent.nodes.states import record
+from slurmfab.commands.checks.node_state import complaint, is_ready
+from slurmfab.on_hosts.agent.nodes.states import flags, record
 
 READY = ["IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD", "MIXED+PLANNED", "ALLOCATED+COMPLETING", "IDLE-"]
 
@@ -32,6 +32,7 @@ def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
         ("UNKNOWN*", "", "no answer from its slurmd"),
         ("UNKNOWN", "", "has not registered since slurmctld started"),
         ("IDLE+POWERED_DOWN", "", "wait until it is back"),
+        ("IDLE@", "", "wait until it is back"),
         ("DOWN", "", "slurmctld.log"),
     ],
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from report_data import measured
 
-from slurmfab.commands.report.gpu_history import Band, bands, histories
-from slurmfab.commands.report.sparklines import range_of, sparkline, type_plot
+from slurmfab.commands.report.gpu_history import Band, bands, histories, range_of, sparkline, type_plot
 
 
 def test_histories_when_a_node_falls_short_then_it_is_first_and_then_the_largest_losses() -> None:

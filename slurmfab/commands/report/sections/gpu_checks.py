@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.report.charts import amount
-from slurmfab.commands.report.gpu_history import PAIR, History, histories
+from slurmfab.commands.report.gpu_history import PAIR, History, histories, range_of, sparkline, type_plot
 from slurmfab.commands.report.section import Section, Tone
 from slurmfab.commands.report.sources import Missing, Sources
-from slurmfab.commands.report.sparklines import range_of, sparkline, type_plot
 from slurmfab.on_hosts.programs.gpu_check.check import NOT_MEASURED
 
 MOST_PLOTS = 48

@@ -28,17 +28,6 @@ from slurmfab.on_hosts.agent.services.timer import Timer
 
 UNITS = tuple(f"{UNIT_FILES}/{BACKUP_UNIT}.{kind}" for kind in ("service", "timer"))
 
-MODULES = tuple(
-    f"agent.{name}"
-    for name in (
-        "backup.archive", "backup.database", "backup.encryption", "backup.pieces", "backup.state",
-        "backup.timed_backup", "client.commands",
-        "core.account", "core.differences", "core.failure_reasons", "core.language", "core.reading", "core.record",
-        "core.replace", "core.resource", "core.safe_paths", "database.slurmdbd_settings",
-    )
-)  # fmt: skip
-"""The modules of slurmfab that the backup program needs."""
-
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The backup program with its timer; on hosts without scheduled backups, their removal. Backups stay."""
@@ -53,7 +42,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     }
     return (
         backup_directory(backup.directory),
-        Program(BACKUP_PROGRAM, programs.files("agent.backup.timed_backup", MODULES)),
+        Program(BACKUP_PROGRAM, programs.files("agent.backup.timed_backup")),
         File(BACKUP_SETTINGS, settings(plan_input, backup, host)),
         *(File(path, fill(path.rpartition("/")[2], context)) for path in UNITS),
         Timer(BACKUP_UNIT),

@@ -25,19 +25,6 @@ SERVICE_FILE, TIMER_FILE = (f"{UNIT_FILES}/{GPU_CHECK_UNIT}.{kind}" for kind in 
 BESIDES_WAITING = 120
 """Minutes that a run may take in addition to `wait` and four time limits of measurements."""
 
-MODULES = (
-    *programs.NODE_STATES,
-    "agent.core.json_objects",
-    "agent.core.reading",
-    "programs.replaced_file",
-    "programs.user_tools.amounts",
-    *(
-        f"programs.gpu_check.{name}"
-        for name in ("check", "history", "jobs", "main", "nccl_output", "nodes", "pairs", "queue", "results")
-    ),
-)
-"""The modules of slurmfab that the check program needs."""
-
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The check program and its units on the primary controller; elsewhere their removal. The history stays."""
@@ -53,7 +40,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     }
     return (
         Directory(GPU_CHECK_HISTORY, owner="slurm", group="slurm"),
-        Program(GPU_CHECK_PROGRAM, programs.files("programs.gpu_check.main", MODULES)),
+        Program(GPU_CHECK_PROGRAM, programs.files("programs.gpu_check.main")),
         File(GPU_CHECK_SETTINGS, settings(checks, own_partition(plan_input.cluster, plan_input.lock))),
         File(SERVICE_FILE, fill(f"{GPU_CHECK_UNIT}.service", context)),
         *timer(plan_input, host, checks, context),

@@ -56,17 +56,6 @@ SLURMCTLD_PORT = "6817"
 METRICS = METRICS_PROGRAM.rpartition("/")[2]
 TIMER = f"{METRICS_UNIT}.timer"
 
-MODULES = (
-    *programs.NODE_STATES,
-    "agent.core.json_objects",
-    "agent.core.reading",
-    "programs.replaced_file",
-    "programs.gpu_check.history",
-    "programs.user_tools.amounts",
-    *(f"programs.slurm_metrics.{name}" for name in ("figures", "main", "nodes", "own", "queue", "scheduler")),
-)
-"""The modules of slurmfab that the program needs."""
-
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """What a host has for monitoring, and the removal of what the cluster file no longer asks for."""
@@ -165,7 +154,7 @@ def slurm(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[Res
     )
     return (
         Directory(PROGRAMS),
-        Program(METRICS_PROGRAM, programs.files("programs.slurm_metrics.main", MODULES)),
+        Program(METRICS_PROGRAM, programs.files("programs.slurm_metrics.main")),
         *owned(plan_input, host, SLURM, files),
         Timer(METRICS_UNIT),
     )

@@ -18,17 +18,6 @@ from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 
 CAPABILITY = "oci"
-MODULES = (
-    *(
-        f"agent.core.{name}"
-        for name in ("differences", "failure_reasons", "language", "record", "removal", "resource", "safe_paths")
-    ),
-    "programs.containers.driver",
-    "programs.containers.gpus",
-    *(f"programs.oci.{name}" for name in ("bundle", "config", "main", "records", "runtime")),
-)
-"""The modules of slurmfab that the program needs."""
-
 
 COMMAND = f"""\
 #!/bin/sh
@@ -44,7 +33,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         return owned(plan_input, host, CAPABILITY, ())
     command = OwnedFile(SBUNDLE, COMMAND, mode=0o755)
     return (
-        Program(OCI_PROGRAM, programs.files("programs.oci.main", MODULES)),
+        Program(OCI_PROGRAM, programs.files("programs.oci.main")),
         *owned(plan_input, host, CAPABILITY, (command,)),
     )
 

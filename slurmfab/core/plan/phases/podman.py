@@ -23,7 +23,7 @@ from slurmfab.cluster.slurm import software
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases import programs
 from slurmfab.core.plan.phases.container_hosts import uses
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.owned import owned, removed
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -49,16 +49,6 @@ MINUTES = 40
 STORAGE_CONF = "/etc/containers/storage.conf"
 CONTAINERS_CONF = "/etc/containers/containers.conf.d/slurmfab.conf"
 
-MODULES = (
-    *(
-        f"agent.core.{name}"
-        for name in ("differences", "failure_reasons", "json_objects", "language", "reading", "record", "removal")
-    ),
-    *(f"agent.core.{name}" for name in ("resource", "safe_paths")),
-    *(f"programs.containers.{name}" for name in ("driver", "gpus", "images", "main", "prune", "sdocker")),
-)
-"""The modules of slurmfab that the program needs."""
-
 COMMAND = """\
 #!/bin/sh
 # Made by slurmfab from the cluster file; edits here are overwritten.
@@ -77,7 +67,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *subordinate(plan_input, host),
         UserDirectories(podman.storage, people(plan_input)),
         Directory(PROGRAMS),
-        Program(PODMAN_PROGRAM, programs.files("programs.containers.main", MODULES)),
+        Program(PODMAN_PROGRAM, programs.files("programs.containers.main")),
         *([] if podman.prune else timer_gone(plan_input, host)),
         *owned(plan_input, host, PODMAN, files(plan_input, host)),
         *((UnitsLoaded(PODMAN, (RUNTIME_UNIT.replace("@", "@0"),)),) if plan_input.is_compute_node(host) else ()),
@@ -86,14 +76,8 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The removal of everything but images; the files' record goes last: an interrupted run finds it."""
-    there = plan_input.facts[host].programs if host in plan_input.facts else ()
-    return (
-        *subordinate(plan_input, host),
-        *timer_gone(plan_input, host),
-        *((Program(PODMAN_PROGRAM, ()),) if PODMAN in there else ()),
-        *owned(plan_input, host, PODMAN, ()),
-    )
+    """The removal of everything but images."""
+    return (*subordinate(plan_input, host), *removed(plan_input, host, PODMAN, PODMAN_PROGRAM, TIMER))
 
 
 def timer_gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -22,13 +22,12 @@ from slurmfab.base.paths import (
 from slurmfab.cluster.inventory.power import Power
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.owned import owned, removed
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
-from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.timer import Timer
 
 POWER = "power"
@@ -36,14 +35,6 @@ POWER = "power"
 
 TIMER = f"{POWER_UNIT}.timer"
 SUDO_RULE = "/etc/sudoers.d/slurmfab-power"
-
-MODULES = (
-    *programs.NODE_STATES,
-    "agent.core.json_objects",
-    "agent.core.reading",
-    *(f"programs.power.{name}" for name in ("main", "sleepers", "switches")),
-)
-"""The modules of slurmfab that the power program needs."""
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -56,7 +47,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         Directory(PROGRAMS),
         Directory(POWER_FAILURES, owner="slurm", group="slurm"),
-        Program(POWER_PROGRAM, programs.files("programs.power.main", MODULES)),
+        Program(POWER_PROGRAM, programs.files("programs.power.main")),
         *owned(plan_input, host, POWER, files),
     )
 
@@ -71,13 +62,8 @@ def timer(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The removal of timer, program and files; the files' record goes last: an interrupted run finds it."""
-    facts = plan_input.facts[host]
-    return (
-        *((Service(TIMER, running=False),) if TIMER in facts.services else ()),
-        *((Program(POWER_PROGRAM, ()),) if POWER in facts.programs else ()),
-        *owned(plan_input, host, POWER, ()),
-    )
+    """The removal of timer, program and files."""
+    return removed(plan_input, host, POWER, POWER_PROGRAM, TIMER)
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:

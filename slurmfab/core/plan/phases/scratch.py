@@ -10,7 +10,7 @@ from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.owned import owned, removed
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -20,15 +20,6 @@ from slurmfab.on_hosts.agent.scratch.scratch_directory import ScratchDirectory
 CAPABILITY = "scratch"
 SCRIPTS = {"prolog": "00-slurmfab-scratch", "epilog": "zz-slurmfab-scratch"}
 """Names of the scripts: before those of the site's own, which may use the directory, and after them."""
-
-MODULES = (
-    *(f"agent.{name}" for name in ("client.commands", "identities.mounts", "nodes.job_processes")),
-    *(f"agent.core.{name}" for name in ("differences", "failure_reasons", "json_objects", "language", "reading")),
-    *(f"agent.core.{name}" for name in ("processes", "record", "removal", "resource", "safe_paths")),
-    "agent.scratch.job_directories",
-    "programs.scratch.main",
-)
-"""The modules of slurmfab that the program needs."""
 
 
 def has_some(plan_input: PlanInput, host: str) -> bool:
@@ -47,7 +38,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     settings = {"path": scratch.path, "mount": mount, "node": host}
     return (
         ScratchDirectory(scratch.path, mount),
-        Program(SCRATCH_PROGRAM, programs.files("programs.scratch.main", MODULES)),
+        Program(SCRATCH_PROGRAM, programs.files("programs.scratch.main")),
         *owned(plan_input, host, CAPABILITY, (OwnedFile(SCRATCH_SETTINGS, json.dumps(settings) + "\n"),)),
     )
 
@@ -65,11 +56,7 @@ def script_text(kind: str) -> str:
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of all of it; the record of the settings goes last, so that an interrupted run finds it."""
-    facts = plan_input.facts[host]
     if has_some(plan_input, host):
         return ()
-    return (
-        *((ScratchDirectory(""),) if CAPABILITY in facts.owned else ()),
-        *((Program(SCRATCH_PROGRAM, ()),) if CAPABILITY in facts.programs else ()),
-        *owned(plan_input, host, CAPABILITY, ()),
-    )
+    directory = (ScratchDirectory(""),) if CAPABILITY in plan_input.facts[host].owned else ()
+    return (*directory, *removed(plan_input, host, CAPABILITY, SCRATCH_PROGRAM))

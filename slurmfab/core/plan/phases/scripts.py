@@ -36,15 +36,6 @@ HEALTH = "health"
 TASK_PROLOG = f"{PROGRAMS}/task-prolog"
 """What slurm.conf names as TaskProlog."""
 
-HEALTH_MODULES = (
-    *programs.NODE_STATES,
-    "agent.core.json_objects",
-    "agent.core.reading",
-    "programs.replaced_file",
-    *(f"programs.health.{name}" for name in ("gpus", "host_checks", "main", "node", "path_probe")),
-)
-"""The modules of slurmfab that the health check needs."""
-
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The scripts, the health check and the variables of jobs of a compute node; empty for other hosts."""
@@ -128,7 +119,7 @@ def mps_script(plan_input: PlanInput, kind: str) -> tuple[tuple[str, str], ...]:
 def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Resource, ...]:
     """The health check's program, its settings, and the script that slurmd starts."""
     return (
-        Program(HEALTH_PROGRAM, programs.files("programs.health.main", HEALTH_MODULES)),
+        Program(HEALTH_PROGRAM, programs.files("programs.health.main")),
         File(HEALTH_SETTINGS, settings(plan_input, host, health)),
         File(HEALTH_CHECK, filled("health-check", program=HEALTH_PROGRAM, settings=HEALTH_SETTINGS), mode=0o755),
     )

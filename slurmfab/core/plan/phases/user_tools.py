@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from slurmfab.base.paths import PROGRAMS, USER_COMMANDS, USER_TOOLS_PROGRAM, USER_TOOLS_SETTINGS
 from slurmfab.cluster.slurm.oci import PYTHON
@@ -19,41 +19,12 @@ from slurmfab.on_hosts.agent.files.program import Program
 CAPABILITY = "user-tools"
 
 
-class Tool(NamedTuple):
-    """A command for users."""
-
-    command: str  # its name, which is that of a module in `on_hosts/programs/user_tools/`, too
-    modules: tuple[str, ...] = ()  # further modules of that package that it needs, besides `SHARED`
-
-
-LINT = (
-    "cluster", "findings", "job_script", "lint_cluster", "lint_limits", "lint_paths", "lint_programs", "lint_text",
-    "sbatch_options", "sbatch_words", "submit_script", "wanted",
-)  # fmt: skip
-"""The modules of what reads and writes submit scripts."""
-
-STATUS = ("hostnames", "jobs", "reasons", "showing", "state", "use")
-"""The modules of what shows a user's jobs."""
-
-TOOLS = (Tool("sstatus", STATUS), Tool("slint", LINT), Tool("sjob", ("job_answers", "slint", *LINT)))
-"""All commands."""
-
-SHARED = ("amounts", "asking", "limits", "main", "nodes", "partitions", "questions", "settings")
-"""The modules of `on_hosts/programs/user_tools/` that commands share."""
+TOOLS = ("sjob", "slint", "sstatus")
+MODULES = tuple(f"programs.user_tools.{tool}" for tool in TOOLS)
+"""All commands, and their modules."""
 
 FILES: tuple[Callable[[PlanInput, str], Iterable[OwnedFile]], ...] = (user_guide.files,)
 """What returns further files of a host for users, such as a guide."""
-
-MODULES = tuple(
-    sorted(
-        {
-            *programs.NODE_STATES,
-            *(f"programs.user_tools.{name}" for name in SHARED),
-            *(f"programs.user_tools.{name}" for tool in TOOLS for name in (tool.command, *tool.modules)),
-        }
-    )
-)
-"""The modules of slurmfab that the commands need."""
 
 COMMAND = f"""\
 #!/bin/sh
@@ -71,7 +42,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         return (*owned(plan_input, host, CAPABILITY, ()), *gone)
     return (
         Directory(PROGRAMS),
-        Program(USER_TOOLS_PROGRAM, programs.files("programs.user_tools.main", MODULES)),
+        Program(USER_TOOLS_PROGRAM, programs.files("programs.user_tools.main", *MODULES)),
         *owned(plan_input, host, CAPABILITY, files(plan_input, host)),
     )
 
@@ -84,7 +55,7 @@ def has_them(plan_input: PlanInput, host: str) -> bool:
 def files(plan_input: PlanInput, host: str) -> Iterable[OwnedFile]:
     """Yield the files of a host: the commands, their settings, and what FILES has."""
     for tool in TOOLS:
-        yield OwnedFile(f"{USER_COMMANDS}/{tool.command}", COMMAND % tool.command, mode=0o755)
+        yield OwnedFile(f"{USER_COMMANDS}/{tool}", COMMAND % tool, mode=0o755)
     text = json.dumps(settings(plan_input), indent=1, sort_keys=True) + "\n"
     yield OwnedFile(USER_TOOLS_SETTINGS, text)
     for more in FILES:

@@ -15,9 +15,8 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.gpu_check import nodes as nodes_of
 from slurmfab.on_hosts.programs.gpu_check import pairs as pairs_of
-from slurmfab.on_hosts.programs.gpu_check.jobs import Runner
+from slurmfab.on_hosts.programs.gpu_check.jobs import Runner, cancel_leftovers
 from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode
-from slurmfab.on_hosts.programs.gpu_check.queue import cancel_leftovers
 from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Result
 
 PASSED, SHORT, NOT_MEASURED = "passed", "falls short", "not measured"
@@ -65,9 +64,6 @@ class Check:
 
         Args:
             hosts: NodeNames; empty for all nodes with GPUs.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
         """
         self.clean_up()
         found = nodes_of.gpu_nodes(self.context, hosts)

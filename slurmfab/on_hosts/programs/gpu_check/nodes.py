@@ -1,4 +1,7 @@
-"""Nodes with GPUs: read from slurmctld, drained when they fall short, and resumed when they pass again."""
+"""Nodes with GPUs: read from slurmctld, drained when they fall short, and resumed when they pass again.
+
+While slurmctld does not answer, all that asks it raises ResourceFailed.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +64,6 @@ def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
 
     Args:
         wanted: NodeNames; empty for all.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
     """
     found = []
     for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
@@ -101,9 +101,6 @@ def drain(context: Context, node: str, text: str) -> str:
 
     Returns:
         Why the node was not drained; empty if it was.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
     """
     state = node_states(context, [node]).get(node)
     if state is None:
@@ -160,11 +157,7 @@ def idle_in(context: Context, partition: str) -> int:
 
 
 def partitions_up(context: Context) -> FrozenSet[str]:
-    """The partitions in state UP.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
-    """
+    """The partitions in state UP."""
     lines = context.must(commands.PARTITION_STATES).split()
     return frozenset(line[: -len("|up")] for line in lines if line.endswith("|up"))
 

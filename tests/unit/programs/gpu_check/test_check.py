@@ -17,11 +17,19 @@ from json_shapes import assert_fits
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.gpu_check.check import Check
-from slurmfab.on_hosts.programs.gpu_check.jobs import Attempt, Progress, Runner, arguments, why_not_started
+from slurmfab.on_hosts.programs.gpu_check.jobs import (
+    Attempt,
+    Progress,
+    QueuedJob,
+    Runner,
+    arguments,
+    queued_job,
+    waiting,
+    why_not_started,
+)
 from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progress, main
 from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement
 from slurmfab.on_hosts.programs.gpu_check.nodes import gpu_nodes
-from slurmfab.on_hosts.programs.gpu_check.queue import QueuedJob, queued_job, waiting
 from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Result, judge_output
 
 SETTINGS = {

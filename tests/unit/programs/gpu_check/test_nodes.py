@@ -6,9 +6,9 @@ import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.nodes.states import NodeState
+from slurmfab.on_hosts.programs.gpu_check.jobs import FIELDS, QueuedJob, queued_job, waiting
 from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode, can_run, limits_of, reason_of, threshold
 from slurmfab.on_hosts.programs.gpu_check.pairs import PairResults, culprits, further_pairs, ring
-from slurmfab.on_hosts.programs.gpu_check.queue import FIELDS, QueuedJob, queued_job, waiting
 
 
 @pytest.mark.parametrize(

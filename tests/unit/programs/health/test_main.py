@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.scripts import HEALTH_MODULES
 
 SCONTROL = """#!/bin/sh
 echo "$*" >> {place}/asked
@@ -39,7 +38,7 @@ class Bed:
     place: Path
 
     def __post_init__(self) -> None:
-        for name, text in programs.files("programs.health.main", HEALTH_MODULES):
+        for name, text in programs.files("programs.health.main"):
             path = self.place / "program" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
