@@ -108,7 +108,7 @@ def gantt(found: Timeline) -> Gantt:
         bar=BAR,
         ticks=tuple(Tick(place(at, scale), tick_text(at)) for at in time_ticks(found.seconds)) if scale else (),
         lines=(*whole, *lines),
-        legend=legend_of(found, series),
+        legend=tuple(Key(number, phase, duration(longest(found, phase))) for phase, number in series.items()),
         table=tuple(map(table_row, found.rows)),
         summary=summary_of(found),
     )
@@ -124,11 +124,6 @@ def longest(found: Timeline, phase: str) -> float:
     """How long a phase took at most in the rows that are shown."""
     spans = (span for row in found.rows for span in row.spans if span.phase == phase)
     return max((span.end - span.begin for span in spans), default=0.0)
-
-
-def legend_of(found: Timeline, series: Mapping[str, int]) -> tuple[Key, ...]:
-    """The phases with a colour, each with its longest time."""
-    return tuple(Key(number, phase, duration(longest(found, phase))) for phase, number in series.items())
 
 
 def place(at: float, scale: float) -> float:
