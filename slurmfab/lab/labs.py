@@ -170,7 +170,7 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
     """Connect hosts to the network, boot them, and wait until each has the expected state on port 22."""
     layout, spec, wanted = remembered.layout, remembered.spec, {}
     for name in hosts:
-        host, address = layout.host(name), _address(remembered, name)
+        host, address = layout.host(name), _addresses(remembered)[name]
         network.plug_in(host, _all_addresses(remembered)[name], IPv4Network(remembered.network), spec.offline)
         power.switch_on(host, map(Path, remembered.cgroups), spec)
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
@@ -391,8 +391,3 @@ def _all_addresses(remembered: LabState) -> dict[str, tuple[str, ...]]:
     """Host name to all addresses."""
     spec = remembered.spec
     return addresses.host_addresses(IPv4Network(remembered.network), spec.host_names, spec.ipv6, spec.dual)
-
-
-def _address(remembered: LabState, host: str) -> str:
-    """Address of one host."""
-    return _addresses(remembered)[host]

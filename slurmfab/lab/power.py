@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -12,12 +13,43 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import cgroups, mounts, namespaces, slurm_repository
+from slurmfab.lab import cgroups, mounts, slurm_repository
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import UNIFIED_SUITES, LabSpec
+
+BATCH = 4096
+"""How many namespace numbers a CPU reserves at once (Linux 6.18, kernel/nstree.c and linux/cookie.h)."""
+
+CLONE_NEWUTS = 0x04000000
+"""Flag for a new UTS namespace, the cheapest kind (linux/sched.h)."""
+
+
+def outnumber() -> None:
+    """Use up namespace numbers until new namespaces get higher numbers than all existing ones.
+
+    A process can bind-mount a mount namespace only if its number is higher than that of the process's own mount
+    namespace (fs/namespace.c, mnt_ns_loop). Slurm does this for jobs' private directories. Since Linux 6.18 each CPU
+    assigns numbers from its own batch, so a namespace made on one CPU can have a lower number than that of a host
+    started on another CPU. Real machines use the first namespace and do not have this problem.
+    """
+    threads = [Thread(target=_use_up, args=(processor,)) for processor in sorted(os.sched_getaffinity(0))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _use_up(processor: int) -> None:
+    """Make a CPU reserve its next batch; the calling thread is in another UTS namespace afterwards."""
+    os.sched_setaffinity(0, {processor})
+    unshare = ctypes.CDLL(None).unshare
+    for _ in range(BATCH + 1):
+        unshare(CLONE_NEWUTS)
+
 
 BANNER = b"SSH-"
 """First bytes that an SSH server sends (RFC 4253, section 4.2)."""
@@ -255,7 +287,7 @@ def wait(
             host = next(iter(left))
             raise LabError(f"{host.name}: it does not answer on SSH after {patience:.0f} s: {console_tail(host)}")
         time.sleep(0.05)
-    namespaces.outnumber()
+    outnumber()
 
 
 def console_tail(host: HostLayout) -> str:

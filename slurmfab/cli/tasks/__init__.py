@@ -5,31 +5,23 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
 from slurmfab.cli.tasks import (
     acceptance,
-    accounts,
     backup,
     bundle,
     check,
     cluster_file,
     deploy,
-    doctor,
-    drift,
     history,
     lab,
-    logs,
-    monitoring,
     munge,
     nodes,
     people,
     quickcheck,
-    report,
-    rollback,
+    showing,
     ssh,
     support,
     takeover,
     update,
     upgrade,
-    usage,
-    user_guide,
 )
 from slurmfab.cli.tasks.command import command
 from slurmfab.cli.tasks.description import Description, described
@@ -87,7 +79,7 @@ GROUPS: tuple[Group, ...] = (
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
     (
         "What the cluster looks like",
-        (report.report, drift.drift, logs.logs, monitoring.monitoring_files, user_guide.user_guide),
+        (showing.report, showing.drift, showing.logs, showing.monitoring_files, showing.user_guide),
     ),
     (
         "Nodes",
@@ -102,9 +94,9 @@ GROUPS: tuple[Group, ...] = (
     ),
     ("Updates and upgrades", (update.update, upgrade.upgrade)),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
-    ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export, usage.usage)),
-    ("History and undo", (history.history, rollback.rollback, history.restore_lock)),
-    ("Asking for help", (doctor.doctor, support.support_bundle)),
+    ("People and accounts", (people.add_user, people.remove_user, people.accounts_export, people.usage)),
+    ("History and undo", (history.history, history.rollback, history.restore_lock)),
+    ("Asking for help", (support.doctor, support.support_bundle)),
     ("Backups", (backup.backup, backup.restore)),
     (
         "Lab: hosts on this machine, to try slurmfab",

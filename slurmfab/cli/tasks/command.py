@@ -131,7 +131,7 @@ def command(
         _, *own = inspect.signature(function).parameters.values()
         given = {one.name: "" if one.default is inspect.Parameter.empty else one.default for one in own}
         name = function.__name__.rstrip("_").replace("_", "-")  # import_ is fab import
-        doc = with_program_name(inspect.cleandoc(function.__doc__ or ""))
+        doc = re.sub(r"\bfab (?=[a-z])", f"{FAB} ", inspect.cleandoc(function.__doc__ or ""))
         parameters = tuple(parameter(*one) for one in (given | shared).items())
         return Command(function, name, doc, parameters, newcomers)
 
@@ -157,11 +157,6 @@ def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> 
         return function(common, **given)
 
     return call
-
-
-def with_program_name(doc: str) -> str:
-    """A task's help, with the program's name as it was called in the examples, which are written for `fab`."""
-    return re.sub(r"\bfab (?=[a-z])", f"{FAB} ", doc)
 
 
 def end(code: int, message: str = "") -> NoReturn:

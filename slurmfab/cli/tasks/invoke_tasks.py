@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Sequence
 from itertools import takewhile
@@ -17,56 +16,43 @@ from invoke.tasks import Task
 
 from slurmfab.base.errors import InputError
 from slurmfab.cli.tasks import TASKS
-from slurmfab.cli.tasks.command import Command
+from slurmfab.cli.tasks.command import Command, Parameter
 from slurmfab.cli.tasks.command_line import CoreFlag, check
 
 
 class InvokeTask(Task):  # type: ignore[type-arg]
-    """A task whose only short flag is `-v`; Invoke would otherwise give `-h` to the first option with that letter."""
+    """A task whose flags are those of a command; Invoke would otherwise read them from a signature."""
 
     def __init__(self, command: Command) -> None:
-        required = [one.name for one in command.words if one.is_required]
-        optional = next((one.name for one in command.words if not one.is_required), "")
-
         def run(context: Context, **given: Any) -> None:
             command(context, **given)
 
         run.__name__, run.__module__ = command.name.replace("-", "_"), command.function.__module__
         run.__doc__ = command.doc
-        run.__signature__ = signature(command)  # type: ignore[attr-defined]
-        super().__init__(
-            run,
-            positional=words_after(command.name, required, optional),
-            iterable=[one.name for one in command.parameters if isinstance(one.default, list)],
-            help={one.name: one.help for one in command.parameters if one.help},
-            auto_shortflags=False,
-        )
-
-    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
-        """How one of the function's parameters becomes a flag."""
-        options: dict[str, Any] = super().arg_opts(name, default, taken_names)
-        if options["positional"]:
-            options.pop("default", None)  # Invoke asks for no word where a positional parameter has a default
-        return {**options, "names": (*options["names"], "v")} if name == "verbose" else options
+        self.command = command
+        super().__init__(run, positional=())
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
-        """The task's flags; Invoke's own method uses up the help texts, so that they could be read only once."""
-        texts = dict(self.help)
-        arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
-        self.help = texts
-        return arguments
+        """The task's words, in their order, and its options."""
+        del ignore_unknown_help
+        required = [one.name for one in self.command.words if one.is_required]
+        optional = next((one.name for one in self.command.words if not one.is_required), "")
+        words = words_after(self.command.name, required, optional)
+        positional = [one for name in words for one in self.command.parameters if one.name == name]
+        others = [one for one in self.command.parameters if one.name not in words]
+        return [argument(one, one in positional) for one in (*positional, *others)]
 
 
-def signature(command: Command) -> inspect.Signature:
-    """A function with the parameters of a command, as Invoke reads flags from signatures."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        inspect.Parameter(one.name, kind)
-        if one.is_required or isinstance(one.default, list)
-        else inspect.Parameter(one.name, kind, default=one.default)
-        for one in command.parameters
-    ]
-    return inspect.Signature([inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD), *parameters])
+def argument(one: Parameter, is_word: bool) -> Argument:
+    """A parameter as Invoke's parser reads it."""
+    return Argument(
+        names=[flag.lstrip("-") for flag in one.flags],
+        attr_name=one.name if "_" in one.name else None,
+        kind=type(one.default),
+        default=None if is_word or one.is_required else one.default,  # Invoke asks for no word that has a default
+        help=one.help or None,
+        positional=is_word,
+    )
 
 
 def words_after(task_name: str, required: Sequence[str], optional: str = "") -> list[str]:

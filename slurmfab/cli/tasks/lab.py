@@ -76,7 +76,7 @@ def lab_up(
     spec = lab.LabSpec(
         name=name, suite=suite, nodes=_number(nodes), ssh_user=user, sudo_password=sudo_password, **given
     )
-    _report(lab.up(spec, output=_path(output), progress=lambda line: _say(f"lab {name}: {line}")))
+    _report(lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}")))
 
 
 @command(
@@ -173,11 +173,6 @@ def _report(made: Lab) -> None:
         _say(written)
     login = f"ssh -F {made.directory / 'ssh_config'} {made.hosts[0].name}"
     _say(f"lab {made.name}: up; cluster file {made.cluster_file}; to look around: {login}")
-
-
-def _path(text: str) -> Path | None:
-    """A path as typed; none when nothing was typed."""
-    return Path(text) if text else None
 
 
 def _number(text: str) -> int:

@@ -44,7 +44,7 @@ def plain_line(words: list[str], where: str) -> Iterator[ListedHost]:
     address = address_in(words[0])
     if address and len(words) > 1 and not address_in(words[1]) and "," not in words[0]:
         if not (address.is_loopback or address.is_multicast or address.is_link_local or address.is_unspecified):
-            yield ListedHost(short_name(words[1]), str(address))
+            yield ListedHost(words[1].partition(".")[0], str(address))
         return
     try:
         for word in words:
@@ -61,11 +61,6 @@ def address_in(word: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return ipaddress.ip_address(word)
     except ValueError:
         return None
-
-
-def short_name(name: str) -> str:
-    """A host's name without its domain."""
-    return name.partition(".")[0]
 
 
 def parse_genders(text: str, where: str) -> HostFile:

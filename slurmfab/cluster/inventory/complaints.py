@@ -99,15 +99,10 @@ def place_in_words(place: Place) -> str:
 
 def _lines(complaints: Iterable[Complaint], where: str) -> Iterator[str]:
     """Yield a line for each complaint, up to `MOST_COMPLAINTS`, and one more if there may be more of them."""
-    ordered = _in_order(complaints)
+    ordered = sorted(dict.fromkeys(complaints), key=lambda complaint: complaint.line)
     yield from (_in_words(complaint, where) for complaint in ordered[:MOST_COMPLAINTS])
     if len(ordered) >= MOST_COMPLAINTS:
         yield f"{where}: there may be more mistakes; these are {MOST_COMPLAINTS} of them."
-
-
-def _in_order(complaints: Iterable[Complaint]) -> list[Complaint]:
-    """Each complaint once, in the order of the lines."""
-    return sorted(dict.fromkeys(complaints), key=lambda complaint: complaint.line)
 
 
 def _in_words(complaint: Complaint, where: str) -> str:

@@ -78,7 +78,9 @@ def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str
         The valid scripts, sorted by name; and a complaint about each other one.
     """
     try:
-        paths = sorted(path for path in directory.iterdir() if is_script(path.name))
+        paths = sorted(
+            path for path in directory.iterdir() if not path.name.startswith(".") and not _LEFT_OUT.fullmatch(path.name)
+        )
     except OSError as error:
         hint = " Create it, or remove the key from the cluster file." if isinstance(error, FileNotFoundError) else ""
         return (), (f"{key}: the directory {directory} cannot be read: {error.strerror}.{hint}",)
@@ -91,11 +93,6 @@ def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str
         except InputError as error:
             complaints.append(f"{key}: {path}: {error}")
     return tuple(scripts), tuple(complaints)
-
-
-def is_script(name: str) -> bool:
-    """Whether a file is a script, by its name."""
-    return not name.startswith(".") and not _LEFT_OUT.fullmatch(name)
 
 
 def checked_text(path: Path) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +14,39 @@ from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import file_named, shared_files
 from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.reading import read
 from slurmfab.cluster.inventory.shared_files import FilesRead
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
+
+_NAMED = re.compile(r"(?P<section>[a-z_]+)\.(?P<key>\w+): ")
+"""How a mistake begins that is about a key, such as `slurm_conf.SlurmdTimeot: …`."""
+
+
+def with_lines(inventory: Inventory, mistakes: Iterable[str]) -> tuple[str, ...]:
+    """The same mistakes, each with the file and the line of its key.
+
+    Args:
+        inventory: the cluster file as it was read; without its text, the mistakes stay as they are.
+        mistakes: texts that begin with section and key; others stay as they are.
+    """
+    if inventory.files is None or inventory.files.cluster is None:
+        return tuple(mistakes)
+    document = read(inventory.files.cluster.decode(), str(inventory.path))
+
+    def placed(mistake: str) -> str:
+        """One mistake with its line."""
+        named = _NAMED.match(mistake)
+        if not named:
+            return mistake
+        section, key = named["section"], named["key"].lower()
+        places = ((place, line) for place, line in document.lines.items() if place[:1] == (section,))
+        lines = [line for place, line in places if str(place[-1]).lower() == key]
+        return f"{inventory.path}:{min(lines)}: {mistake}" if lines else mistake
+
+    return tuple(map(placed, mistakes))
+
 
 MOST_BYTES = 16 * 1024 * 1024
 """Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""

@@ -14,8 +14,59 @@ from slurmfab.cluster.inventory import system_ids
 from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from slurmfab.cluster.inventory.cluster import Cluster
     from slurmfab.cluster.inventory.lock import Lock
+
+COUNT = 65536
+"""How many numbers each user gets: images have all up to 65535, the number of `nogroup` in some."""
+
+FIRST_UID = 1000
+"""Lower UIDs are of system users; useradd gives numbers from 100000 on, which are those of UID 1 in this rule."""
+
+SLURM = "slurm"
+"""Quickcheck runs jobs as this user unless it is told another one."""
+
+LAST_UID = 65533
+"""The highest UID with a range: all numbers have 32 bits, and those from 65534 * 65536 on include the number -1."""
+
+
+def first(uid: int) -> int:
+    """The first number of a user's range.
+
+    >>> first(2001)
+    131137536
+    """
+    return uid * COUNT
+
+
+def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """The users who cannot have a range, each with the reason.
+
+    Args:
+        numbers: the UIDs as in the lock, such as `ann.uid`.
+    """
+    uids = {user.name: numbers[f"{user.name}.uid"] for user in cluster.users if f"{user.name}.uid" in numbers}
+    owners = {uid: name for name, uid in uids.items()}
+    for name, uid in uids.items():
+        if uid > LAST_UID:
+            yield name, f"UID {uid} has no range of subordinate IDs, which are UID * {COUNT}; {LAST_UID} is the last"
+        owner = owners.get(uid // COUNT)
+        if owner is not None:
+            yield name, f"UID {uid} is one of the subordinate IDs of {owner} (UID {uid // COUNT})"
+
+
+def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Name and first number of the range of each user with a UID, in the order of the file, and of slurm.
+
+    Args:
+        numbers: the UIDs as in the lock.
+    """
+    people = [user.name for user in cluster.users] if cluster.unix_users else []
+    uids = ((name, numbers.get(f"{name}.uid", 0)) for name in (*people, SLURM))
+    return tuple((name, first(uid)) for name, uid in uids if FIRST_UID <= uid <= LAST_UID)
+
 
 CANDIDATES = range(2000, 60000)
 """Numbers to choose from: above those that adduser assigns first (from 1000), below 60000 (Debian Policy 9.2.2)."""

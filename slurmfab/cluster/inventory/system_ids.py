@@ -112,7 +112,11 @@ def pick(
         return declared[user], declared[user]
     if f"{user}.uid" in pinned:
         return pinned[f"{user}.uid"], pinned[f"{user}.gid"]
-    found = numbers_of(user, facts)
+    found = {
+        host: (fact.accounts[user].uid, fact.accounts[user].gid)
+        for host, fact in facts.items()
+        if user in fact.accounts
+    }
     if moving:
         found = {host: pair for host, pair in found.items() if not others & {*pair} and is_free(user, pair, facts)}
     prevailing = most_common(found, controller)
@@ -123,15 +127,6 @@ def pick(
     taken = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)}
     free = next((number for number in CANDIDATES if number not in taken | others), CANDIDATES.stop)
     return free, free
-
-
-def numbers_of(user: str, facts: Mapping[str, HostFacts]) -> dict[str, tuple[int, int]]:
-    """UID and primary GID of a user, by host, on the hosts where it exists."""
-    return {
-        host: (fact.accounts[user].uid, fact.accounts[user].gid)
-        for host, fact in facts.items()
-        if user in fact.accounts
-    }
 
 
 def is_free(user: str, pair: tuple[int, int], facts: Mapping[str, HostFacts]) -> bool:

@@ -168,10 +168,6 @@ class Platform:
         """The paths of the programs that tell the version of Slurm."""
         return (*(self.program(unit) for unit in self.units), f"{self.commands}/scontrol")
 
-    def environment_file(self, daemon: str) -> str:
-        """The environment file of a daemon's unit."""
-        return f"{self.defaults}/{daemon}"
-
     @property
     def database_settings(self) -> str:
         """The file with slurmfab's settings of the database server."""

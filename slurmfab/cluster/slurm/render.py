@@ -21,7 +21,7 @@ from slurmfab.cluster.slurm.node_lines import node_lines, node_settings
 from slurmfab.cluster.slurm.node_programs import NodePrograms
 from slurmfab.cluster.slurm.platform import DEBIAN, Platform
 from slurmfab.cluster.slurm.power_saving import PowerSaving
-from slurmfab.cluster.slurm.preemption import Preemption, partition_settings, preemption
+from slurmfab.cluster.slurm.preemption import partition_settings, preemption
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
@@ -171,7 +171,10 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "licenses": ",".join(f"{name}:{count}" for name, count in conf.licenses.items()),
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
-        "partition_lines": _partition_lines(conf, yielding),
+        "partition_lines": [
+            _partition_line(name, nodes, partition_settings(settings, yielding))
+            for name, nodes, settings in conf.partitions
+        ],
         "own_partition": _own_partition(conf.longest_check) if conf.own_partition else "",
         "preemption": yielding,
         "gres_lines": gres_lines(conf.nodes),
@@ -292,14 +295,6 @@ def _environment() -> Environment:
 def _host_and_address(hostname: str, address: str) -> str:
     """A controller as value of SlurmctldHost: `HOSTNAME(ADDRESS)`."""
     return hostname if address in ("", hostname) else f"{hostname}({address})"
-
-
-def _partition_lines(conf: SlurmConf, yielding: Preemption | None) -> list[str]:
-    """The PartitionName lines, with the settings that preemption needs."""
-    return [
-        _partition_line(name, nodes, partition_settings(settings, yielding))
-        for name, nodes, settings in conf.partitions
-    ]
 
 
 def _own_partition(longest_check: int) -> str:

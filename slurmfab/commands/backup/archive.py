@@ -16,7 +16,7 @@ from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part
 from slurmfab.base.errors import InputError
 from slurmfab.base.signatures import Seal
 from slurmfab.cluster.inventory import loading
-from slurmfab.cluster.inventory.age_recipients import check_recipient
+from slurmfab.cluster.inventory.backups import check_recipient
 from slurmfab.hosts.known_hosts import fingerprint
 from slurmfab.on_hosts.agent.backup.archive import (
     CLUSTER_FILE,

@@ -6,7 +6,7 @@ the bundle when they are sent, so that memory does not grow with the size of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ def deliver(
     needing = {host: texts[host] for host in texts if plan_input.cluster.bundle and lacking(plan_input, host)}
     digests = send_packages(run, plan_input, needing) if needing else {}
     return {
-        host: tuple(from_bundle(one, digests.get(host, "")) for one in wanted)
+        host: tuple(replace(one, bundle=digests.get(host, "")) if isinstance(one, Packages) else one for one in wanted)
         for host, wanted in resources.items()
         if host not in run.failed_hosts
     }
@@ -68,7 +68,7 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
     def send(host: str, sent: SentBytes) -> str:
         bundle = chosen[host]
         if bundle is None:
-            names, facts = names_in(needing[host]), plan_input.facts[host]
+            names, facts = tuple(text.partition("=")[0] for text in needing[host]), plan_input.facts[host]
             raise HostFailed(host, refusal(found, facts, names, expected_series(plan_input, facts)))
         send_to_host(run, host, bundle, needing[host], sent)
         return bundle.digest
@@ -79,16 +79,6 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
 def package_texts(resources: tuple[Resource, ...]) -> tuple[str, ...]:
     """All packages among resources, each as `NAME` or `NAME=VERSION`."""
     return tuple(text for one in resources if isinstance(one, Packages) for text in one.texts(one.names))
-
-
-def names_in(texts: Iterable[str]) -> tuple[str, ...]:
-    """The names of packages, each given as `NAME` or `NAME=VERSION`."""
-    return tuple(text.partition("=")[0] for text in texts)
-
-
-def from_bundle(resource: Resource, digest: str) -> Resource:
-    """A resource that installs its packages from a bundle; resources of other kinds are unchanged."""
-    return replace(resource, bundle=digest) if isinstance(resource, Packages) else resource
 
 
 def send_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], sent: SentBytes) -> None:

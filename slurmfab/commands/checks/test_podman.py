@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slurmfab.base.paths import PRUNE_UNIT
-from slurmfab.cluster.inventory import subordinate_ids
+from slurmfab.cluster.inventory import people_ids
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.daemons import timer_of
@@ -18,7 +18,7 @@ FILES = ("/etc/subuid", "/etc/subgid")
 
 def test_users_have_their_subordinate_ids(podman_host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """users have the subordinate IDs for containers that follow from their UIDs, and no line gives one to another"""
-    wanted = {f"{name}:{first}:{subordinate_ids.COUNT}" for name, first in subordinate_ids.ranges(cluster, lock.ids)}
+    wanted = {f"{name}:{first}:{people_ids.COUNT}" for name, first in people_ids.ranges(cluster, lock.ids)}
     users = {line.partition(":")[0] for line in wanted}
     for path in FILES:
         file = podman_host.file(path)

@@ -94,7 +94,7 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
     refuse_unknown(run.controller, before, names)
     for name in names:
         state = before.by_name[name].state
-        if keeps_reason(state):
+        if state.is_set_by_person or (state.is_drained and not state.is_ours):
             run.progress.line(f"{name}: {state.description} already{format_reason(state)}. This is not changed.")
     begun = time.monotonic()
     wanted = NodeDrain(names, text, stamp())
@@ -120,11 +120,6 @@ def refuse_unknown(controller: str, current: Snapshot, names: Iterable[str]) -> 
     if unknown:
         reason = f"its slurmctld does not know {fold(unknown)}. If the cluster file has changed, run {FAB} deploy."
         raise HostError(controller, reason)
-
-
-def keeps_reason(state: NodeState) -> bool:
-    """Whether a node was taken out of service by a user or by Slurm itself, so that it keeps its reason."""
-    return state.is_set_by_person or (state.is_drained and not state.is_ours)
 
 
 def format_reason(state: NodeState) -> str:

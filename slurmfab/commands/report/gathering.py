@@ -24,7 +24,6 @@ from slurmfab.commands.usage import asking
 from slurmfab.commands.usage.figures import Usage
 from slurmfab.core.engine import drift, record, requests, session
 from slurmfab.core.engine.planning import assess_hosts, exclude_without_packages
-from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import Report
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
@@ -59,7 +58,7 @@ def gather(known: Inventory, output: Output, password: str = "", checks: CheckRu
     Raises:
         InputError: the ssh section cannot work for any host, as when the private key file is missing.
     """
-    with_files = replace(empty(known), records=records(known), checks=checks or last_checks(known))
+    with_files = replace(empty(known), records=record.load_all(known.path)[0], checks=checks or last_checks(known))
     shared = replace(output, ask_password=False) if password else output
     run = session.start(known, "", shared, RunOptions("report"), password=password)
     try:
@@ -132,11 +131,6 @@ def compare(run: Run, facts: Mapping[str, HostFacts]) -> Report | Missing:
         return Missing(f"The hosts could not be compared with the cluster file. {error}")
     report = run.report()
     return replace(report, finds_work=any(step.differs for step in report.steps))
-
-
-def records(known: Inventory) -> tuple[Record, ...]:
-    """The recorded runs, oldest first; files that are no records are left out, as `fab history` says."""
-    return record.load_all(known.path)[0]
 
 
 def last_checks(known: Inventory) -> CheckRun | Missing:

@@ -71,7 +71,7 @@ def files(known: Inventory, gathered: Gathered, unread: Mapping[str, str], *, is
         if answer.facts is not None:
             found[f"hosts/{host}/facts.json"] = facts_text(answer.facts)
     found["versions.txt"] = versions(gathered)
-    found["clocks.txt"] = clocks(gathered)
+    found["clocks.txt"] = "".join(f"{host}: {one.clock_offset:+.3f} s\n" for host, one in facts_of(gathered))
     found["missing.txt"] = missing(gathered, unread)
     found["README.txt"] = README.format(program=FAB, version=__version__, names=ANONYMOUS if is_anonymous else "")
     return found
@@ -127,11 +127,6 @@ def versions(gathered: Gathered) -> str:
         for host, one in facts_of(gathered)
     ]
     return "\n".join((here, *hosts, ""))
-
-
-def clocks(gathered: Gathered) -> str:
-    """The offset of each host's clock, accurate to half a round trip."""
-    return "".join(f"{host}: {one.clock_offset:+.3f} s\n" for host, one in facts_of(gathered))
 
 
 def facts_of(gathered: Gathered) -> Iterator[tuple[str, facts.HostFacts]]:

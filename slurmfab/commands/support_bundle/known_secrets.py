@@ -12,7 +12,7 @@ from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.cluster.inventory import file_contents
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.core.engine import database_password, mail_password, power_password, registry_users
+from slurmfab.core.engine import passwords
 
 LEAST = 4
 """Characters of the shortest line of a file that counts as secret."""
@@ -33,10 +33,10 @@ def read(known: Inventory) -> Known:
     """Read the passwords, keys and private files that a cluster file names."""
     cluster, beside = known.cluster, known.path.parent
     sources: dict[str, Callable[[], Iterator[str]]] = {
-        "mail.password_file": lambda: iter([mail_password.read(cluster.mail, beside)]),
-        "power.how.ipmi.password_file": lambda: iter([power_password.read(cluster.power, beside)]),
-        "database.password_file": lambda: iter([database_password.read(cluster.database)]),
-        "registry.password_file": lambda: hashes(registry_users.read(cluster.registry, beside)),
+        "mail.password_file": lambda: iter([passwords.mail_password(cluster.mail, beside)]),
+        "power.how.ipmi.password_file": lambda: iter([passwords.power_password(cluster.power, beside)]),
+        "database.password_file": lambda: iter([passwords.database_password(cluster.database)]),
+        "registry.password_file": lambda: hashes(passwords.registry_users(cluster.registry, beside)),
         "files": lambda: private_lines(cluster, beside),
         "ssh.key": lambda: own_key(cluster),
     }

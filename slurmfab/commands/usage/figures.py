@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
@@ -185,7 +185,7 @@ class Usage:
     @property
     def total(self) -> Sums:
         """What all jobs used."""
-        return added(group.sums for group in self.groups)
+        return sum((group.sums for group in self.groups), Sums())
 
     def by(self, keys: Sequence[str]) -> tuple[Row, ...]:
         """The sums by some of `KEYS`; what used most GPUs is first, then what used most CPUs."""
@@ -203,11 +203,6 @@ class Usage:
     def gpu_share(self, sums: Sums) -> float | None:
         """The part of all the cluster's GPU time that these used."""
         return ratio(sums.gpu_seconds, self.capacity.get("gres/gpu", 0))
-
-
-def added(sums: Iterable[Sums]) -> Sums:
-    """The sum of sums."""
-    return sum(sums, Sums())
 
 
 def from_answer(cluster: str, answer: Mapping[str, Any]) -> Usage | None:

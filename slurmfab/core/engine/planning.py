@@ -22,10 +22,9 @@ from slurmfab.cluster.inventory import (
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.cluster.inventory.job_scripts import Scripts
-from slurmfab.cluster.inventory.key_lines import with_lines
-from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.loading import Inventory, with_lines
 from slurmfab.cluster.inventory.slurm_files import SiteFile
-from slurmfab.core.engine import database_password, mail_password, older_copy, power_password, registry_users
+from slurmfab.core.engine import older_copy, passwords
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.approvals import Approvals
@@ -73,19 +72,19 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
         InputError: a file is missing or not fit for use.
     """
     cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
-    passwords = LocalInput(
-        all_of.take(lambda: database_password.read(cluster.database), ""),
+    secrets = LocalInput(
+        all_of.take(lambda: passwords.database_password(cluster.database), ""),
         {},
         stamp(),
-        power_password=all_of.take(lambda: power_password.read(cluster.power, beside), ""),
-        mail_password=all_of.take(lambda: mail_password.read(cluster.mail, beside), ""),
-        registry_users=all_of.take(lambda: registry_users.read(cluster.registry, beside), ""),
+        power_password=all_of.take(lambda: passwords.power_password(cluster.power, beside), ""),
+        mail_password=all_of.take(lambda: passwords.mail_password(cluster.mail, beside), ""),
+        registry_users=all_of.take(lambda: passwords.registry_users(cluster.registry, beside), ""),
     )
     if not with_scripts:
         all_of.refuse()
-        return passwords
+        return secrets
     read = replace(
-        passwords,
+        secrets,
         scripts=all_of.take(lambda: job_scripts.read(cluster, beside), {}),
         slurm_files=all_of.take(lambda: slurm_files.read(cluster.slurm_files, beside), ()),
         own_files=all_of.take(lambda: file_contents.read_whole(cluster, beside), ()),

@@ -122,7 +122,9 @@ def read_record(lines: list[str]) -> LimitedUse:
     """
     head, *rest = lines
     of_qos, of_account = _QOS.match(head), _ASSOCIATION.match(head)
-    values = dict(word.split("=", 1) for line in rest for word in line.split() if "=" in word and is_figures(line))
+    values = dict(
+        word.split("=", 1) for line in rest for word in line.split() if "=" in word and not line.startswith(_TEXT)
+    )
     if of_qos:
         limits, running = read_limits(values, is_user=False)
         return LimitedUse(qos=of_qos[1], running=running, limits=limits)
@@ -141,11 +143,6 @@ def read_record(lines: list[str]) -> LimitedUse:
         running=running,
         limits=limits,
     )
-
-
-def is_figures(line: str) -> bool:
-    """Whether a line is one of figures, and not the text of an administrator."""
-    return not line.startswith(_TEXT)
 
 
 def part_of(value: str, place: int) -> float | None:

@@ -8,12 +8,58 @@ from pathlib import Path
 
 from slurmfab.base import atomic_file
 from slurmfab.base.exit_codes import DONE
+from slurmfab.base.markup import Markup, fill, joined, policy
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.user_guide import guide, job_page
-from slurmfab.core.user_guide.offer import offer
+from slurmfab.core.user_guide import around, job_page, markdown, tables
+from slurmfab.core.user_guide.amounts import counted
+from slurmfab.core.user_guide.offer import Offer, offer
+
+STYLES = ("colours.css", "guide.css")
+
+
+def markdown_text(found: Offer) -> str:
+    """The guide as Markdown."""
+    cluster = found.cluster
+    return markdown.fill(
+        "guide.md.j2",
+        name=cluster.name,
+        has_tools=cluster.user_tools,
+        summary=summary(found),
+        **tables.values(found),
+        **around.values(found),
+    )
+
+
+def page(cluster: Cluster, text: str) -> str:
+    """The guide as one HTML file.
+
+    Args:
+        text: the guide as Markdown.
+    """
+    body, headings = markdown.html(text)
+    style = joined(STYLES)
+    return str(
+        fill(
+            "guide.html.j2",
+            name=cluster.name,
+            policy=policy(style),
+            style=Markup(style),  # files of this package, which do not hold their own end tag
+            headings=headings,
+            body=body,
+        )
+    )
+
+
+def summary(found: Offer) -> str:
+    """The first sentence: how large the cluster is."""
+    gpus = sum(one.total for one in found.gpus)
+    with_gpus = f" with {counted(gpus, 'GPU')}" if gpus else ""
+    nodes = counted(len(found.cluster.compute_nodes), "compute node")
+    return f"The cluster has {nodes}{with_gpus}."
+
 
 MARKDOWN, PAGE, JOB_PAGE = "guide.md", "guide.html", "job.html"
 """The names of the files; the pages have links to each other by these names."""
@@ -50,5 +96,5 @@ def files(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
         lock: what is known of the nodes.
     """
     found = offer(cluster, lock)
-    text = guide.markdown_text(found)
-    return {MARKDOWN: text, PAGE: guide.page(cluster, text), JOB_PAGE: job_page.page(found)}
+    text = markdown_text(found)
+    return {MARKDOWN: text, PAGE: page(cluster, text), JOB_PAGE: job_page.page(found)}

@@ -8,7 +8,7 @@ import pytest
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.registry import Registry
-from slurmfab.core.engine import registry_users
+from slurmfab.core.engine import passwords
 
 REGISTRY = Registry(host="c1")
 HASH = "$2y$10$abcdefghijklmnopqrstuuqflPDzB6gcMhKa1rZqKiun2YGL5sa2u"
@@ -21,8 +21,8 @@ def write(directory: Path, text: str, mode: int = 0o600) -> None:
 
 def test_users_are_the_lines_of_the_file_without_comments(tmp_path: Path) -> None:
     write(tmp_path, f"# who may send images\n\nann:{HASH}\nci-bot:{HASH}\n")
-    assert registry_users.read(REGISTRY, tmp_path) == f"ann:{HASH}\nci-bot:{HASH}\n"
-    assert registry_users.read(None, tmp_path) == ""
+    assert passwords.registry_users(REGISTRY, tmp_path) == f"ann:{HASH}\nci-bot:{HASH}\n"
+    assert passwords.registry_users(None, tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_the_registry_would_not_take_is_refused_without_its_text(
 ) -> None:
     write(tmp_path, text, mode)
     with pytest.raises(InputError) as refused:
-        registry_users.read(REGISTRY, tmp_path)
+        passwords.registry_users(REGISTRY, tmp_path)
     assert why in str(refused.value)
     assert "secret" not in str(refused.value)
     assert HASH[7:] not in str(refused.value)
@@ -51,4 +51,4 @@ def test_what_the_registry_would_not_take_is_refused_without_its_text(
 
 def test_a_missing_file_is_refused_with_the_command_that_makes_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be read: .*; to add one: htpasswd -B .*registry.htpasswd USER"):
-        registry_users.read(REGISTRY, tmp_path)
+        passwords.registry_users(REGISTRY, tmp_path)

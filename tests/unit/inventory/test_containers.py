@@ -8,7 +8,7 @@ import pytest
 from support import THREE_HOSTS, cluster
 
 from slurmfab.base.errors import ClusterFileError
-from slurmfab.cluster.inventory import subordinate_ids
+from slurmfab.cluster.inventory import people_ids
 from slurmfab.cluster.inventory.containers import Enroot
 
 ENROOT = "./enroot_4.1.2-1_amd64.deb"
@@ -73,16 +73,16 @@ def test_containers_when_they_make_no_sense_then_are_refused(more: str, reason: 
 
 
 def test_subordinate_ids_when_all_users_have_some_then_none_overlap() -> None:
-    uids = (1000, 1001, 2001, 60000, subordinate_ids.LAST_UID)
-    firsts = [subordinate_ids.first(uid) for uid in uids]
-    assert all(after - before >= subordinate_ids.COUNT for before, after in itertools.pairwise(firsts))
-    assert firsts[-1] + subordinate_ids.COUNT - 1 < 2**32 - 1
+    uids = (1000, 1001, 2001, 60000, people_ids.LAST_UID)
+    firsts = [people_ids.first(uid) for uid in uids]
+    assert all(after - before >= people_ids.COUNT for before, after in itertools.pairwise(firsts))
+    assert firsts[-1] + people_ids.COUNT - 1 < 2**32 - 1
 
 
 def test_subordinate_ids_when_a_uid_comes_from_a_host_then_it_is_judged_too() -> None:
     found = cluster(f"{THREE_HOSTS}containers: [podman]\nusers: [{{name: ann}}]\n")
-    assert next(iter(subordinate_ids.mistakes(found, {"ann.uid": 65534})))[0] == "ann"
-    assert subordinate_ids.ranges(found, {"ann.uid": 65534}) == ()
+    assert next(iter(people_ids.mistakes(found, {"ann.uid": 65534})))[0] == "ann"
+    assert people_ids.ranges(found, {"ann.uid": 65534}) == ()
 
 
 def test_enroot_when_its_packages_are_named_then_has_its_settings() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory.key_lines import with_lines
-from slurmfab.cluster.inventory.loading import load
+from slurmfab.cluster.inventory.loading import load, with_lines
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 FILE = """\

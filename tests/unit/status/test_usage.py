@@ -9,9 +9,9 @@ import pytest
 
 from slurmfab.core.status import text
 from slurmfab.core.status.cluster_state import Status
-from slurmfab.core.status.limits import limits_from
+from slurmfab.core.status.limits import UsedLimit, figures_of, limits_from
 from slurmfab.core.status.snapshot import Snapshot, from_answer
-from slurmfab.core.status.usage import UsedLimit, amounts, figures_of
+from slurmfab.on_hosts.programs.user_tools.use import amounts
 
 PARTITIONS = (
     "PartitionName=main AllowAccounts=ALL QoS=N/A Default=YES\n"

@@ -14,7 +14,7 @@ from offered_clusters import example, known
 
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.user_guide import guide
+from slurmfab.core.user_guide import writing
 from slurmfab.core.user_guide.offer import offer
 
 GUIDES = Path(__file__).parent / "guides"
@@ -26,13 +26,13 @@ NOTHING = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
 
 def text_of(cluster_file: str) -> str:
     cluster = loading.parse(cluster_file, "cluster.yaml")
-    return guide.markdown_text(offer(cluster, known(cluster)))
+    return writing.markdown_text(offer(cluster, known(cluster)))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_guide_is_the_text_that_was_read_over(name: str) -> None:
     cluster = example(name)
-    text = guide.markdown_text(offer(cluster, known(cluster) if CASES[name] else Lock()))
+    text = writing.markdown_text(offer(cluster, known(cluster) if CASES[name] else Lock()))
     path = GUIDES / f"{name}.md"
     if os.environ.get("SLURMFAB_REGENERATE"):
         path.parent.mkdir(exist_ok=True)
@@ -113,14 +113,14 @@ def test_a_guide_when_a_text_of_the_site_holds_markup_then_it_is_text() -> None:
     cluster = loading.parse(
         NOTHING + "login: [l1]\nmotd: '<script>x</script> *Help*: https://wiki.example/lab'\n", "cluster.yaml"
     )
-    page = guide.page(cluster, guide.markdown_text(offer(cluster, Lock())))
+    page = writing.page(cluster, writing.markdown_text(offer(cluster, Lock())))
     assert "&lt;script&gt;x&lt;/script&gt; *Help*:" in page
     assert '<a href="https://wiki.example/lab">' in page
 
 
 def test_a_page_when_read_then_loads_nothing_runs_nothing_and_its_links_lead_somewhere() -> None:
     cluster = example("accounting")
-    page = guide.page(cluster, guide.markdown_text(offer(cluster, known(cluster))))
+    page = writing.page(cluster, writing.markdown_text(offer(cluster, known(cluster))))
     assert not re.search(r"<script|<img|<link| src=| style=| on[a-z]+=", page)
     assert "default-src &#39;none&#39;" in page
     links = re.findall(r'href="#([^"]+)"', page)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import PYXIS_DROP_IN, SLURM_DIRECTORY
 from slurmfab.cluster.inventory.mounts import covering, needs_network
+from slurmfab.cluster.inventory.people_ids import mistakes
 from slurmfab.cluster.inventory.rules.directories import overlap
 from slurmfab.cluster.inventory.storage import mounts_of
-from slurmfab.cluster.inventory.subordinate_ids import mistakes
 from slurmfab.cluster.slurm.software import APPTAINER_SETUID, ENROOT, PYXIS
 
 if TYPE_CHECKING:

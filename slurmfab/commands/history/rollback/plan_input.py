@@ -208,11 +208,6 @@ def is_run_by_slurmd(rollback: RollbackInput, file: SavedFile) -> bool:
     return is_program or file.path.startswith(f"{PROGRAMS}/")
 
 
-def changes_with_slurm_conf(rollback: RollbackInput, file: SavedFile) -> bool:
-    """Whether a file changes together with slurm.conf."""
-    return rollback.is_slurms(file) or is_cluster_name(file)
-
-
 SLURM_UNITS = ("slurmctld", "slurmd")
 STOPPED_LATER = ("munge", "slurmdbd", MARIADB_UNIT, exports.UNIT)
 """Units that have a phase of their own, because other daemons or hosts use them."""
@@ -246,7 +241,7 @@ def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     others = (
         file
         for file in rollback.undo_state(host).files
-        if file.path not in (MUNGE_KEY, *LOGIN_FILES) and not changes_with_slurm_conf(rollback, file)
+        if file.path not in (MUNGE_KEY, *LOGIN_FILES) and not (rollback.is_slurms(file) or is_cluster_name(file))
     )
     back = restored(file for file in others if not is_run_by_slurmd(rollback, file) or file.existed)
     return (*(one for one in scripts.resources(rollback, host) if isinstance(one, Program)), *back)

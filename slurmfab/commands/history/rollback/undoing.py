@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from slurmfab.commands.history import listing
 from slurmfab.commands.history.rollback import target as targets
 from slurmfab.commands.history.rollback.plan_input import PHASES, RollbackInput
 from slurmfab.commands.history.rollback.target import COMMAND, Target
-from slurmfab.commands.history.rollback.undo_state import UndoState, ask_undo_states
+from slurmfab.commands.history.rollback.undo_state import ask_undo_states
 from slurmfab.core.engine import converge as deployment
 from slurmfab.core.engine import file_writing, planning, record, session
 from slurmfab.core.engine.job_safety import JobSafety
@@ -151,7 +151,7 @@ def carry_out(run: Run, undoing: Undoing) -> None:
     if not run.steps and not has_written and not run.failed_hosts:
         run.progress.line(
             "All is as it was before."
-            if any_undo_state(rollback_input.undo_states)
+            if any(one.files or one.services for one in rollback_input.undo_states.values())
             else targets.nothing_to_undo(undoing.undone)
         )
     if run.failed_hosts:
@@ -180,11 +180,6 @@ def roll_back_hosts(run: Run, undoing: Undoing, job_safety: JobSafety) -> Rollba
 def differs(steps: Sequence[Step]) -> bool:
     """Whether a host differs from its state before the run."""
     return any(step.differs for step in steps)
-
-
-def any_undo_state(undo_states: Mapping[str, UndoState]) -> bool:
-    """Whether the undo store of any host has files or services of the run, or of a later one."""
-    return any(one.files or one.services for one in undo_states.values())
 
 
 def print_runs(run: Run, undoing: Undoing) -> None:

@@ -99,15 +99,10 @@ def kinds_of(steps: Sequence[Step]) -> tuple[Kind, ...]:
         for outcome in step.outcomes:
             if outcome.status != OK:
                 plain = replace(outcome, seconds=0.0, drift="")
-                by_kind.setdefault(kind_of(outcome), []).append(plain)
+                by_kind.setdefault(FAILED if outcome.status == FAILED else outcome.drift or TO_DO, []).append(plain)
         for kind, outcomes in by_kind.items():
             alike.setdefault(kind, {}).setdefault((step.phase, tuple(outcomes)), []).append(step.host)
     return tuple(made_kind(name, alike[name]) for name in REPAIRS if name in alike)
-
-
-def kind_of(outcome: Outcome) -> str:
-    """The kind of a difference."""
-    return FAILED if outcome.status == FAILED else outcome.drift or TO_DO
 
 
 def made_kind(name: str, alike: dict[tuple[str, tuple[Outcome, ...]], list[str]]) -> Kind:

@@ -16,7 +16,7 @@ from slurmfab.base.paths import (
     SDOCKER,
     UNIT_FILES,
 )
-from slurmfab.cluster.inventory import people_ids, subordinate_ids
+from slurmfab.cluster.inventory import people_ids
 from slurmfab.cluster.inventory.containers import Podman
 from slurmfab.cluster.inventory.values import systemd_calendar
 from slurmfab.cluster.slurm import software
@@ -100,15 +100,15 @@ def options(plan_input: PlanInput) -> Podman:
 def people(plan_input: PlanInput) -> tuple[str, ...]:
     """The users of the cluster file, and slurm; those of a directory service get a directory with their first job."""
     users = [user.name for user in plan_input.cluster.users] if plan_input.cluster.unix_users else []
-    return (*users, subordinate_ids.SLURM)
+    return (*users, people_ids.SLURM)
 
 
 def subordinate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The subordinate IDs of users on a host; users of a directory service have theirs from there."""
     has_some = host in plan_input.facts and ids_on_hosts.OF in plan_input.facts[host].owned
     wanted = uses(plan_input, host, PODMAN)
-    ranges = subordinate_ids.ranges(plan_input.cluster, plan_input.lock.ids) if wanted else ()
-    return (SubordinateIds(ranges, subordinate_ids.COUNT),) if ranges or has_some else ()
+    ranges = people_ids.ranges(plan_input.cluster, plan_input.lock.ids) if wanted else ()
+    return (SubordinateIds(ranges, people_ids.COUNT),) if ranges or has_some else ()
 
 
 def files(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:

@@ -36,7 +36,7 @@ exec {PYTHON} {USER_TOOLS_PROGRAM}/run.py %s "$@"
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The commands and their program; without the key, the removal of what a host still has."""
-    if not has_them(plan_input, host):
+    if host not in plan_input.cluster.helping_hosts:
         is_there = host in plan_input.facts and CAPABILITY in plan_input.facts[host].programs
         gone = (Program(USER_TOOLS_PROGRAM, ()),) if is_there else ()
         return (*owned(plan_input, host, CAPABILITY, ()), *gone)
@@ -45,11 +45,6 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         Program(USER_TOOLS_PROGRAM, programs.files("programs.user_tools.main", *MODULES)),
         *owned(plan_input, host, CAPABILITY, files(plan_input, host)),
     )
-
-
-def has_them(plan_input: PlanInput, host: str) -> bool:
-    """Whether a host has the commands."""
-    return host in plan_input.cluster.helping_hosts
 
 
 def files(plan_input: PlanInput, host: str) -> Iterable[OwnedFile]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import SLURM_DIRECTORY
-from slurmfab.cluster.inventory.subordinate_ids import mistakes
+from slurmfab.cluster.inventory.people_ids import mistakes
 from slurmfab.cluster.slurm.software import APPTAINER
 from slurmfab.core.plan.phases import apptainer, packages
 from slurmfab.core.plan.phases.container_hosts import uses

@@ -35,11 +35,11 @@ def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
             or wrong_packages(fact, cluster)
             or wrong_clock(fact)
             or wrong_slurm_user(cluster, fact, controller)
-            or wrong_hardware(cluster, host, fact)
+            or (wrong_node(fact) if "compute" in cluster.roles(host) else "")
             or wrong_address(cluster, host, fact)
         )
         if not reason and controller is not None and knows and host != cluster.controller:
-            reason = wrong_version(cluster, fact, controller)
+            reason = wrong_slurm(cluster, fact, version(controller, cluster), cluster.roles(fact.name), controller)
         if reason:
             reasons[host] = reason
     return reasons
@@ -67,7 +67,7 @@ def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: 
         expected: the cluster's version of Slurm; empty before its first deployment.
     """
     found = {
-        host: wrong_host(fact, cluster)
+        host: (wrong_system(fact, cluster) or wrong_packages(fact, cluster) or wrong_clock(fact))
         or wrong_node(fact)
         or (wrong_slurm(cluster, fact, expected, ("compute",)) if expected else "")
         for host, fact in facts.items()
@@ -87,11 +87,6 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
         for host, name in known.items()
         if name and name.lower() != facts[host].hostname.lower() and set(cluster.roles(host)) - {"login"}
     }
-
-
-def wrong_host(fact: HostFacts, cluster: Cluster) -> str:
-    """Why a host cannot be deployed to, whatever its role; empty if it can."""
-    return wrong_system(fact, cluster) or wrong_packages(fact, cluster) or wrong_clock(fact)
 
 
 def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
@@ -115,11 +110,6 @@ def wrong_clock(fact: HostFacts) -> str:
         f"its clock is {abs(fact.clock_offset):.0f} s {direction} this machine's, and munge would refuse its "
         "credentials. Set the clock (chronyd, timedatectl) on whichever of the two is wrong."
     )
-
-
-def wrong_hardware(cluster: Cluster, host: str, fact: HostFacts) -> str:
-    """Why the host cannot have its role in the cluster file; empty if it can."""
-    return wrong_node(fact) if "compute" in cluster.roles(host) else ""
 
 
 def wrong_node(fact: HostFacts) -> str:
@@ -147,11 +137,6 @@ def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
         "Slurm's daemons and job steps connect directly from each host to each other. Give it one, or write under "
         "addresses one that it has."
     )
-
-
-def wrong_version(cluster: Cluster, fact: HostFacts, controller: HostFacts) -> str:
-    """Why the host's version of Slurm does not work with the controller's; empty if it does."""
-    return wrong_slurm(cluster, fact, version(controller, cluster), cluster.roles(fact.name), controller)
 
 
 def wrong_slurm(

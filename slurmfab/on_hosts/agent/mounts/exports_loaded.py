@@ -76,14 +76,9 @@ class ExportsLoaded(Resource):
         for path, clients in lacking.items():
             last = " | ".join(words.strip().splitlines()[-3:]) or "exportfs left no message"
             raise ResourceFailed("%s is not exported to %s: %s" % (path, ", ".join(clients[:TOLD]), last))
-        note(context, text)
+        host_records.write(context, LOADED, {"text": text} if text else {})
 
 
 def loaded(context: Context) -> str:
     """The text of slurmfab's file that exportfs read last; empty for none."""
     return str(host_records.read(context, LOADED).get("text", ""))
-
-
-def note(context: Context, text: str) -> None:
-    """Note what exportfs has read; nothing is noted of no file."""
-    host_records.write(context, LOADED, {"text": text} if text else {})
