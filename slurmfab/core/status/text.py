@@ -41,7 +41,7 @@ def headline(status: Status, paint: Paint) -> list[str]:
     seen = status.seen
     older = status.older_nodes
     others = "".join(f"; {fold(names)}: {version}" for version, names in older.items())
-    version = f" (Slurm {status.version}{others})" if status.version else ""
+    version = f" (Slurm {status.slurm}{others})" if status.slurm else ""
     up = [f"{one.host} {paint('up', GREEN) if one.is_up else paint('DOWN', RED)}" for one in seen.controllers]
     lines = [paint(f"{status.cluster}{version}", BOLD) + (f", slurmctld: {', '.join(up)}" if up else "")]
     if not seen.nodes:

@@ -242,7 +242,7 @@ def show(run: Run, undoing: Undoing, output: Output) -> int:
     text = loading.read_text(path)
     has_file = wanted is not None and wanted != text
     report = replace(run.report(), finds_work=differs(run.steps) or has_file)
-    output.write_json(report.as_json())
+    output.write_json(report)
     write(plan_text(report, report.steps), output.stream)
     if has_file:
         write(
