@@ -14,14 +14,7 @@ _MOST_KEPT = 10_000
 
 
 class Backup(Model):
-    """Backups that the controller and the database host make by a systemd timer.
-
-    Args:
-        directory: directory on these hosts, preferably on the disk of another machine.
-        when: `hourly`, `daily`, `weekly`, a time of the day, or of a day of the week.
-        keep: number of backups to keep; older ones are deleted.
-        encrypt_to: public keys, of which each decrypts the backups; empty for backups that are not encrypted.
-    """
+    """Backups that the controller and the database host make by a systemd timer."""
 
     directory: Annotated[
         str,
@@ -29,6 +22,7 @@ class Backup(Model):
         Field(description="Directory on the hosts for their backups."),
     ]
     when: Annotated[Schedule, Field(description="hourly, daily, weekly, 03:30 or Sun 03:30.")] = "daily"
+    # older ones are deleted
     keep: Annotated[int, Field(ge=1, le=_MOST_KEPT, description="Number of backups to keep.")] = 14
     encrypt_to: Annotated[
         tuple[Annotated[str, AfterValidator(check_recipient)], ...],

@@ -155,99 +155,32 @@ class Ssh(Model):
 
 
 class NodeGroup(Model):
-    """Compute nodes with the same settings.
-
-    Args:
-        hosts: their names, in the file's order.
-        settings: keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`.
-    """
+    """Compute nodes with the same settings."""
 
     hosts: Annotated[SomeHosts, Field(description="Hostlist of compute nodes, such as cn[01-16].")]
+    # keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`
     settings: NodeSettings = {}
 
 
 class Partition(Model):
-    """A partition.
-
-    Args:
-        nodes: the names of its nodes, or `ALL`; empty for a partition without nodes.
-        settings: the other keys of its PartitionName line (slurm.conf(5)) in the file's order.
-    """
+    """A partition."""
 
     name: Annotated[
         str,
         AfterValidator(_check_partition_name),
         Field(validation_alias="PartitionName", description="Name of the partition."),
     ]
+    # empty for a partition without nodes
     nodes: Annotated[
         tuple[str, ...] | Literal["ALL"],
         BeforeValidator(_nodes_of_partition, json_schema_input_type=_HOSTS_IN_FILE),
         Field(validation_alias="Nodes", description="Hostlist of its nodes, or ALL."),
     ]
-    settings: PartitionSettings = {}
+    settings: PartitionSettings = {}  # the other keys of its PartitionName line (slurm.conf(5)) in the file's order
 
 
 class Cluster(Model):
-    """A cluster, as its file describes it.
-
-    Args:
-        name: its ClusterName; `cluster` in the file.
-        ssh: how to reach the hosts.
-        addresses: IP address or DNS name by host, for hosts whose names do not resolve.
-        controllers: hosts of slurmctld, the primary first.
-        login: hosts with Slurm's commands and no daemon.
-        partitions: at least one; by default one called `main` with all nodes.
-        slurm_conf: further keys of slurm.conf; `None` leaves out the line that slurmfab would write.
-        slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
-        slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
-            of its own on each host.
-        slurm: Slurm's own packages: of which kind and version, and where they come from.
-        packages: packages of the site's own, for all hosts, by role, and for groups of hosts.
-        files: files of the site's own on hosts, by their path there.
-        topology: the switches of the network, for topology.conf; empty for none.
-        ids: UID of `slurm` and `munge`, also used as GID; slurmfab chooses missing ones.
-        memory_margin: memory of a node that is not in its RealMemory, such as `3%` or `2048M`.
-        state_directory: directory of slurmctld's state; two controllers need a shared one.
-        database: the host of slurmdbd, and its database; `None` for a cluster without accounting.
-        accounts: the tree of accounts, each with its limits.
-        users: the users of the cluster: on the hosts, and in the accounts.
-        unix_users: whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.
-        licenses: number of licences by name of the software.
-        backup: scheduled backups of controller and database host; `None` for none.
-        mounts: file systems that hosts mount.
-        exports: directories that a host of the cluster serves to others by NFS.
-        homes: directory of the homes of users, on a file system that hosts share; `None` if the file does not say it.
-        quota: what each user may store on a file system; `None` for no limits.
-        private_tmp: directories that are private to each job, such as /tmp; `None` for none.
-        scratch: directories of jobs on their nodes' own disks, counted as a Gres; `None` for none.
-        mail: the relay for mail about jobs; `None` for none.
-        modules: the command `module` and its directories; `None` for none.
-        mpi: how srun starts MPI programs; `None` for Slurm's own default.
-        containers: the ways in which users run containers; `None` for none.
-        registry: the host with container images for the others; `None` for none.
-        monitoring: figures of hosts and of Slurm for Prometheus; `None` for none.
-        gpu_checks: scheduled measurements of all GPUs; `None` for none.
-        acceptance: jobs that `fab accept` runs and judges, by name.
-        drift: plans by a timer on the deployer, which tell what differs on hosts; `None` for none.
-        prolog: directory of the scripts that compute nodes run before each job; `None` for none.
-        epilog: directory of the scripts that compute nodes run after each job; `None` for none.
-        job_environment: variables that jobs find in their environment; `None` for none.
-        health: the health check of the compute nodes; `None` for none.
-        mps_daemon: whether NVIDIA's MPS daemon is started and stopped around jobs with `mps`.
-        power: nodes that are switched off while they are idle; `None` for none.
-        configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
-        own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
-        restart_daemons: whether systemd starts MUNGE and Slurm's daemons again when they crash.
-        bundle: files with packages for hosts without access to a package mirror.
-        slurm_ssh: SSH logins of the slurm user between the hosts.
-        node_logins: who may log in to compute nodes by SSH: `all`, or only users `with_job` there.
-        user_ssh: whether users log in from host to host with their `own` keys, or `hostbased` without any.
-        login_limits: what each user may use on login hosts; `None` for no limits.
-        private_data: what users see only their own of, such as `jobs`; in slurm.conf and slurmdbd.conf.
-        motd: whether login hosts have a message of the day, or a text that ends it.
-        x11: whether jobs can open windows on the screens of users (srun --x11).
-        user_tools: whether login hosts and controllers have commands for users, such as sstatus.
-    """
+    """A cluster, as its file describes it."""
 
     name: Annotated[
         str, AfterValidator(_check_cluster_name), Field(validation_alias="cluster", description="ClusterName.")
@@ -272,6 +205,7 @@ class Cluster(Model):
         SlurmdbdConf, Field(description="Further keys of slurmdbd.conf; null drops slurmfab's.")
     ] = {}
     slurm_files: SlurmFiles = {}
+    # `None` for files of its own on each host
     slurm_conf_directory: Annotated[
         Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
         Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
@@ -280,11 +214,13 @@ class Cluster(Model):
     packages: PackageLists = SitePackages()
     files: Files = {}
     topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()
+    # slurmfab chooses missing ones
     ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
     memory_margin: Annotated[
         str, AfterValidator(check_amount("2048M")), Field(description="Memory left to the system: 3% or 2048M.")
     ] = "3%"
     hosts_file: Annotated[bool, Field(description="Whether slurmfab maintains a block in /etc/hosts.")] = True
+    # two controllers need a shared one
     state_directory: Annotated[
         str,
         AfterValidator(check_directory("/shared/slurm/state")),
@@ -305,6 +241,7 @@ class Cluster(Model):
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
     exports: Exports = ()
+    # `None` if the file does not say it
     homes: Annotated[
         Annotated[str, AfterValidator(check_directory("/home"))] | None,
         Field(description="Directory of the homes of users, on a file system that hosts share, such as /home."),

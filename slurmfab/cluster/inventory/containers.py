@@ -59,13 +59,9 @@ def _prune_of(value: Any) -> Any:
 
 
 class Prune(Model):
-    """The removal of images, which are copies of what a registry has.
+    """The removal of images, which are copies of what a registry has."""
 
-    Args:
-        unused_for: days after which an image goes that nobody has used.
-        above: percentage of the disk above which the longest unused images go; `None` for no such limit.
-    """
-
+    # days
     unused_for: Annotated[
         int,
         BeforeValidator(_days, json_schema_input_type=str),
@@ -74,6 +70,7 @@ class Prune(Model):
             json_schema_extra={"default": "30d"},
         ),
     ] = 30
+    # percent; `None` for no such limit
     above: Annotated[
         int | None,
         BeforeValidator(_percent, json_schema_input_type=str),
@@ -83,12 +80,7 @@ class Prune(Model):
 
 
 class Podman(Model):
-    """Podman without root.
-
-    Args:
-        storage: the directory on hosts' own disks that has a directory of each user with images and containers.
-        prune: which images are removed, and when; `None` for none.
-    """
+    """Podman without root."""
 
     storage: Annotated[
         str,
@@ -103,11 +95,7 @@ class Podman(Model):
 
 
 class Apptainer(Model):
-    """Apptainer without setuid.
-
-    Args:
-        storage: the directory on hosts' own disks that has a directory of each user with the cache.
-    """
+    """Apptainer without setuid."""
 
     storage: Annotated[
         str,
@@ -120,13 +108,7 @@ Hook = Literal["slurm-pmi", "slurm-pytorch"]
 
 
 class Enroot(Model):
-    """enroot, and pyxis, by which srun starts its containers.
-
-    Args:
-        storage: the directory on hosts' own disks that has a directory of each user with containers and cache.
-        hooks: hooks that come with enroot, and that it runs before a container starts.
-        mount_home: whether containers have the user's home unless a job says otherwise.
-    """
+    """enroot, and pyxis, by which srun starts its containers."""
 
     storage: Annotated[
         str,
@@ -141,11 +123,7 @@ class Enroot(Model):
 
 
 class Docker(Model):
-    """Docker, whose users are as good as root.
-
-    Args:
-        users: who may use it.
-    """
+    """Docker, whose users are as good as root."""
 
     users: Annotated[
         tuple[Login, ...], Field(min_length=1, description="Who may use it, and so become root on the hosts.")

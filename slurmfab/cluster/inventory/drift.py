@@ -28,13 +28,7 @@ Mailbox = Annotated[str, AfterValidator(check_mailbox)]
 
 
 class Drift(Model):
-    """Plans by a timer on the deployer, which tell what differs on hosts.
-
-    Args:
-        when: `hourly`, `daily`, `weekly`, a time of the day, or of a day of the week.
-        mail: addresses that get a mail whenever something else differs than before; empty for no mail.
-        textfile: file on the deployer with metrics for node-exporter; `None` for none.
-    """
+    """Plans by a timer on the deployer, which tell what differs on hosts."""
 
     when: Annotated[Schedule, Field(description="hourly, daily, weekly, 03:30 or Sun 03:30.")] = "daily"
     mail: Annotated[

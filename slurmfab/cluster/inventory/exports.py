@@ -48,14 +48,7 @@ def _check_option(option: str) -> str:
 
 
 class Export(Model):
-    """A directory that a host of the cluster serves to others.
-
-    Args:
-        host: the host that has it.
-        to: the roles of the hosts that may mount it.
-        options: as in exports(5).
-        mount: where these hosts mount it; `None` if no host mounts it because of this key.
-    """
+    """A directory that a host of the cluster serves to others."""
 
     path: Annotated[Path, Field(description="Directory on the server, such as /srv/home.")]
     host: Annotated[str, Field(min_length=1, description="The host of the cluster that serves it.")]
@@ -67,6 +60,7 @@ class Export(Model):
         BeforeValidator(split_options, json_schema_input_type=str | list[str]),
         Field(description="Options of exports(5), as a list or with commas (default: rw,no_subtree_check)."),
     ] = DEFAULT_OPTIONS
+    # `None` if no host mounts it because of this key
     mount: Annotated[Path | None, Field(description="Where these hosts mount it, such as /home.")] = None
 
     @field_validator("options")

@@ -71,20 +71,7 @@ Speeds = Annotated[dict[str, Speed], BeforeValidator(_speeds, json_schema_input_
 
 
 class GpuChecks(Model):
-    """Measurements by nccl-tests on all nodes with GPUs, as jobs of low priority.
-
-    Args:
-        program: all_reduce_perf on the nodes: a name to search for, or its path.
-        arguments: its arguments, without the number of GPUs.
-        when: a schedule as for backups, or `never`: only on request.
-        min_busbw: least bus bandwidth within a node in GB/s, by GPU type.
-        between_nodes: least bus bandwidth between two nodes in GB/s, by GPU type; `None` for no such measurement.
-        mpi: how srun starts an MPI program (`srun --mpi`), for the measurements between nodes.
-        partition: partition of the jobs; `None` for slurmfab's own.
-        drain: whether nodes below the least bandwidth are drained.
-        wait: minutes that a job waits for a busy node.
-        minutes: time limit of a measurement, in minutes.
-    """
+    """Measurements by nccl-tests on all nodes with GPUs, as jobs of low priority."""
 
     program: Annotated[str, AfterValidator(_check_program), Field(description="all_reduce_perf: name or path.")] = (
         "all_reduce_perf"
@@ -97,14 +84,17 @@ class GpuChecks(Model):
         AfterValidator(_check_environment),
         Field(description="Variables for it, such as NCCL_SOCKET_IFNAME."),
     ] = {}
+    # `never`: only on request
     when: Annotated[
         str, AfterValidator(_check_when), Field(description="hourly, daily, weekly, 03:30, Sun 03:30 or never.")
     ] = "daily"
     min_busbw: Annotated[Speeds, Field(description="Least bus bandwidth within a node, GB/s, by type of GPU.")] = {}
+    # `None` for no such measurement
     between_nodes: Annotated[Speeds | None, Field(description="The same between two nodes; no default.")] = None
     mpi: Annotated[
         Literal["pmix", "pmi2", "none"], Field(description="How srun starts an MPI program between nodes.")
     ] = "pmix"
+    # `None` for slurmfab's own
     partition: Annotated[str | None, Field(description="Partition of the jobs; a hidden one by default.")] = None
     qos: Annotated[str | None, Field(description="QOS of the jobs.")] = None
     drain: Annotated[bool, Field(description="Whether nodes below the least bandwidth are drained.")] = True

@@ -38,17 +38,7 @@ Unit = Annotated[str, AfterValidator(_check_unit)]
 
 
 class Health(Model):
-    """The health check of every compute node (HealthCheckProgram).
-
-    Args:
-        interval: seconds between two checks.
-        mounts: mount points whose file system must be mounted and respond.
-        disk: least free space by path, as a percentage, or in K, M, G or T.
-        memory: whether the node must have the RealMemory of slurm.conf.
-        gpus: whether its GPUs must be present, without errors that need a reset.
-        clock: highest deviation of its clock in seconds, if chrony runs; 0 for any deviation.
-        daemons: systemd units that must run, in addition to munge.
-    """
+    """The health check of every compute node (HealthCheckProgram)."""
 
     interval: Annotated[
         int, Field(ge=1, le=_LONGEST_INTERVAL, description="Seconds between two checks (HealthCheckInterval).")
@@ -57,6 +47,7 @@ class Health(Model):
     disk: Annotated[dict[Path, Amount], Field(description="By path, least free space: 3% or 2G.")] = _DISKS
     memory: Annotated[bool, Field(description="Whether the RealMemory of slurm.conf must be present.")] = True
     gpus: Annotated[bool, Field(description="Whether GPUs must be present, without errors that need a reset.")] = True
+    # if chrony runs
     clock: Annotated[int, Field(ge=0, le=_HOUR, description="Most seconds that the clock may be off; 0 for any.")] = 10
     daemons: Annotated[tuple[Unit, ...], Field(description="Systemd units that must run, in addition to munge.")] = ()
 

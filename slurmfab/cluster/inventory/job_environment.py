@@ -59,11 +59,7 @@ Variables = Annotated[
 
 
 class VariablesOfGroup(Model):
-    """Variables of jobs on some compute nodes.
-
-    Args:
-        variables: value by name.
-    """
+    """Variables of jobs on some compute nodes."""
 
     hosts: Annotated[HostNames, Field(description="Hostlist of compute nodes, such as cn[01-04].")]
     variables: Annotated[Variables, Field(description="Value by name of the variable.")]
@@ -75,14 +71,10 @@ class VariablesOfGroup(Model):
 
 
 class JobEnvironment(Model):
-    """Variables that jobs find in their environment, unless they have set them themselves.
-
-    Args:
-        all: value by name, on all compute nodes.
-        groups: on groups of nodes; a later group's value replaces an earlier one's.
-    """
+    """Variables that jobs find in their environment, unless they have set them themselves."""
 
     all: Annotated[Variables, Field(description="Value by name, on all compute nodes.")] = {}
+    # a later group's value replaces an earlier one's
     groups: Annotated[tuple[VariablesOfGroup, ...], Field(description="Variables on groups of compute nodes.")] = ()
 
     def of_node(self, node: str) -> Mapping[str, str]:

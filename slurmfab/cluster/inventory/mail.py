@@ -55,17 +55,10 @@ def _tls_of(value: Any) -> Any:
 
 
 class Mail(Model):
-    """The relay to which the controllers hand mail about jobs.
-
-    Args:
-        relay: its host, with or without a port.
-        sender: the sender's address; users without an address of their own get the mail in its domain.
-        tls: whether the connection is encrypted from the start (`on`), after a greeting (`starttls`), or not (`off`).
-        user: name of the login; `None` for a relay without one.
-        password_file: file on the deployer with the password.
-    """
+    """The relay to which the controllers hand mail about jobs."""
 
     relay: Annotated[str, AfterValidator(_check_relay), Field(description="Host of the relay, or HOST:PORT.")]
+    # users without an address of their own get the mail in its domain
     sender: Annotated[
         str, AfterValidator(check_mailbox), Field(validation_alias="from", description="Sender of the mail.")
     ]

@@ -67,13 +67,7 @@ _Seconds = Annotated[int, Field(ge=_SHORTEST, le=_LONGEST)]
 
 
 class Prometheus(Model):
-    """Prometheus itself, on a host of the cluster.
-
-    Args:
-        listen: its IP address to listen on, or `cluster`.
-        retention: how long figures are kept, such as `30d`.
-        every: seconds between two scrapes.
-    """
+    """Prometheus itself, on a host of the cluster."""
 
     host: Annotated[str, Field(min_length=1, description="The host of the cluster with Prometheus.")]
     listen: Annotated[str, AfterValidator(_address), Field(description="IP address to listen on, or cluster.")] = (
@@ -87,14 +81,7 @@ class Prometheus(Model):
 
 
 class Monitoring(Model):
-    """Figures of hosts and of Slurm for Prometheus.
-
-    Args:
-        listen: where the exporters listen: `cluster`, an address, or addresses by host.
-        every: seconds between two collections of Slurm's figures.
-        openmetrics: whether slurmctld tells figures itself, where the installed version can.
-        prometheus: Prometheus itself; `None` for none.
-    """
+    """Figures of hosts and of Slurm for Prometheus."""
 
     listen: Annotated[
         str | dict[str, str],
@@ -103,6 +90,7 @@ class Monitoring(Model):
     ] = CLUSTER
     port: Annotated[_Port, Field(description="TCP port of the exporters.")] = EXPORTER_PORT
     every: Annotated[_Seconds, Field(description="Seconds between two collections of Slurm's figures.")] = 30
+    # where the installed version can
     openmetrics: Annotated[
         bool, Field(description="Whether slurmctld tells figures itself (MetricsType; Slurm 25.11 and later).")
     ] = False

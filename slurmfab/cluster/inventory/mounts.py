@@ -104,15 +104,7 @@ Roles = Annotated[
 
 
 class Mount(Model):
-    """A file system that hosts mount.
-
-    Args:
-        source: what is mounted: `server:/export/home`, `/dev/disk/by-label/data`, or a directory for `bind`.
-        type: as for mount(8), such as `nfs4`; `bind` for a directory of the same host.
-        options: as for mount(8).
-        roles: the roles of the hosts that mount it.
-        automount: whether it is mounted only when it is first used; left out, see `is_tried_again`.
-    """
+    """A file system that hosts mount."""
 
     path: Annotated[Path, Field(description="Mount point, such as /home.")]
     source: Annotated[
@@ -135,6 +127,7 @@ class Mount(Model):
         HostNames | None,
         Field(min_length=1, description="Hostlist of the hosts that mount it, instead of roles."),
     ] = None
+    # left out, see `is_tried_again`
     automount: Annotated[
         bool,
         Field(

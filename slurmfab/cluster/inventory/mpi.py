@@ -17,14 +17,10 @@ def mpi_of(value: Any) -> Any:
 
 
 class Mpi(Model):
-    """How srun starts an MPI program that does not say so itself, and the packages for it.
-
-    Args:
-        kind: MpiDefault of slurm.conf; `type` in the file.
-        packages: the MPI that is installed as well; `None` for none, as where modules have one.
-    """
+    """How srun starts an MPI program that does not say so itself, and the packages for it."""
 
     kind: Annotated[Kind, Field(validation_alias="type", description="MpiDefault: pmix, pmi2 or none.")] = "pmix"
+    # `None` for none, as where modules have one
     packages: Annotated[Literal["openmpi"] | None, Field(description="MPI from the distribution: openmpi.")] = None
 
     @model_validator(mode="after")

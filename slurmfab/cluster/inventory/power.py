@@ -110,12 +110,7 @@ PathOnControllers = Annotated[str, AfterValidator(check_directory("/opt/site/pow
 
 
 class Ipmi(Model):
-    """Nodes that are switched by their IPMI controllers (BMC), with `ipmitool -I lanplus`.
-
-    Args:
-        address: a pattern with `{node}`, or the address of each node's controller.
-        password_file: file on the deployer's machine with the password, on one line.
-    """
+    """Nodes that are switched by their IPMI controllers (BMC), with `ipmitool -I lanplus`."""
 
     address: Annotated[
         str | dict[str, str],
@@ -133,11 +128,7 @@ class Ipmi(Model):
 
 
 class WakeOnLan(Model):
-    """Nodes that are switched on by a magic packet, and off by `systemctl poweroff`.
-
-    Args:
-        mac: MAC address by node.
-    """
+    """Nodes that are switched on by a magic packet, and off by `systemctl poweroff`."""
 
     mac: Annotated[dict[str, Mac], Field(min_length=1, description="MAC address by node.")]
     broadcast: Annotated[
@@ -146,24 +137,14 @@ class WakeOnLan(Model):
 
 
 class OwnCommands(Model):
-    """Nodes that are switched by programs of the site; each is called with the name of one node.
+    """Nodes that are switched by programs of the site; each is called with the name of one node."""
 
-    Args:
-        suspend: path on the controllers of the program that switches a node off.
-    """
-
-    suspend: Annotated[PathOnControllers, Field(description="Program that switches a node off.")]
+    suspend: Annotated[PathOnControllers, Field(description="Program that switches a node off.")]  # on the controllers
     resume: Annotated[PathOnControllers, Field(description="Program that switches a node on.")]
 
 
 class How(Model):
-    """How nodes are switched: exactly one of the three.
-
-    Args:
-        ipmi: by their IPMI controllers.
-        wake_on_lan: on by wake-on-LAN, off by SSH.
-        command: by programs of the site.
-    """
+    """How nodes are switched: exactly one of the three."""
 
     ipmi: Annotated[Ipmi | None, Field(description="IPMI controllers.")] = None
     wake_on_lan: Annotated[WakeOnLan | None, Field(description="Wake-on-LAN, and SSH to switch off.")] = None
@@ -177,19 +158,10 @@ class How(Model):
 
 
 class Power(Model):
-    """Nodes that may sleep: switched off after some time without jobs, and on again for the next job.
-
-    Args:
-        nodes: the nodes that may sleep.
-        suspend_after: seconds without jobs after which a node is switched off.
-        keep: number of nodes in service that stay on, or the names of those that always do.
-        rate: most nodes that are switched off, and on, within a minute.
-        suspend_timeout: seconds until a node is off.
-        resume_timeout: seconds until a node that was switched on answers.
-        how: how nodes are switched.
-    """
+    """Nodes that may sleep: switched off after some time without jobs, and on again for the next job."""
 
     nodes: Annotated[Nodes, Field(description="Hostlist of the nodes that may sleep.")]
+    # seconds
     suspend_after: Annotated[
         int,
         BeforeValidator(_time, json_schema_input_type=int | str),
@@ -201,11 +173,13 @@ class Power(Model):
         Field(description="Number of nodes in service that stay on, or a hostlist of those that always do."),
     ] = 0
     rate: Annotated[int, Field(ge=1, le=_MOST_NODES, description="Most nodes switched per minute.")] = 60
+    # seconds
     suspend_timeout: Annotated[
         int,
         BeforeValidator(_time, json_schema_input_type=int | str),
         Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node is off (SuspendTimeout)."),
     ] = 120
+    # seconds
     resume_timeout: Annotated[
         int,
         BeforeValidator(_time, json_schema_input_type=int | str),

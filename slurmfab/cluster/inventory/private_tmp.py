@@ -26,13 +26,7 @@ SINCE = SlurmVersion(23, 2)
 
 
 class PrivateTmp(Model):
-    """Directories that are private to each job, empty at its start and deleted at its end; job_container.conf(5).
-
-    Args:
-        base: directory on the compute nodes' own disks that contains them (BasePath).
-        directories: the private directories (Dirs).
-        shared: whether jobs see file systems that are mounted while they run, as automounters need it (Shared).
-    """
+    """Directories that are private to each job, empty at its start and deleted at its end; job_container.conf(5)."""
 
     base: Annotated[
         Directory, Field(validation_alias="BasePath", description="Directory on the nodes' own disks for them.")
@@ -42,6 +36,7 @@ class PrivateTmp(Model):
         BeforeValidator(_directories, json_schema_input_type=str | list[str]),
         Field(validation_alias="Dirs", min_length=1, description="The directories that are private to each job."),
     ] = ALWAYS
+    # as automounters need it
     shared: Annotated[bool, Field(validation_alias="Shared", description="Whether jobs see later mounts.")] = False
 
 

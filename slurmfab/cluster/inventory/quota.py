@@ -38,12 +38,7 @@ Size = Annotated[str, AfterValidator(_check_size)]
 
 
 class UserQuota(Model):
-    """What a user may store.
-
-    Args:
-        soft: more than this is possible for a time of grace only; `None` for no such limit.
-        hard: more than this cannot be written; `None` for no such limit.
-    """
+    """What a user may store."""
 
     soft: Annotated[Size | None, Field(description="What users may exceed for a time of grace, such as 50G.")] = None
     hard: Annotated[Size | None, Field(description="What users cannot exceed, such as 60G.")] = None
@@ -58,11 +53,7 @@ class UserQuota(Model):
 
 
 class Quota(UserQuota):
-    """What each user may store on a file system.
-
-    Args:
-        path: a directory of the file system, as users see it.
-    """
+    """What each user may store on a file system."""
 
     path: Annotated[Path, Field(description="A directory of the file system, as users see it, such as /home.")]
 

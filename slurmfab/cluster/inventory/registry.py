@@ -49,20 +49,10 @@ _Port = Annotated[int, Field(ge=_LOWEST_PORT, le=HIGHEST_PORT)]
 
 
 class Registry(Model):
-    """A host of the cluster that has container images for the others.
-
-    Args:
-        address: its IP address to listen on; `None` for the one by which the other hosts reach it.
-        port: the TCP port for those who log in.
-        anonymous_pull: whether everybody who reaches the host may fetch images, without a login.
-        pull_port: the TCP port where that is.
-        directory: where the images are.
-        password_file: file on the deployer with the users and the hashes of their passwords (htpasswd -B).
-        only: whether podman and skopeo take images from this registry alone.
-        allowed: further registries, or parts of them, from which they may.
-    """
+    """A host of the cluster that has container images for the others."""
 
     host: Annotated[str, Field(min_length=1, description="The host of the cluster that has the images.")]
+    # `None` for the one by which the other hosts reach it
     address: Annotated[
         str | None, AfterValidator(_check_address), Field(description="Its IP address to listen on.")
     ] = None

@@ -97,11 +97,7 @@ PackageList = Annotated[
 
 
 class PackageGroup(Model):
-    """Packages for some hosts.
-
-    Args:
-        packages: the packages, each as `NAME` or `NAME=VERSION`, or as the path of a file that ends in .deb.
-    """
+    """Packages for some hosts."""
 
     hosts: Annotated[HostNames, Field(description="Hostlist of hosts of the cluster, such as cn[01-04].")]
     packages: Annotated[PackageList, Field(description="Packages: NAME, NAME=VERSION (htop=3.2*), or FILE.deb.")]
@@ -113,11 +109,7 @@ class PackageGroup(Model):
 
 
 class SitePackages(Model):
-    """The packages of the site's own, each as `NAME` or `NAME=VERSION`, or as the path of a file that ends in .deb.
-
-    Args:
-        controllers: for controllers; `database`, `compute` and `login` likewise.
-    """
+    """The packages of the site's own, each as `NAME` or `NAME=VERSION`, or as the path of a file that ends in .deb."""
 
     all: Annotated[PackageList, Field(description="Packages for every host.")] = ()
     controllers: Annotated[PackageList, Field(description="Packages for controllers.")] = ()

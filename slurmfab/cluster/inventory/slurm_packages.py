@@ -112,12 +112,7 @@ _Parts = Annotated[
 
 
 class Source(Model):
-    """Where Slurm's packages come from: another suite, an apt repository, or a directory.
-
-    Args:
-        suite: another suite of the mirrors that the hosts use already.
-        key: file with the OpenPGP key that signs it.
-    """
+    """Where Slurm's packages come from: another suite, an apt repository, or a directory."""
 
     suite: Annotated[
         str | None,
@@ -178,13 +173,7 @@ class Source(Model):
 
 
 class SlurmPackages(Model):
-    """Slurm's own packages.
-
-    Args:
-        packages: `debian` for those of Debian and Ubuntu and of whoever builds them alike, `smd` for SchedMD's own.
-        version: their version, or with a `*` behind the beginning of one; `None` for any.
-        given: their source, where that is not the hosts' own package sources.
-    """
+    """Slurm's own packages."""
 
     packages: Annotated[
         Literal["debian", "smd"],

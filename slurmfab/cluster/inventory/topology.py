@@ -20,20 +20,16 @@ def _check_name(name: str) -> str:
 
 
 class Switch(Model):
-    """A switch, with the nodes or the switches that are connected to it (topology.conf(5)).
-
-    Args:
-        name: its name (SwitchName).
-        nodes: the compute nodes at it; empty for a switch of switches.
-        switches: the names of the switches at it; empty for a switch of nodes.
-        speed: LinkSpeed, which Slurm stores without using it; empty for none.
-    """
+    """A switch, with the nodes or the switches that are connected to it (topology.conf(5))."""
 
     name: Annotated[
         str, AfterValidator(_check_name), Field(validation_alias="SwitchName", description="Name of the switch.")
     ]
+    # empty for a switch of switches
     nodes: Annotated[HostNames, Field(validation_alias="Nodes", description="Hostlist of its compute nodes.")] = ()
+    # empty for a switch of nodes
     switches: Annotated[HostNames, Field(validation_alias="Switches", description="The switches connected to it.")] = ()
+    # LinkSpeed, which Slurm stores without using it
     speed: Annotated[
         str, Field(pattern=r"^[0-9]{0,9}\z", validation_alias="LinkSpeed", description="Its speed, for people.")
     ] = ""

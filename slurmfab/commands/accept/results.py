@@ -25,10 +25,10 @@ LONGEST_WORDS = 300
 
 
 @shows(
-    Key("job", "run.job.name", text="name of the job"), Key("figure", "figure_name"), Key("place", "run.place"), "nodes", "job_id",
-    Key("user", "run.job.user"), "verdict", Key("words", form=lambda words: words[:LONGEST_WORDS]), "value", "unit",
-    "target", "tolerance", "difference", Key("earlier_median", "earlier"), "earlier_runs", "change", "has_fallen",
-    Key("seconds", digits=3),
+    Key("job", "run.job.name", text="name of the job"), Key("figure", "figure_name"), Key("place", "run.place"),
+    "nodes", "job_id", Key("user", "run.job.user"), "verdict",
+    Key("words", form=lambda words: words[:LONGEST_WORDS]), "value", "unit", "target", "tolerance", "difference",
+    Key("earlier_median", "earlier"), "earlier_runs", "change", "has_fallen", Key("seconds", digits=3),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Result:

@@ -59,8 +59,8 @@ def notes(pairs: Iterable[tuple[str, str]]) -> tuple[Note, ...]:
 @shows(
     "version", "cluster", Key("target", "answers.target"),
     *(Key(name, f"answers.period.{name}", form=utc) for name in Period._fields),
-    *(Key(name, f"answers.{name}") for name in ("asked", "job", "lines")), Key("notes", "answers.notes", form=notes, text="what is to be said of logs"),
-    Key("unreachable", "answers.lost"),
+    *(Key(name, f"answers.{name}") for name in ("asked", "job", "lines")),
+    Key("notes", "answers.notes", form=notes, text="what is to be said of logs"), Key("unreachable", "answers.lost"),
     Key("exit_code", "answers.exit_code", text="of the task"),
 )  # fmt: skip
 @dataclass(frozen=True)
