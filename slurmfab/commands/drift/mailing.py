@@ -17,7 +17,7 @@ from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.terminal import harmless, in_one_line
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mail import Mail
-from slurmfab.core.engine import mail_password
+from slurmfab.core.engine import passwords
 
 PROGRAMS = {"sendmail": ("-i", "-t"), "msmtp": ("--read-recipients",)}
 """Programs that take a mail on standard input, with the arguments that make them read its recipients."""
@@ -68,7 +68,7 @@ def mailer(cluster: Cluster, cluster_file: Path) -> Mailer:
         SlurmfabError: there is neither a relay nor a program.
     """
     if cluster.mail is not None:
-        return Mailer(relay=cluster.mail, password=mail_password.read(cluster.mail, cluster_file.parent))
+        return Mailer(relay=cluster.mail, password=passwords.of_mail(cluster.mail, cluster_file.parent))
     places = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM}"
     for name, arguments in PROGRAMS.items():
         if program := shutil.which(name, path=places):

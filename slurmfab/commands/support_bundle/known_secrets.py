@@ -12,7 +12,7 @@ from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.cluster.inventory import files_on_hosts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.core.engine import database_password, mail_password, power_password, registry_users
+from slurmfab.core.engine import passwords, registry_users
 
 LEAST = 4
 """Characters of the shortest line of a file that counts as secret."""
@@ -33,9 +33,9 @@ def read(known: Inventory) -> Known:
     """Read the passwords, keys and private files that a cluster file names."""
     cluster, beside = known.cluster, known.path.parent
     sources: dict[str, Callable[[], Iterator[str]]] = {
-        "mail.password_file": lambda: iter([mail_password.read(cluster.mail, beside)]),
-        "power.how.ipmi.password_file": lambda: iter([power_password.read(cluster.power, beside)]),
-        "database.password_file": lambda: iter([database_password.read(cluster.database)]),
+        "mail.password_file": lambda: iter([passwords.of_mail(cluster.mail, beside)]),
+        "power.how.ipmi.password_file": lambda: iter([passwords.of_power(cluster.power, beside)]),
+        "database.password_file": lambda: iter([passwords.of_database(cluster.database)]),
         "registry.password_file": lambda: hashes(registry_users.read(cluster.registry, beside)),
         "files": lambda: private_lines(cluster, beside),
         "ssh.key": lambda: own_key(cluster),

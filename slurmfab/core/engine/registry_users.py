@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
-from slurmfab.core.engine import password_file
+from slurmfab.core.engine import passwords
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.registry import Registry
@@ -36,7 +36,7 @@ def read(registry: Registry | None, beside: Path) -> str:
         return ""
     path = beside / Path(registry.password_file).expanduser()
     what = "a line USER:HASH for each user who may send images; to add one: htpasswd -B"
-    text = password_file.read(path, KEY, f"{what} {path} USER", most=LONGEST, is_one=False)
+    text = passwords.read(path, KEY, f"{what} {path} USER", most=LONGEST, is_one=False)
     users: dict[str, int] = {}
     entries = dict(entries_of(text, path))
     for number, line in entries.items():

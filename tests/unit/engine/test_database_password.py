@@ -8,7 +8,7 @@ import pytest
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.accounting import Database
-from slurmfab.core.engine import database_password
+from slurmfab.core.engine import passwords
 
 
 def database(path: Path) -> Database:
@@ -19,11 +19,11 @@ def test_the_password_is_the_word_in_its_file(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("correct-horse\n")
     path.chmod(0o600)
-    assert database_password.read(database(path)) == "correct-horse"
+    assert passwords.of_database(database(path)) == "correct-horse"
 
 
 def test_there_is_no_password_without_an_external_database() -> None:
-    assert database_password.read(None) == database_password.read(Database(host="c1")) == ""
+    assert passwords.of_database(None) == passwords.of_database(Database(host="c1")) == ""
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_a_password_that_slurmdbd_conf_cannot_hold_or_others_can_read_is_refused
     path.write_text(text)
     path.chmod(mode)
     with pytest.raises(InputError, match=reason) as error:
-        database_password.read(database(path))
+        passwords.of_database(database(path))
     assert not text or text not in str(error.value)
 
 
 def test_a_missing_password_file_is_named_with_its_purpose(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must hold the password of slurm at db"):
-        database_password.read(database(tmp_path / "none"))
+        passwords.of_database(database(tmp_path / "none"))

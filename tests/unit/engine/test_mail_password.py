@@ -8,7 +8,7 @@ import pytest
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.mail import Mail
-from slurmfab.core.engine import mail_password
+from slurmfab.core.engine import passwords
 
 RELAY = Mail(relay="smtp", sender="slurm@example.org", user="slurm", password_file="secret")
 
@@ -20,12 +20,12 @@ def write(directory: Path, text: str, mode: int = 0o600) -> None:
 
 def test_the_password_is_the_line_in_the_file_beside_the_cluster_file(tmp_path: Path) -> None:
     write(tmp_path, 'two "words" # here\n')
-    assert mail_password.read(RELAY, tmp_path) == 'two "words" # here'
+    assert passwords.of_mail(RELAY, tmp_path) == 'two "words" # here'
 
 
 def test_there_is_no_password_without_a_login(tmp_path: Path) -> None:
-    assert mail_password.read(None, tmp_path) == ""
-    assert mail_password.read(Mail(relay="smtp", sender="a@b.org"), tmp_path) == ""
+    assert passwords.of_mail(None, tmp_path) == ""
+    assert passwords.of_mail(Mail(relay="smtp", sender="a@b.org"), tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ def test_a_password_that_msmtp_cannot_hold_or_others_can_read_is_refused(
 ) -> None:
     write(tmp_path, text, mode)
     with pytest.raises(InputError, match=reason) as error:
-        mail_password.read(RELAY, tmp_path)
+        passwords.of_mail(RELAY, tmp_path)
     assert not text or text not in str(error.value)

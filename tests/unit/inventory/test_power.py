@@ -10,7 +10,7 @@ import pytest
 from support import cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import ClusterFileError, InputError
-from slurmfab.core.engine import power_password
+from slurmfab.core.engine import passwords
 from slurmfab.core.plan.phases import packages, power
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -143,7 +143,7 @@ def test_a_password_file_when_it_is_unfit_then_the_reason_is_told_without_the_pa
     path.chmod(mode)
     known = cluster(HOSTS + f"power: {{nodes: n1, {IPMI}}}\n")
     with pytest.raises(InputError, match=words) as refused:
-        power_password.read(known.power, tmp_path)
+        passwords.of_power(known.power, tmp_path)
     assert "sesame" not in str(refused.value)
 
 
@@ -153,5 +153,5 @@ def test_a_password_file_when_it_is_fit_then_its_line_is_read_with_all_blanks(tm
     for text in ("open sesame", " sesame "):
         path.write_text(f"{text}\n")
         path.chmod(0o600)
-        assert power_password.read(known.power, tmp_path) == text
-    assert power_password.read(cluster(HOSTS + f"power: {{nodes: n1, {OWN}}}\n").power, tmp_path) == ""
+        assert passwords.of_power(known.power, tmp_path) == text
+    assert passwords.of_power(cluster(HOSTS + f"power: {{nodes: n1, {OWN}}}\n").power, tmp_path) == ""

@@ -123,7 +123,7 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
         plan_input.cluster,
         plan_input.lock,
         plan_input.facts,
-        plan_input.stamp,
+        stamp=plan_input.stamp,
         undo_states=undo_states,
         was_deployed=undoing.target.was_deployed,
     )
