@@ -20,7 +20,8 @@ from slurmfab.commands.usage.directories import Directories
 from slurmfab.commands.usage.figures import KEYS, IdleGpus, Point, Row, Shares, Usage, Wait
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
-from slurmfab.core.status.text import colour_table, duration
+from slurmfab.core.status.text import colour_table
+from slurmfab.on_hosts.programs.user_tools.amounts import clock
 
 NO_ACCOUNTING = (
     "Slurm keeps no records of jobs on this cluster, so what they used is unknown. Name a host for the accounting "
@@ -234,7 +235,7 @@ def cells_of(usage: Usage, row: Row, *, has_gpus: bool) -> tuple[str, ...]:
         *(gpus if has_gpus else ()),
         percent(sums.cpu_efficiency),
         percent(sums.memory_efficiency),
-        "-" if wait is None else duration(round(wait)),
+        "-" if wait is None else clock(round(wait)),
     )
 
 
@@ -282,7 +283,7 @@ def waits_table(usage: Usage, paint: Paint) -> list[str]:
 def wait_cells(one: Wait) -> tuple[str, ...]:
     """The cells of a job that waited."""
     who = (one.job, one.user, one.account, one.partition, str(one.gpus or "-"))
-    return (*who, duration(one.seconds), "has begun" if one.started else "waits still")
+    return (*who, clock(one.seconds), "has begun" if one.started else "waits still")
 
 
 def rest(count: int) -> list[str]:

@@ -237,21 +237,8 @@ def record_from(values: StoredRecord, name: str) -> Record:
         raise BrokenFile(name, "its name does not begin with a time") from error
     if values.state == FINISHED and values.ended is None:
         raise BrokenFile(name, "ended: Field required")
-    return Record(
-        run=name,
-        command=values.command,
-        by=values.by,
-        begun=values.begun or named,
-        ended=values.ended if values.state == FINISHED else None,
-        pid=values.pid,
-        hosts=values.hosts,
-        exit_code=values.exit_code,
-        seconds=values.seconds,
-        error=values.error,
-        steps=values.steps,
-        timeline=tuple(Mark(mark.at, mark.doing) for mark in values.timeline),
-        lost=values.lost,
-        undoes=values.undoes,
-        cluster_file=values.cluster_file,
-        lock=values.lock,
-    )
+    known = {key: value for key, value in vars(values).items() if key != "state"}
+    known["begun"] = values.begun or named
+    known["ended"] = values.ended if values.state == FINISHED else None
+    known["timeline"] = tuple(Mark(mark.at, mark.doing) for mark in values.timeline)
+    return Record(run=name, **known)

@@ -18,10 +18,10 @@ from slurmfab.hosts.transport import Transport
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
 from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS
+from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
 _GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @shows("host", "role", Key("up", "is_up"))
@@ -258,7 +258,7 @@ def job_from(values: Sequence[str]) -> Job:
         tasks=array_tasks(fields["JobArrayID"]) if is_pending else 1,
         cpus=number(fields["NumCPUs"]),
         gpus=job_gpus(fields),
-        seconds=seconds(fields["TimeUsed"]),
+        seconds=seconds_of(fields["TimeUsed"]) or 0,
         time_limit=fields["TimeLimit"],
         node_list=fields["NodeList"],
         name=fields["Name"],
@@ -301,14 +301,6 @@ def array_tasks(job_id: str) -> int:
         return 1
     ranges = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", match[1])
     return sum(len(range(int(low), int(high or low) + 1, int(step or 1))) for low, high, step in ranges)
-
-
-def seconds(text: str) -> int:
-    """A time in Slurm's form (`2-01:27:11`, `27:11`) in seconds; 0 for another text."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if not match:
-        return 0
-    return sum(int(value or 0) * _UNITS[unit] for value, unit in zip(match.groups(), "dhms", strict=True))
 
 
 def number(text: str) -> int:

@@ -13,7 +13,8 @@ from slurm_tables import job_rows
 from slurmfab.base.errors import AgentFailed
 from slurmfab.base.json_output import as_json
 from slurmfab.core.status.cluster_state import Status
-from slurmfab.core.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable, seconds
+from slurmfab.core.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable
+from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -126,7 +127,7 @@ def test_an_array_when_it_waits_counts_its_tasks(job_id: str, tasks: int) -> Non
     ("shown", "value"), [("0:05", 5), ("27:11", 1631), ("01:00:00", 3600), ("2-01:27:11", 178031), ("INVALID", 0)]
 )
 def test_a_time_of_slurms_when_read_gives_seconds(shown: str, value: int) -> None:
-    assert seconds(shown) == value
+    assert (seconds_of(shown) or 0) == value
 
 
 def calls_made_by(work: Callable[[], object]) -> int:
