@@ -9,23 +9,22 @@ from typing import Any, NamedTuple
 from reference.json_schemas import Maker
 from reference.markdown import WRITTEN, anchor, code, marked, table, text_of
 from slurmfab.cli.tasks import all_tasks
-from slurmfab.commands.accept.listing import AcceptanceHistoryJson
-from slurmfab.commands.accept.results import AcceptanceJson
-from slurmfab.commands.checks.results import ChecksJson
-from slurmfab.commands.doctor.finding import DoctorJson
-from slurmfab.commands.drift.alarm import DriftJson
-from slurmfab.commands.gpu_checks.checking import GpuChecksJson
-from slurmfab.commands.history.listing import HistoryJson, RecordedRunJson
-from slurmfab.commands.import_cluster.importing import ImportJson
-from slurmfab.commands.logs.showing import LogsJson
-from slurmfab.commands.quickcheck.lines import QuickcheckJson
-from slurmfab.commands.support_bundle.making import SupportBundleJson
-from slurmfab.commands.update.plan import UpdatePlanJson
-from slurmfab.commands.upgrade.text import UpgradePlanJson
-from slurmfab.commands.usage.showing import UsageJson
-from slurmfab.core.engine.report import RunJson
-from slurmfab.core.impact import job_tally
-from slurmfab.core.status.cluster_state import StatusJson
+from slurmfab.commands.accept import listing as acceptance
+from slurmfab.commands.accept import results as accepted
+from slurmfab.commands.checks import results as checked
+from slurmfab.commands.doctor.finding import Diagnosis
+from slurmfab.commands.drift.alarm import Compared
+from slurmfab.commands.gpu_checks.checking import GpuChecks
+from slurmfab.commands.history.listing import History, RecordedRun
+from slurmfab.commands.import_cluster.importing import Imported
+from slurmfab.commands.logs.showing import Logs
+from slurmfab.commands.quickcheck.lines import Summary
+from slurmfab.commands.support_bundle.making import Written
+from slurmfab.commands.update.plan import UpdatePlan
+from slurmfab.commands.upgrade.plan import UpgradePlan
+from slurmfab.commands.usage.showing import Told
+from slurmfab.core.engine.report import Report
+from slurmfab.core.status.cluster_state import Status
 from slurmfab.on_hosts.programs.user_tools.slint import SlintJson
 from slurmfab.on_hosts.programs.user_tools.state import SstatusJson
 
@@ -56,23 +55,23 @@ RUNS = (
 """The tasks that compare hosts with the cluster file, or change them."""
 
 OUTPUTS = (
-    Output("run", "Runs", RunJson, RUNS),
-    Output("update-plan", "Plan of an update", UpdatePlanJson, ("update --plan",)),
-    Output("import", "Import", ImportJson, ("import",)),
-    Output("status", "Status", StatusJson, ("status",)),
-    Output("check-cluster", "Checks", ChecksJson, ("check-cluster",)),
-    Output("quickcheck", "Quickcheck", QuickcheckJson, ("quickcheck",)),
-    Output("check-gpus", "GPU checks", GpuChecksJson, ("check-gpus",)),
-    Output("accept", "Acceptance", AcceptanceJson, ("accept",)),
-    Output("accept-history", "History of acceptance", AcceptanceHistoryJson, ("accept --history",)),
-    Output("drift", "Drift", DriftJson, ("drift",)),
-    Output("logs", "Logs", LogsJson, ("logs",)),
-    Output("usage", "Use over time", UsageJson, ("usage",)),
-    Output("history", "History", HistoryJson, ("history",)),
-    Output("history-run", "A recorded run", RecordedRunJson, ("history RUN",)),
-    Output("doctor", "Doctor", DoctorJson, ("doctor",)),
-    Output("support-bundle", "Support bundle", SupportBundleJson, ("support-bundle",)),
-    Output("upgrade-plan", "Plan of an upgrade", UpgradePlanJson, ("upgrade --plan",)),
+    Output("run", "Runs", Report, RUNS),
+    Output("update-plan", "Plan of an update", UpdatePlan, ("update --plan",)),
+    Output("import", "Import", Imported, ("import",)),
+    Output("status", "Status", Status, ("status",)),
+    Output("check-cluster", "Checks", checked.Verdict, ("check-cluster",)),
+    Output("quickcheck", "Quickcheck", Summary, ("quickcheck",)),
+    Output("check-gpus", "GPU checks", GpuChecks, ("check-gpus",)),
+    Output("accept", "Acceptance", accepted.Verdict, ("accept",)),
+    Output("accept-history", "History of acceptance", acceptance.History, ("accept --history",)),
+    Output("drift", "Drift", Compared, ("drift",)),
+    Output("logs", "Logs", Logs, ("logs",)),
+    Output("usage", "Use over time", Told, ("usage",)),
+    Output("history", "History", History, ("history",)),
+    Output("history-run", "A recorded run", RecordedRun, ("history RUN",)),
+    Output("doctor", "Doctor", Diagnosis, ("doctor",)),
+    Output("support-bundle", "Support bundle", Written, ("support-bundle",)),
+    Output("upgrade-plan", "Plan of an upgrade", UpgradePlan, ("upgrade --plan",)),
 )
 """The JSON outputs of tasks, in their order."""
 
@@ -83,9 +82,6 @@ OF_USERS = (
 """Those of commands on the hosts, for the users of the cluster."""
 
 ALL = (*OUTPUTS, *OF_USERS)
-
-_ELSEWHERE = (job_tally,)
-"""Modules with types that other modules name for type checks alone, and that have to be loaded here."""
 
 
 def schema_of(output: Output, *, is_closed: bool = False) -> dict[str, Any]:

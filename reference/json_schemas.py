@@ -1,17 +1,20 @@
-"""JSON schemas of the types of JSON outputs: typed dictionaries, dataclasses, named tuples, with their docstrings."""
+"""JSON schemas of the types of JSON outputs: classes as `slurmfab.base.json_output` shows them, typed dictionaries."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
-import sys
 import textwrap
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from slurmfab.base.json_output import Key, keys_of
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -60,11 +63,16 @@ class Maker:
         """
         if hint in PLAIN:
             return dict(PLAIN[hint])
-        if is_typeddict(hint) or is_dataclass(hint) or is_named_tuple(hint):
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return {"type": "string"}
+        if is_typeddict(hint) or (isinstance(hint, type) and keys_of(hint)):
             return self.reference(hint.__name__, (hint,))
         origin, arguments = get_origin(hint), get_args(hint)
+        if origin is ClassVar:
+            return self.schema(arguments[0])
         if origin is Annotated:
-            return self.annotated(arguments[1:])
+            kinds = [one for one in arguments[1:] if isinstance(one, type)]
+            return self.annotated(kinds) if kinds else self.schema(arguments[0])
         return self.compound(origin, arguments)
 
     def compound(self, origin: Any, arguments: Sequence[Any]) -> Schema:
@@ -112,10 +120,24 @@ class Maker:
 
     def properties(self, kind: type) -> dict[str, Schema]:
         """The schemas of an object's keys, each with what its class says about it."""
+        if not is_typeddict(kind):
+            return {key.name: self.of_key(kind, key) for key in keys_of(kind)}
         texts = {key: text for base in reversed(family(kind)) for key, text in key_texts(base).items()}
-        hints = get_type_hints(kind, vars(sys.modules[kind.__module__]), known_types(), include_extras=True)
-        names = in_order(kind) if is_typeddict(kind) else own_fields(kind)
-        return {name: self.described(self.schema(hints[name]), texts.get(name, "")) for name in names}
+        hints = get_type_hints(kind, None, names_in(kind.__module__), include_extras=True)
+        return {name: self.described(self.schema(hints[name]), texts.get(name, "")) for name in in_order(kind)}
+
+    def of_key(self, kind: type, key: Key) -> Schema:
+        """The schema of a key that a class lists."""
+        *path, last = key.attribute.split(".")
+        for name in path:
+            (kind,) = without_none(attribute(kind, name)[0])
+        hint, text = attribute(kind, last)
+        if isinstance(key.form, type):
+            hint = key.form
+        elif key.form:
+            hint = get_type_hints(key.form).get("return", hint)
+        some = without_none(hint) if key.optional else (hint,)
+        return self.described(self.schema(some[0]), key.text or text)
 
     def described(self, schema: Schema, text: str) -> Schema:
         """A schema with a text about what it describes."""
@@ -123,18 +145,42 @@ class Maker:
 
 
 def required_keys(kind: type) -> Sequence[str]:
-    """The keys that are always there: all of a dataclass or a named tuple."""
-    return sorted(kind.__required_keys__) if is_typeddict(kind) else own_fields(kind)  # type: ignore[attr-defined]
+    """The keys that are always there."""
+    if is_typeddict(kind):
+        return sorted(kind.__required_keys__)  # type: ignore[attr-defined]
+    return [key.name for key in keys_of(kind) if not key.optional]
 
 
-def own_fields(kind: type) -> list[str]:
-    """The fields of a dataclass or a named tuple."""
-    return [one.name for one in fields(kind)] if is_dataclass(kind) else list(kind._fields)  # type: ignore[attr-defined]
+def without_none(hint: Any) -> tuple[Any, ...]:
+    """The types of a union but for `None`; a type that is no union, alone."""
+    is_union = get_origin(hint) in (Union, types.UnionType)
+    return tuple(one for one in get_args(hint) if one is not type(None)) if is_union else (hint,)
 
 
-def is_named_tuple(kind: Any) -> bool:
-    """Whether a type is a named tuple, of which a dictionary is made before it is written."""
-    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+def attribute(kind: type, name: str) -> tuple[Any, str]:
+    """The type of a field or property, and what its class says about it."""
+    for one in kind.__mro__:
+        found = vars(one).get(name)
+        function = found.func if isinstance(found, cached_property) else getattr(found, "fget", None)
+        if function:
+            text = (inspect.getdoc(function) or "").partition("\n")[0]
+            is_word = text[1:2].islower() or text[1:2] == " "
+            hints = get_type_hints(function, None, names_in(one.__module__), include_extras=True)
+            return hints["return"], text[:1].lower() + text[1:] if is_word else text
+        if name in vars(one).get("__annotations__", {}):
+            hints = get_type_hints(one, None, names_in(one.__module__), include_extras=True)
+            return hints[name], key_texts(one).get(name, "")
+    raise TypeError(f"{kind.__name__} has no {name}")
+
+
+@cache
+def names_in(module: str) -> dict[str, Any]:
+    """The names in a module, those that it imports for type checks alone among them."""
+    loaded = import_module(module)
+    checked = [one for one in ast.parse(inspect.getsource(loaded)).body if isinstance(one, ast.If)]
+    imports = [line for one in checked for line in one.body if isinstance(line, ast.ImportFrom) and line.module]
+    names = [(str(one.module), alias.name) for one in imports for alias in one.names]
+    return {**{name: getattr(import_module(place), name, None) for place, name in names}, **vars(loaded)}
 
 
 @cache
@@ -148,7 +194,7 @@ def definition(kind: type) -> ast.ClassDef:
 def family(kind: type) -> tuple[type, ...]:
     """A class and those that it is made of."""
     names = [base.id for base in definition(kind).bases if isinstance(base, ast.Name)]
-    known = {**known_types(), **vars(sys.modules[kind.__module__])}
+    known = names_in(kind.__module__)
     return (kind, *(more for name in names if is_typeddict(known[name]) for more in family(known[name])))
 
 
@@ -192,17 +238,3 @@ def commented(kind: type) -> dict[str, str]:
             found |= {field[1]: comment} if mark else {field[1]: " ".join(above)} if above else {}
         above = [*above, comment] if mark and not code.strip() else []
     return found
-
-
-@cache
-def known_types() -> dict[str, Any]:
-    """The typed dictionaries of all loaded modules, by name: some modules import others' for type checks alone.
-
-    Names that several modules have are left out, as each of these modules means its own.
-    """
-    found: dict[str, set[Any]] = {}
-    for module in [module for name, module in sorted(sys.modules.items()) if name.startswith("slurmfab.")]:
-        for name, value in vars(module).items():
-            if name.endswith("Json") and is_typeddict(value):
-                found.setdefault(name, set()).add(value)
-    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}

@@ -8,6 +8,7 @@ from functools import cache
 from jsonschema import Draft202012Validator
 
 from reference.json_outputs import ALL, schema_of
+from slurmfab.base.json_output import as_json
 
 
 @cache
@@ -19,7 +20,7 @@ def validator(name: str) -> Draft202012Validator:
 
 def mistakes(name: str, values: object) -> list[str]:
     """What is wrong with an output, by its schema."""
-    plain = json.loads(json.dumps(values))
+    plain = json.loads(json.dumps(as_json(values)))
     return [f"{error.json_path}: {error.message}" for error in validator(name).iter_errors(plain)]
 
 

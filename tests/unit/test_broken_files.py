@@ -24,6 +24,7 @@ from saved_archives import compressed_tar
 
 from slurmfab.base import bounded_file, strict_json
 from slurmfab.base.errors import BrokenFile, InputError, SlurmfabError
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import Gpu, Hardware
 from slurmfab.cluster.inventory import loading, yaml_nodes
 from slurmfab.cluster.inventory import lock as locks
@@ -216,7 +217,7 @@ def use_records(cluster_file: Path) -> tuple[tuple[record.Record, ...], tuple[st
     listing.overview(records, cluster_file)
     for one in records:
         listing.text(one)
-        json.dumps(listing.whole(one), allow_nan=False)
+        json.dumps(as_json(listing.RecordedRun(one)), allow_nan=False)
         try:
             target.before(records, one)
         except SlurmfabError:

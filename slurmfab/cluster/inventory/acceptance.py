@@ -124,13 +124,9 @@ Tolerance = Annotated[float, BeforeValidator(_percent, json_schema_input_type=st
 
 
 class Figure(Model):
-    """A figure of a job, and what is expected of it.
+    """A figure of a job, and what is expected of it."""
 
-    Args:
-        pattern: regular expression with one group for the figure; the last line that matches counts.
-        tolerance: percent by which it may be worse than the target, and than in earlier runs.
-    """
-
+    # the last line that matches counts
     pattern: Annotated[
         Pattern | None, Field(description="Regular expression for a line, with one group around the figure.")
     ] = None
@@ -138,29 +134,26 @@ class Figure(Model):
     target: Annotated[
         Annotated[float, AfterValidator(_check_target)] | None, Field(description="The expected figure.")
     ] = None
+    # percent, also against earlier runs
     tolerance: Annotated[Tolerance | None, Field(description="How much worse it may be, such as 5%.")] = None
     better: Annotated[Better | None, Field(description="Whether higher or lower is better.")] = None
 
 
 class AcceptanceJob(Figure):
-    """A job that measures something. Its own pattern, unit, target and direction are those of its only figure.
+    """A job that measures something. Its own pattern, unit, target and direction are those of its only figure."""
 
-    Args:
-        script: a file beside the cluster file, or the name of a shipped job; `None` for the one with the job's name.
-        nodes: `each` for one job on each node, `all` for one job on all of them, or the number of nodes of one job;
-            `None` for what a shipped job has, else `each`.
-        user: who runs it; `None` for the user of the command line.
-    """
-
+    # `None` for the shipped job with the name of this one
     script: Annotated[
         str | None, Field(min_length=1, description="File beside the cluster file, or the name of a shipped job.")
     ] = None
+    # `None` for what a shipped job has, else `each`
     nodes: Annotated[
         Literal["each", "all"] | int | None,
         BeforeValidator(_number_or(("each", "all"), 1, 65536)),
         Field(description="each: one job on each node; all, or a number: one job."),
     ] = None
     hosts: Annotated[HostNames, Field(description="Hostlist of compute nodes; all by default.")] = ()
+    # `None` for one that has the nodes
     partition: Annotated[str | None, Field(description="Partition of the job.")] = None
     tasks: Annotated[
         Literal["cores"] | int | None,
@@ -175,6 +168,7 @@ class AcceptanceJob(Figure):
     minutes: Annotated[int | None, Field(ge=1, le=_A_WEEK, description="Time limit in minutes.")] = None
     whole_nodes: Annotated[bool, Field(description="Whether no other job may use its nodes meanwhile.")] = True
     at_once: Annotated[int | None, Field(ge=1, le=64, description="How many of these jobs run at once.")] = None
+    # `None` for the user of the command line
     user: Annotated[
         Annotated[str, AfterValidator(_check_user)] | None, Field(description="Login name of who runs it.")
     ] = None

@@ -93,6 +93,7 @@ class Database(Model):
     keep_password: Annotated[
         bool, Field(description="Whether to keep the external database's password in the host's slurmdbd.conf.")
     ] = False
+    # otherwise they stay as they are
     settings: Annotated[bool, Field(description="Whether slurmfab writes MariaDB's settings for slurmdbd.")] = True
 
     @property
@@ -103,45 +104,32 @@ class Database(Model):
 
 
 class Qos(Model):
-    """A quality of service.
-
-    Args:
-        settings: limits and other keys of `sacctmgr modify qos` (sacctmgr(1)) in the file's order.
-    """
+    """A quality of service."""
 
     name: Annotated[Name, Field(description="Name of the QOS.")]
+    # limits and other keys of `sacctmgr modify qos` (sacctmgr(1)) in the file's order
     settings: AssociationSettings = {}
 
 
 class Account(Model):
-    """An account.
-
-    Args:
-        description: its purpose; its name by default.
-        organization: its owner; its parent's name by default.
-        settings: limits and other keys of `sacctmgr modify account` (sacctmgr(1)) in the file's order.
-    """
+    """An account."""
 
     name: Annotated[Name, Field(description="Name of the account.")]
     parent: Annotated[Name, Field(description="The account above it.")] = ROOT
-    description: Annotated[str, Field(description="Its purpose.")] = ""
-    organization: Annotated[str, Field(description="Its owner.")] = ""
+    description: Annotated[str, Field(description="Its purpose.")] = ""  # its name by default
+    organization: Annotated[str, Field(description="Its owner.")] = ""  # its parent's name by default
     coordinators: Annotated[Logins, Field(description="Users who may manage its users and limits.")] = ()
+    # limits and other keys of `sacctmgr modify account` (sacctmgr(1)) in the file's order
     settings: AssociationSettings = {}
 
 
 class User(Model):
-    """A user of the cluster: a UNIX user on the hosts, and an association with each of their accounts.
-
-    Args:
-        uid: UID on every host; slurmfab chooses a free one by default.
-        gid: GID of the group with the user's name; the same number as the UID by default.
-        associations: by account, limits of the user in that account only; they replace those of `settings`.
-        settings: limits and other keys of `sacctmgr modify user` (sacctmgr(1)) in the file's order.
-    """
+    """A user of the cluster: a UNIX user on the hosts, and an association with each of their accounts."""
 
     name: Annotated[Login, Field(description="Login name.")]
+    # slurmfab chooses a free one by default
     uid: Annotated[int | None, Field(ge=1, le=_HIGHEST_ID, description="UID on every host.")] = None
+    # the same number as the UID by default
     gid: Annotated[int | None, Field(ge=1, le=_HIGHEST_ID, description="GID of the user's own group.")] = None
     groups: Annotated[Logins, Field(description="Further groups.")] = ()
     shell: Annotated[str, Field(description="Login shell.")] = "/bin/bash"
@@ -150,10 +138,12 @@ class User(Model):
     keys: Annotated[tuple[str, ...], Field(description="Public SSH keys, a line each.")] = ()
     sudo: Annotated[bool, Field(description="Whether they may become root on login hosts and controllers.")] = False
     accounts: Annotated[Names, Field(description="Accounts to use, the default first.")] = ()
+    # they replace those of `settings`
     associations: Annotated[
         dict[Name, AssociationSettings], Field(description="By account, limits in that account only.")
     ] = {}
     quota: UserQuotaOrNot = None
+    # limits and other keys of `sacctmgr modify user` (sacctmgr(1)) in the file's order
     settings: AssociationSettings = {}
 
     @property

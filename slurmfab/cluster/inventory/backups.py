@@ -65,6 +65,7 @@ class Backup(Model):
         Field(description="Directory on the hosts for their backups."),
     ]
     when: Annotated[Schedule, Field(description="hourly, daily, weekly, 03:30 or Sun 03:30.")] = "daily"
+    # older ones are deleted
     keep: Annotated[int, Field(ge=1, le=_MOST_KEPT, description="Number of backups to keep.")] = 14
     encrypt_to: Annotated[
         tuple[Annotated[str, AfterValidator(check_recipient)], ...],

@@ -163,34 +163,28 @@ class Ssh(Model):
 
 
 class NodeGroup(Model):
-    """Compute nodes with the same settings.
-
-    Args:
-        settings: keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`.
-    """
+    """Compute nodes with the same settings."""
 
     hosts: Annotated[SomeHosts, Field(description="Hostlist of compute nodes, such as cn[01-16].")]
+    # keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`
     settings: NodeSettings = {}
 
 
 class Partition(Model):
-    """A partition.
-
-    Args:
-        settings: the other keys of its PartitionName line (slurm.conf(5)) in the file's order.
-    """
+    """A partition."""
 
     name: Annotated[
         str,
         AfterValidator(_check_partition_name),
         Field(validation_alias="PartitionName", description="Name of the partition."),
     ]
+    # empty for a partition without nodes
     nodes: Annotated[
         tuple[str, ...] | Literal["ALL"],
         BeforeValidator(_nodes_of_partition, json_schema_input_type=_HOSTS_IN_FILE),
         Field(validation_alias="Nodes", description="Hostlist of its nodes, or ALL."),
     ]
-    settings: PartitionSettings = {}
+    settings: PartitionSettings = {}  # the other keys of its PartitionName line (slurm.conf(5)) in the file's order
 
 
 class Cluster(Model):
@@ -219,6 +213,7 @@ class Cluster(Model):
         SlurmdbdConf, Field(description="Further keys of slurmdbd.conf; null drops slurmfab's.")
     ] = {}
     slurm_files: SlurmFiles = {}
+    # `None` for files of its own on each host
     slurm_conf_directory: Annotated[
         Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
         Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
@@ -233,11 +228,13 @@ class Cluster(Model):
     packages: PackageLists = SitePackages()
     files: Files = {}
     topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()
+    # slurmfab chooses missing ones
     ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
     memory_margin: Annotated[
         str, AfterValidator(check_amount("2048M")), Field(description="Memory left to the system: 3% or 2048M.")
     ] = "3%"
     hosts_file: Annotated[bool, Field(description="Whether slurmfab maintains a block in /etc/hosts.")] = True
+    # two controllers need a shared one
     state_directory: Annotated[
         str,
         AfterValidator(check_directory("/shared/slurm/state")),
@@ -258,6 +255,7 @@ class Cluster(Model):
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
     exports: Exports = ()
+    # `None` if the file does not say it
     homes: Annotated[
         Annotated[str, AfterValidator(check_directory("/home"))] | None,
         Field(description="Directory of the homes of users, on a file system that hosts share, such as /home."),

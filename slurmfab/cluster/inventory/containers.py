@@ -59,13 +59,9 @@ def _prune_of(value: Any) -> Any:
 
 
 class Prune(Model):
-    """The removal of images, which are copies of what a registry has.
+    """The removal of images, which are copies of what a registry has."""
 
-    Args:
-        unused_for: days after which an image goes that nobody has used.
-        above: percentage of the disk above which the longest unused images go; `None` for no such limit.
-    """
-
+    # days
     unused_for: Annotated[
         int,
         BeforeValidator(_days, json_schema_input_type=str),
@@ -74,6 +70,7 @@ class Prune(Model):
             json_schema_extra={"default": "30d"},
         ),
     ] = 30
+    # percent; `None` for no such limit
     above: Annotated[
         int | None,
         BeforeValidator(_percent, json_schema_input_type=str),

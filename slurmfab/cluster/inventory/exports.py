@@ -57,6 +57,7 @@ class Export(Model):
         BeforeValidator(split_options, json_schema_input_type=str | list[str]),
         Field(description="Options of exports(5), as a list or with commas (default: rw,no_subtree_check)."),
     ] = DEFAULT_OPTIONS
+    # `None` if no host mounts it because of this key
     mount: Annotated[Path | None, Field(description="Where these hosts mount it, such as /home.")] = None
 
     @field_validator("options")

@@ -69,10 +69,12 @@ AccountName = Annotated[str, AfterValidator(_check_account)]
 class FileOnHosts(Model):
     """A file of the site's own on hosts."""
 
+    # `None` if `text` has it
     source: Annotated[str | None, Field(min_length=1, description="Path, relative to the cluster file.")] = None
     text: Annotated[str | None, Field(max_length=LARGEST_FILE, description="Content, instead of a source.")] = None
     template: Annotated[bool, Field(description="Whether it is a Jinja2 template with the cluster's values.")] = False
     roles: Annotated[tuple[Role, ...], Field(description="Roles of hosts that have it; by default all hosts.")] = ()
+    # without roles and hosts, all hosts have it
     hosts: Annotated[HostNames, Field(description="Hostlist of hosts that have it, besides those of the roles.")] = ()
     owner: Annotated[AccountName, Field(description="User on the hosts.")] = "root"
     group: Annotated[AccountName, Field(description="Group on the hosts.")] = "root"

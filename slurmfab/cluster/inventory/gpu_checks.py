@@ -84,14 +84,17 @@ class GpuChecks(Model):
         AfterValidator(_check_environment),
         Field(description="Variables for it, such as NCCL_SOCKET_IFNAME."),
     ] = {}
+    # `never`: only on request
     when: Annotated[
         str, AfterValidator(_check_when), Field(description="hourly, daily, weekly, 03:30, Sun 03:30 or never.")
     ] = "daily"
     min_busbw: Annotated[Speeds, Field(description="Least bus bandwidth within a node, GB/s, by type of GPU.")] = {}
+    # `None` for no such measurement
     between_nodes: Annotated[Speeds | None, Field(description="The same between two nodes; no default.")] = None
     mpi: Annotated[
         Literal["pmix", "pmi2", "none"], Field(description="How srun starts an MPI program between nodes.")
     ] = "pmix"
+    # `None` for slurmfab's own
     partition: Annotated[str | None, Field(description="Partition of the jobs; a hidden one by default.")] = None
     qos: Annotated[str | None, Field(description="QOS of the jobs.")] = None
     drain: Annotated[bool, Field(description="Whether nodes below the least bandwidth are drained.")] = True

@@ -47,6 +47,7 @@ class Health(Model):
     disk: Annotated[dict[Path, Amount], Field(description="By path, least free space: 3% or 2G.")] = _DISKS
     memory: Annotated[bool, Field(description="Whether the RealMemory of slurm.conf must be present.")] = True
     gpus: Annotated[bool, Field(description="Whether GPUs must be present, without errors that need a reset.")] = True
+    # if chrony runs
     clock: Annotated[int, Field(ge=0, le=_HOUR, description="Most seconds that the clock may be off; 0 for any.")] = 10
     daemons: Annotated[tuple[Unit, ...], Field(description="Systemd units that must run, in addition to munge.")] = ()
 

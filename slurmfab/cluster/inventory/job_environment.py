@@ -71,13 +71,10 @@ class VariablesOfGroup(Model):
 
 
 class JobEnvironment(Model):
-    """Variables that jobs find in their environment, unless they have set them themselves.
-
-    Args:
-        groups: on groups of nodes; a later group's value replaces an earlier one's.
-    """
+    """Variables that jobs find in their environment, unless they have set them themselves."""
 
     all: Annotated[Variables, Field(description="Value by name, on all compute nodes.")] = {}
+    # a later group's value replaces an earlier one's
     groups: Annotated[tuple[VariablesOfGroup, ...], Field(description="Variables on groups of compute nodes.")] = ()
 
     def of_node(self, node: str) -> Mapping[str, str]:

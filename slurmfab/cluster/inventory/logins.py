@@ -38,15 +38,12 @@ PrivateData = Annotated[
 
 
 class LoginLimits(Model):
-    """What the processes of each user together may use on a login host; root has no such limits.
-
-    Args:
-        tasks: number of processes and threads; `None` for systemd's own limit.
-    """
+    """What the processes of each user together may use on a login host; root has no such limits."""
 
     memory: Annotated[
         str | None, AfterValidator(check_amount("8G")), Field(description="Memory of each user: 20% or 8G.")
     ] = None
+    # `None` for systemd's own limit
     tasks: Annotated[
         int | None, Field(ge=LEAST_TASKS, le=MOST_TASKS, description="Processes and threads of each user.")
     ] = None

@@ -55,13 +55,10 @@ def _tls_of(value: Any) -> Any:
 
 
 class Mail(Model):
-    """The relay to which the controllers hand mail about jobs.
-
-    Args:
-        sender: the sender's address; users without an address of their own get the mail in its domain.
-    """
+    """The relay to which the controllers hand mail about jobs."""
 
     relay: Annotated[str, AfterValidator(_check_relay), Field(description="Host of the relay, or HOST:PORT.")]
+    # users without an address of their own get the mail in its domain
     sender: Annotated[
         str, AfterValidator(check_mailbox), Field(validation_alias="from", description="Sender of the mail.")
     ]

@@ -35,6 +35,7 @@ class Modules(Model):
     """The command `module` on all hosts on which people or jobs work."""
 
     system: Annotated[System, Field(description="The package: lmod or environment-modules.")]
+    # searched first and in this order
     path: Annotated[
         tuple[Directory, ...],
         BeforeValidator(_directories, json_schema_input_type=str | list[str]),

@@ -90,6 +90,7 @@ class Monitoring(Model):
     ] = CLUSTER
     port: Annotated[_Port, Field(description="TCP port of the exporters.")] = EXPORTER_PORT
     every: Annotated[_Seconds, Field(description="Seconds between two collections of Slurm's figures.")] = 30
+    # where the installed version can
     openmetrics: Annotated[
         bool, Field(description="Whether slurmctld tells figures itself (MetricsType; Slurm 25.11 and later).")
     ] = False

@@ -101,11 +101,7 @@ Roles = Annotated[
 
 
 class Mount(Model):
-    """A file system that hosts mount.
-
-    Args:
-        automount: whether it is mounted only when it is first used; left out, see `is_tried_again`.
-    """
+    """A file system that hosts mount."""
 
     path: Annotated[Path, Field(description="Mount point, such as /home.")]
     source: Annotated[
@@ -128,6 +124,7 @@ class Mount(Model):
         HostNames | None,
         Field(min_length=1, description="Hostlist of the hosts that mount it, instead of roles."),
     ] = None
+    # left out, see `is_tried_again`
     automount: Annotated[
         bool,
         Field(

@@ -20,6 +20,7 @@ class Mpi(Model):
     """How srun starts an MPI program that does not say so itself, and the packages for it."""
 
     kind: Annotated[Kind, Field(validation_alias="type", description="MpiDefault: pmix, pmi2 or none.")] = "pmix"
+    # `None` for none, as where modules have one
     packages: Annotated[Literal["openmpi"] | None, Field(description="MPI from the distribution: openmpi.")] = None
 
     @model_validator(mode="after")

@@ -139,7 +139,7 @@ class WakeOnLan(Model):
 class OwnCommands(Model):
     """Nodes that are switched by programs of the site; each is called with the name of one node."""
 
-    suspend: Annotated[PathOnControllers, Field(description="Program that switches a node off.")]
+    suspend: Annotated[PathOnControllers, Field(description="Program that switches a node off.")]  # on the controllers
     resume: Annotated[PathOnControllers, Field(description="Program that switches a node on.")]
 
 
@@ -158,16 +158,10 @@ class How(Model):
 
 
 class Power(Model):
-    """Nodes that may sleep: switched off after some time without jobs, and on again for the next job.
-
-    Args:
-        suspend_after: seconds without jobs after which a node is switched off.
-        rate: most nodes that are switched off, and on, within a minute.
-        suspend_timeout: seconds until a node is off.
-        resume_timeout: seconds until a node that was switched on answers.
-    """
+    """Nodes that may sleep: switched off after some time without jobs, and on again for the next job."""
 
     nodes: Annotated[Nodes, Field(description="Hostlist of the nodes that may sleep.")]
+    # seconds
     suspend_after: Annotated[
         int,
         BeforeValidator(_time, json_schema_input_type=int | str),
@@ -179,11 +173,13 @@ class Power(Model):
         Field(description="Number of nodes in service that stay on, or a hostlist of those that always do."),
     ] = 0
     rate: Annotated[int, Field(ge=1, le=_MOST_NODES, description="Most nodes switched per minute.")] = 60
+    # seconds
     suspend_timeout: Annotated[
         int,
         BeforeValidator(_time, json_schema_input_type=int | str),
         Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node is off (SuspendTimeout)."),
     ] = 120
+    # seconds
     resume_timeout: Annotated[
         int,
         BeforeValidator(_time, json_schema_input_type=int | str),

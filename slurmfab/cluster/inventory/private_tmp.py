@@ -36,6 +36,7 @@ class PrivateTmp(Model):
         BeforeValidator(_directories, json_schema_input_type=str | list[str]),
         Field(validation_alias="Dirs", min_length=1, description="The directories that are private to each job."),
     ] = ALWAYS
+    # as automounters need it
     shared: Annotated[bool, Field(validation_alias="Shared", description="Whether jobs see later mounts.")] = False
 
 

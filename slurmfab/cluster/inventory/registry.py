@@ -49,13 +49,10 @@ _Port = Annotated[int, Field(ge=_LOWEST_PORT, le=HIGHEST_PORT)]
 
 
 class Registry(Model):
-    """A host of the cluster that has container images for the others.
-
-    Args:
-        address: its IP address to listen on; `None` for the one by which the other hosts reach it.
-    """
+    """A host of the cluster that has container images for the others."""
 
     host: Annotated[str, Field(min_length=1, description="The host of the cluster that has the images.")]
+    # `None` for the one by which the other hosts reach it
     address: Annotated[
         str | None, AfterValidator(_check_address), Field(description="Its IP address to listen on.")
     ] = None

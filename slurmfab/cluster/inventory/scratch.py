@@ -30,13 +30,10 @@ Size = Annotated[int, BeforeValidator(_gigabytes, json_schema_input_type=str)]
 
 
 class ScratchOfGroup(Model):
-    """The size on some compute nodes.
-
-    Args:
-        size: gigabytes that their jobs share; 0 for nodes without scratch directories.
-    """
+    """The size on some compute nodes."""
 
     hosts: Annotated[HostNames, Field(min_length=1, description="Hostlist of compute nodes, such as cn[01-04].")]
+    # gigabytes
     size: Annotated[Size, Field(description="What their jobs share, such as 400G; 0G for no directories there.")]
 
     @cached_property
@@ -46,21 +43,18 @@ class ScratchOfGroup(Model):
 
 
 class Scratch(Model):
-    """A directory for each job on each of its nodes, removed after it, and counted as the Gres `scratch`.
-
-    Args:
-        size: gigabytes that the jobs of a node share; 0 for none but those of groups.
-        groups: other sizes; of two for a node, the later one.
-    """
+    """A directory for each job on each of its nodes, removed after it, and counted as the Gres `scratch`."""
 
     path: Annotated[
         str,
         AfterValidator(check_directory("/scratch")),
         Field(description="Directory on the nodes' own disks that has those of jobs."),
     ] = "/scratch"
+    # gigabytes; 0 for none but those of groups
     size: Annotated[
         Annotated[Size, Field(ge=1)] | None, Field(description="What the jobs of a node share, such as 400G.")
     ] = None
+    # of two for a node, the later one
     groups: Annotated[tuple[ScratchOfGroup, ...], Field(description="Sizes of groups of compute nodes.")] = ()
     variable: Annotated[
         str, AfterValidator(check_variable), Field(description="Variable that tells a job its directory.")

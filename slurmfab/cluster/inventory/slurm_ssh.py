@@ -30,14 +30,12 @@ def one_or_more(value: Any) -> Any:
 
 
 class SlurmSsh(Model):
-    """SSH logins of the slurm user without a password, between controllers and other hosts.
+    """SSH logins of the slurm user without a password, between controllers and other hosts."""
 
-    Args:
-        logins: `from_controllers`: from each controller to every other host, as programs of slurmctld need it that
-            work on nodes; `both`: in both directions, so that root of any node is slurm on the controllers; `none`.
-    """
-
+    # to every other host, as programs of slurmctld need it that work on nodes; with `both`, root of any node is slurm
+    # on the controllers
     logins: Annotated[Logins, Field(description="from_controllers, both or none.")] = "from_controllers"
+    # all keys are accepted from there
     also_from: Annotated[
         tuple[str, ...],
         BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),

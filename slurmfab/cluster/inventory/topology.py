@@ -25,8 +25,11 @@ class Switch(Model):
     name: Annotated[
         str, AfterValidator(_check_name), Field(validation_alias="SwitchName", description="Name of the switch.")
     ]
+    # empty for a switch of switches
     nodes: Annotated[HostNames, Field(validation_alias="Nodes", description="Hostlist of its compute nodes.")] = ()
+    # empty for a switch of nodes
     switches: Annotated[HostNames, Field(validation_alias="Switches", description="The switches connected to it.")] = ()
+    # LinkSpeed, which Slurm stores without using it
     speed: Annotated[
         str, Field(pattern=r"^[0-9]{0,9}\z", validation_alias="LinkSpeed", description="Its speed, for people.")
     ] = ""

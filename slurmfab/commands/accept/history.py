@@ -52,14 +52,14 @@ class Entry:
     time: str  # of the result, as `2026-11-23T08:15:00Z`
     job: str  # name of the job
     figure: str  # name of the figure; may be empty
-    place: str  # where it was meant to run, see `PlannedRun.place`
+    place: str  # where it was meant to run: a hostlist, or a number of nodes, as `2 nodes`
     nodes: str  # where it ran; may be empty
     unit: str  # of the figure
     verdict: str  # of the result
     words: str  # its reason
     user: str  # who ran it
-    value: float | None  # the figure; `None` if there is none
-    target: float | None  # what was expected; `None` for nothing
+    value: float | None  # the figure; null if there is none
+    target: float | None  # what was expected; null for nothing
     seconds: float  # how long the job took
 
     @property

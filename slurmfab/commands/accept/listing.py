@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, TypedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, table, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.accept import history
 from slurmfab.commands.accept.history import Entry, middle_of
-from slurmfab.commands.accept.results import BAD, VERSION, number, shortened, signed
+from slurmfab.commands.accept.results import BAD, number, shortened, signed
 from slurmfab.commands.checks.opener import opened, opener_of
 from slurmfab.core.engine import session
 
@@ -23,36 +23,13 @@ LAST = 5
 HEADER = ("WHEN", "JOB", "NODES", "FIGURE", "TARGET", "CHANGE", "VERDICT")
 
 
-class ChangeJson(TypedDict):
-    """What is told of an entry beside what the history has.
-
-    Args:
-        change: percent by which it is above or below the median of the runs before it; null without these.
-    """
-
-    change: float | None
-
-
-class AcceptanceHistoryJson(TypedDict):
-    """The last runs of each acceptance job at each place: `fab accept --history`.
-
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        entries: the figures, oldest first.
-    """
-
-    version: int
-    cluster: str
-    entries: list[Annotated[dict[str, Any], Entry, ChangeJson]]
-
-
+@shows(*(Key(one.name, f"entry.{one.name}") for one in fields(Entry)), "change")
 @dataclass(frozen=True)
 class Shown:
-    """An entry of the history with its change."""
+    """An entry of the history."""
 
     entry: Entry
-    change: float | None  # percent by which it is above or below the median of the runs before it; `None` without these
+    change: float | None  # percent by which it is above or below the median of the runs before it; null without these
 
     def cells(self) -> tuple[str, ...]:
         """The cells of its row."""
@@ -62,6 +39,15 @@ class Shown:
         verdict = one.verdict.upper() if one.verdict in BAD else one.verdict
         when = one.time[:16].replace("T", " ")
         return when, name, shortened(one.nodes or one.place), value, number(one.target), signed(self.change), verdict
+
+
+@dataclass(frozen=True)
+class History:
+    """The last runs of each acceptance job at each place: `fab accept --history`."""
+
+    version: int  # of this format: 1
+    cluster: str  # the cluster's name
+    entries: tuple[Shown, ...]  # the figures, oldest first
 
 
 def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
@@ -81,7 +67,7 @@ def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
     stream = output.stream
     lines = table((HEADER, *(one.cells() for one in shown)), columns(stream)) if shown else ()
     write("\n".join(lines) if shown else f"No acceptance job has run yet: {FAB} accept.", stream)
-    output.write_json(as_json(known.cluster.name, shown))
+    output.write_json(History(1, known.cluster.name, shown))
     return 0
 
 
@@ -113,12 +99,3 @@ def change(entry: Entry, before: Sequence[Entry]) -> float | None:
     """Percent by which an entry is above or below the median of the runs before it; `None` without these."""
     middle, _ = middle_of(before, entry.key)
     return None if entry.value is None or not middle else (entry.value - middle) / middle * 100
-
-
-def as_json(cluster: str, shown: Iterable[Shown]) -> AcceptanceHistoryJson:
-    """The entries as JSON values."""
-    return {
-        "version": VERSION,
-        "cluster": cluster,
-        "entries": [asdict(one.entry) | {"change": one.change} for one in shown],
-    }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import ClassVar
 from xml.etree import ElementTree as ET
 
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import harmless, in_one_line, without_middle
 from slurmfab.commands.accept.wanted import PlannedRun, WantedFigure, WantedJob
 
@@ -16,9 +17,6 @@ VERDICTS = (PASSED, FAILED, NO_FIGURE, TIMED_OUT, NOT_STARTED)
 BAD = (FAILED, NO_FIGURE, TIMED_OUT)
 """The verdicts, and those that make the run fail."""
 
-VERSION = 1
-"""Version of the JSON format."""
-
 WIDEST_PLACE = 24
 """Columns for the nodes of a job; a longer hostlist is shortened in the middle."""
 
@@ -26,83 +24,25 @@ LONGEST_WORDS = 300
 """Characters of a reason, which may come from a job."""
 
 
-class FigureJson(TypedDict):
-    """A figure of a run with its verdict; or why a run has no figures.
-
-    Args:
-        job: name of the job.
-        figure: name of the figure; empty if the job has one only.
-        place: where it was meant to run: a hostlist, or a number of nodes, as `2 nodes`.
-        nodes: where it ran, as a hostlist; empty if it did not run.
-        job_id: Slurm's number of the job; empty if it was not submitted.
-        user: who ran it.
-        verdict: such as `passed`.
-        words: why the verdict is not `passed`; for people.
-        value: the figure; null if there is none.
-        unit: of the figure.
-        target: what was expected; null for nothing.
-        tolerance: percent by which it may miss its target.
-        difference: percent by which it is above or below its target.
-        earlier_median: of earlier runs at this place; null if there are none.
-        earlier_runs: how many these are.
-        change: percent by which it is above or below that median.
-        has_fallen: whether it is worse than in earlier runs, by more than its tolerance.
-        seconds: from the job's submission to its end.
-    """
-
-    job: str
-    figure: str
-    place: str
-    nodes: str
-    job_id: str
-    user: str
-    verdict: str
-    words: str
-    value: float | None
-    unit: str
-    target: float | None
-    tolerance: float | None
-    difference: float | None
-    earlier_median: float | None
-    earlier_runs: int
-    change: float | None
-    has_fallen: bool
-    seconds: float
-
-
-class AcceptanceJson(TypedDict):
-    """The results of `fab accept`.
-
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        sender: the host from which jobs were submitted.
-        exit_code: of the task.
-        seconds: how long it took.
-        results: the figures.
-    """
-
-    version: int
-    cluster: str
-    sender: str
-    exit_code: int
-    seconds: float
-    results: list[FigureJson]
-
-
+@shows(
+    Key("job", "run.job.name", text="name of the job"), Key("figure", "figure_name"), Key("place", "run.place"),
+    "nodes", "job_id", Key("user", "run.job.user"), "verdict",
+    Key("words", form=lambda words: words[:LONGEST_WORDS]), "value", "unit", "target", "tolerance", "difference",
+    Key("earlier_median", "earlier"), "earlier_runs", "change", "has_fallen", Key("seconds", digits=3),
+)  # fmt: skip
 @dataclass(frozen=True)
 class Result:
     """A figure of a run with its verdict; or why a run has no figures."""
 
     run: PlannedRun
-    verdict: str  # one of `VERDICTS`
+    verdict: str  # such as `passed`
     figure: WantedFigure | None = None  # what was looked for; `None` if the run has no figures at all
-    value: float | None = None  # the figure; `None` if there is none
-    words: str = ""  # why the verdict is not `passed`; empty if the figure says it
+    value: float | None = None  # the figure; null if there is none
+    words: str = ""  # why the verdict is not `passed`, for people; empty if the figure says it
     nodes: str = ""  # where it ran, as a hostlist; empty if it did not run
     job_id: str = ""  # Slurm's number of the job; empty if it was not submitted
-    seconds: float = 0.0
-    earlier: float | None = None  # median of earlier runs at this place; `None` if there are none
+    seconds: float = 0.0  # from the job's submission to its end
+    earlier: float | None = None  # median of earlier runs at this place; null if there are none
     earlier_runs: int = 0  # how many these are
 
     @property
@@ -111,10 +51,31 @@ class Result:
         return full_name(self.run.job, self.figure)
 
     @property
+    def figure_name(self) -> str:
+        """Name of the figure; empty if the job has one only."""
+        return self.figure.name if self.figure else ""
+
+    @property
+    def unit(self) -> str:
+        """Of the figure."""
+        return self.figure.unit if self.figure else ""
+
+    @property
+    def target(self) -> float | None:
+        """What was expected; null for nothing."""
+        return self.figure.target if self.figure else None
+
+    @property
+    def tolerance(self) -> float | None:
+        """Percent by which it may miss its target."""
+        return self.figure.tolerance if self.figure else None
+
+    @property
     def difference(self) -> float | None:
         """Percent by which the figure is above or below its target."""
-        target = self.figure.target if self.figure else None
-        return None if self.value is None or not target else (self.value - target) / target * 100
+        if self.value is None or not self.target:
+            return None
+        return (self.value - self.target) / self.target * 100
 
     @property
     def change(self) -> float | None:
@@ -197,14 +158,16 @@ def signed(percent: float | None) -> str:
     return "-" if percent is None else f"{percent:+.1f} %"
 
 
+@shows("version", "cluster", "sender", Key("exit_code", text="of the task"), Key("seconds", digits=3), "results")
 @dataclass(frozen=True)
 class Verdict:
     """The results of `fab accept`."""
 
-    cluster: str
+    version: ClassVar[int] = 1  # of this format: 1
+    cluster: str  # the cluster's name
     sender: str  # the host from which jobs were submitted
-    results: tuple[Result, ...]  # in the order in which they came
-    seconds: float
+    results: tuple[Result, ...]  # the figures, in the order in which they came
+    seconds: float  # how long it took
 
     def count(self, verdict: str) -> int:
         """The number of results with this verdict."""
@@ -226,17 +189,6 @@ class Verdict:
         worse = f"; {fallen} worse than before" if fallen else ""
         return f"{self.cluster}: {counted or 'nothing was run'}{worse}, in {self.seconds:.0f} s from {self.sender}."
 
-    def as_json(self) -> AcceptanceJson:
-        """The results as JSON values."""
-        return {
-            "version": VERSION,
-            "cluster": self.cluster,
-            "sender": self.sender,
-            "exit_code": self.exit_code,
-            "seconds": round(self.seconds, 3),
-            "results": [as_json(one) for one in self.results],
-        }
-
     def as_junit(self) -> str:
         """The results as JUnit XML."""
         bad = sum(one.verdict in BAD for one in self.results)
@@ -246,31 +198,6 @@ class Verdict:
         for case in map(junit_case, self.results):
             suite.append(case)
         return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def as_json(result: Result) -> FigureJson:
-    """A result as JSON values."""
-    figure = result.figure
-    return {
-        "job": result.run.job.name,
-        "figure": figure.name if figure else "",
-        "place": result.run.place,
-        "nodes": result.nodes,
-        "job_id": result.job_id,
-        "user": result.run.job.user,
-        "verdict": result.verdict,
-        "words": result.words[:LONGEST_WORDS],
-        "value": result.value,
-        "unit": figure.unit if figure else "",
-        "target": figure.target if figure else None,
-        "tolerance": figure.tolerance if figure else None,
-        "difference": result.difference,
-        "earlier_median": result.earlier,
-        "earlier_runs": result.earlier_runs,
-        "change": result.change,
-        "has_fallen": result.has_fallen,
-        "seconds": round(result.seconds, 3),
-    }
 
 
 def junit_case(result: Result) -> ET.Element:

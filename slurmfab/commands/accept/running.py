@@ -74,7 +74,7 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
     write(verdict.headline, stream)
     if junit:
         atomic_file.write(Path(junit), verdict.as_junit())
-    output.write_json(verdict.as_json())
+    output.write_json(verdict)
     return verdict.exit_code
 
 

@@ -10,15 +10,16 @@ from datetime import datetime, timezone
 from functools import cache
 from getpass import getuser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
 from slurmfab import __version__
 from slurmfab.base import atomic_file, bounded_file, strict_json
-from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
+from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.json_output import as_json
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks.results import FAILED, Result, Verdict, by_check
 from slurmfab.core.engine import record
@@ -45,25 +46,6 @@ class CheckRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredResult:
-    """The values of one result in a file; see `Result`."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
-
-    group: Phrase
-    check: Phrase
-    title: Phrase
-    host: Phrase
-    outcome: Literal["passed", "failed", "not run"]
-    cause: Text = ""
-    repair: Text = ""
-    seconds: Annotated[float, Field(ge=0)] = 0.0
-    is_unreachable: bool = False
-    drift: Phrase = ""
-    because: Phrase = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class StoredChecks:
     """The values in a file of results. A newer slurmfab may have written more."""
 
@@ -73,7 +55,7 @@ class StoredChecks:
     by: Phrase
     begun: datetime
     seconds: Annotated[float, Field(ge=0)]
-    checks: tuple[StoredResult, ...]
+    checks: tuple[Result, ...]
 
 
 def directory(cluster_file: Path) -> Path:
@@ -93,7 +75,7 @@ def keep(cluster_file: Path, run: CheckRun) -> None:
         InputError: the file cannot be written.
     """
     about = {"slurmfab": __version__, "by": run.by, "begun": run.begun.isoformat()}
-    told = run.verdict.as_json()
+    told = as_json(run.verdict)
     checks = [
         {**one, "is_unreachable": result.is_unreachable}
         for one, result in zip(told["checks"], run.verdict.results, strict=True)
@@ -121,8 +103,7 @@ def last(cluster_file: Path) -> CheckRun | None:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
     if stored.begun.tzinfo is None:
         raise BrokenFile(path, "begun: it has no time zone")
-    results = tuple(Result(**vars(result)) for result in stored.checks)
-    return CheckRun(stored.begun, stored.by, Verdict(stored.cluster, results, stored.seconds))
+    return CheckRun(stored.begun, stored.by, Verdict(stored.cluster, stored.checks, stored.seconds))
 
 
 def still_against(cluster_file: Path) -> str:

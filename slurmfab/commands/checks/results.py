@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Annotated, ClassVar, Literal
 
+from pydantic import ConfigDict, Field
+
+from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, NOT_ALL_CHECKED
+from slurmfab.base.json_output import Key, shows
 
 Outcome = Literal["passed", "failed", "not run"]
 PASSED: Outcome = "passed"
@@ -17,82 +21,54 @@ REPAIR = " Repair: "
 """Separates cause and repair in the message of a failed check."""
 
 
-class ResultJson(TypedDict):
-    """The result of a check on a host.
-
-    Args:
-        group: the group of checks, such as `munge`; stable.
-        check: the check's name, such as `key_is_the_controllers`; stable.
-        title: a sentence for people, which may be reworded.
-        host: the host that was checked.
-        outcome: `passed`, `failed` or `not run`.
-        cause: why it failed or was not run, for people; if it passed, a remark or empty.
-        repair: what to do, for people; empty unless it failed.
-        drift: the kind of drift, such as `changed file`; empty if it is none.
-        because: the failure from which this one follows, such as `daemons.munged_runs on n1`; empty for none.
-        seconds: how long it took.
-    """
-
-    group: str
-    check: str
-    title: str
-    host: str
-    outcome: Outcome
-    cause: str
-    repair: str
-    drift: str
-    because: str
-    seconds: float
-
-
-class ChecksJson(TypedDict):
-    """The results of `fab check-cluster`.
-
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        exit_code: of the task.
-        passed: how many checks passed; a check on three hosts counts as three.
-        failed: how many failed.
-        not_run: how many were not run.
-        seconds: how long it took.
-        checks: the results.
-    """
-
-    version: int
-    cluster: str
-    exit_code: int
-    passed: int
-    failed: int
-    not_run: int
-    seconds: float
-    checks: list[ResultJson]
-
-
+@shows("group", "check", "title", "host", "outcome", "cause", "repair", "drift", "because", Key("seconds", digits=3))
 @dataclass(frozen=True)
 class Result:
-    """The result of one check on one host."""
+    """The result of a check on a host."""
 
-    group: str  # the group of checks, such as `munge`
-    check: str  # the check's name, such as `key_is_the_controllers`
-    title: str
-    host: str  # the name of the host that the check tested
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN  # files of earlier runs are read with this class
+
+    group: Phrase  # the group of checks, such as `munge`; stable
+    check: Phrase  # the check's name, such as `key_is_the_controllers`; stable
+    title: Phrase  # a sentence for people, which may be reworded
+    host: Phrase  # the host that was checked
     outcome: Outcome  # `passed`, `failed` or `not run`
-    cause: str = ""  # why it failed or was not run; a remark if it passed, mostly empty
-    repair: str = ""  # how to repair the problem; empty if unknown
-    seconds: float = 0.0  # duration on this host
+    cause: Text = ""  # why it failed or was not run, for people; if it passed, a remark or empty
+    repair: Text = ""  # what to do, for people; empty unless it failed
+    seconds: Annotated[float, Field(ge=0)] = 0.0  # how long it took
     is_unreachable: bool = False  # whether it failed because a host is unreachable by SSH
-    drift: str = ""  # the kind of drift that it found (`slurmfab.core.impact.drift_kinds`); empty for none
-    because: str = ""  # the failure from which this one follows, as `group.check on host`; empty for none
+    drift: Phrase = ""  # the kind of drift that it found such as `changed file`; empty if it is none
+    because: Phrase = ""  # the failure from which this one follows, such as `daemons.munged_runs on n1`; empty for none
 
 
+@shows(
+    "version", "cluster", Key("exit_code", text="of the task"), "passed", "failed", "not_run",
+    Key("seconds", digits=3), Key("checks", "results"),
+)  # fmt: skip
 @dataclass(frozen=True)
 class Verdict:
-    """The results of all checks."""
+    """The results of `fab check-cluster`."""
 
-    cluster: str
-    results: tuple[Result, ...]  # in the order of the checks, and for each check in the order of the cluster's hosts
-    seconds: float
+    version: ClassVar[int] = 1  # of this format: 1
+    cluster: str  # the cluster's name
+    # the results, in the order of the checks, and for each check in the order of the cluster's hosts
+    results: tuple[Result, ...]
+    seconds: float  # how long it took
+
+    @property
+    def passed(self) -> int:
+        """How many checks passed; a check on three hosts counts as three."""
+        return len(self.having(PASSED))
+
+    @property
+    def failed(self) -> int:
+        """How many failed."""
+        return len(self.having(FAILED))
+
+    @property
+    def not_run(self) -> int:
+        """How many were not run."""
+        return len(self.having(NOT_RUN))
 
     def having(self, outcome: Outcome) -> tuple[Result, ...]:
         """The results with this outcome."""
@@ -109,38 +85,10 @@ class Verdict:
     @property
     def headline(self) -> str:
         """Such as `38 checks passed, 1 failed, 2 not run in 6.1 s`; a check on three hosts counts as three."""
-        passed, failed, left = (len(self.having(outcome)) for outcome in (PASSED, FAILED, NOT_RUN))
-        parts = [f"{passed} check{'' if passed == 1 else 's'} passed"]
-        parts += [f"{failed} failed"] if failed else []
-        parts += [f"{left} not run"] if left else []
+        parts = [f"{self.passed} check{'' if self.passed == 1 else 's'} passed"]
+        parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self.not_run} not run"] if self.not_run else []
         return f"{', '.join(parts)} in {self.seconds:.1f} s"
-
-    def as_json(self) -> ChecksJson:
-        """The results as JSON values."""
-        return {
-            "version": 1,
-            "cluster": self.cluster,
-            "exit_code": self.exit_code,
-            "passed": len(self.having(PASSED)),
-            "failed": len(self.having(FAILED)),
-            "not_run": len(self.having(NOT_RUN)),
-            "seconds": round(self.seconds, 3),
-            "checks": [
-                {
-                    "group": result.group,
-                    "check": result.check,
-                    "title": result.title,
-                    "host": result.host,
-                    "outcome": result.outcome,
-                    "cause": result.cause,
-                    "repair": result.repair,
-                    "drift": result.drift,
-                    "because": result.because,
-                    "seconds": round(result.seconds, 3),
-                }
-                for result in self.results
-            ],
-        }
 
 
 def cause_and_repair(message: str) -> tuple[str, str]:

@@ -110,7 +110,7 @@ def check(
     if not (hosts or groups or with_failover):
         keep(known, run)
     when_done(known, run)
-    output.write_json(run.verdict.as_json())
+    output.write_json(run.verdict)
     return run.verdict.exit_code
 
 

@@ -14,7 +14,7 @@ from slurmfab.base.terminal import GREEN, RED, YELLOW, Cell, Paint, table, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.doctor import archives, cluster_files, hosts, software, ssh_setup
-from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, DoctorJson, Finding, guarded
+from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Diagnosis, Finding, guarded
 from slurmfab.commands.doctor.labs import of_labs
 from slurmfab.core.engine import session
 from slurmfab.core.engine.sleeping import may_sleep
@@ -61,7 +61,7 @@ def examine_for_lab(cluster: str, output: session.Output) -> int:
 def tell(path: Path, findings: Sequence[Finding], output: session.Output) -> int:
     """Print findings, write them as JSON, and return the exit code."""
     show(findings, output)
-    output.write_json(as_json(path, findings))
+    output.write_json(Diagnosis(VERSION, exit_code(findings), str(path), tuple(findings)))
     return exit_code(findings)
 
 
@@ -131,16 +131,6 @@ def show(findings: Iterable[Finding], output: session.Output) -> None:
     write("\n".join(table(rows, paint.width, paint)), output.stream)
     bad = [f"{counts[state]} {word}" for state, word in ((FAILURE, "failed"), (WARNING, "to look at")) if counts[state]]
     write(f"{', '.join(bad) or 'Nothing to repair'}, {counts[OK]} ok.", output.stream)
-
-
-def as_json(path: Path, findings: Sequence[Finding]) -> DoctorJson:
-    """The findings as JSON."""
-    return {
-        "version": VERSION,
-        "exit_code": exit_code(findings),
-        "cluster_file": str(path),
-        "findings": [{"subject": one.subject, "state": one.state, "text": one.text} for one in findings],
-    }
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

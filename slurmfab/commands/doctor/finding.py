@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal
 
+from slurmfab.base.json_output import shows
 from slurmfab.base.terminal import in_one_line
 
 State = Literal["ok", "warning", "failure"]
@@ -14,44 +15,25 @@ WARNING: State = "warning"
 FAILURE: State = "failure"
 
 
+@shows("subject", "state", "text")
 @dataclass(frozen=True)
 class Finding:
-    """A thing that was looked at."""
+    """A thing that doctor has looked at."""
 
     subject: str  # what it is, in a word or two; a host's name for one about the way to it
-    state: State  # `OK`, `WARNING` (it works, but not well or not always) or `FAILURE`
-    text: str  # what was found; for anything but `OK` with its cause and its repair
+    state: State  # `ok`, `warning` (it works, but not well or not always) or `failure`
+    text: str  # what was found, for people; for anything but `ok` with its cause and its repair
     is_host: bool = False  # whether it says that one host cannot be reached or used
 
 
-class FindingJson(TypedDict):
-    """A thing that doctor has looked at.
+@dataclass(frozen=True)
+class Diagnosis:
+    """The results of `fab doctor`."""
 
-    Args:
-        subject: what it is; a host's name for one about the way to it.
-        state: how it is.
-        text: what was found, with cause and repair, for people.
-    """
-
-    subject: str
-    state: State
-    text: str
-
-
-class DoctorJson(TypedDict):
-    """The results of `fab doctor`.
-
-    Args:
-        version: of this format: 1.
-        exit_code: of the task.
-        cluster_file: path of the cluster file, which may not exist.
-        findings: what was looked at.
-    """
-
-    version: int
-    exit_code: int
-    cluster_file: str
-    findings: list[FindingJson]
+    version: int  # of this format: 1
+    exit_code: int  # of the task
+    cluster_file: str  # path of the cluster file, which may not exist
+    findings: tuple[Finding, ...]  # what was looked at
 
 
 def ok(subject: str, text: str) -> Finding:

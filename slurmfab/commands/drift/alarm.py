@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TypedDict
+from typing import ClassVar
 
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import HostFailed, SlurmfabError
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.paths import DRIFT_RESULT
 from slurmfab.base.terminal import in_one_line, write
 from slurmfab.cluster.inventory import loading
@@ -36,44 +37,19 @@ LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_R
 """The command by which the controller takes the numbers from standard input."""
 
 
-class DifferenceJson(TypedDict):
-    """A resource that differs.
+@shows(
+    "version", Key("cluster", "findings.cluster"), "at", Key("exit_code", "findings.exit_code", text="of the task"),
+    Key("hosts", "findings.hosts"), Key("differences", "findings.found"),
+    *(Key(name, f"findings.{name}") for name in ("not_compared", "asleep")), "mail_sent",
+)  # fmt: skip
+@dataclass(frozen=True)
+class Compared:
+    """What differs on the hosts."""
 
-    Args:
-        host: the host's name.
-        resource: such as `file:/etc/slurm/slurm.conf`.
-        kind: the kind of drift, such as `changed file`; `not compared` if it could not be compared.
-    """
-
-    host: str
-    resource: str
-    kind: str
-
-
-class DriftJson(TypedDict):
-    """What differs on the hosts.
-
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        at: when the hosts were compared, in UTC.
-        exit_code: of the task.
-        hosts: the hosts that were compared.
-        differences: what differs.
-        not_compared: the hosts that could not be compared, each with the reason.
-        asleep: nodes that Slurm has powered down.
-        mail_sent: whether a mail told the differences.
-    """
-
-    version: int
-    cluster: str
-    at: str
-    exit_code: int
-    hosts: list[str]
-    differences: list[DifferenceJson]
-    not_compared: dict[str, str]
-    asleep: list[str]
-    mail_sent: bool
+    version: ClassVar[int] = VERSION  # of this format: 1
+    findings: Findings
+    at: str  # when the hosts were compared, in UTC
+    mail_sent: bool  # whether a mail told the differences
 
 
 @dataclass(frozen=True)
@@ -167,7 +143,7 @@ def run(cluster: str, output: Output) -> int:
         write(f"Mail to {', '.join(settings.mail)}: something else differs than at the last mail.", output.stream)
     if known.cluster.monitoring is not None:
         tell_controller(known, findings, output)
-    output.write_json(as_json(findings, is_sent=is_sent))
+    output.write_json(Compared(findings, datetime.now(timezone.utc).isoformat(timespec="seconds"), is_sent))
     return findings.exit_code
 
 
@@ -215,21 +191,3 @@ def indented(problems: Sequence[Problem]) -> list[str]:
     lines = [*whole, *fold_lines((host, text) for host, text in problems if host)]
     more = len(lines) - MOST_LINES
     return [f"  {line}" for line in [*lines[:MOST_LINES], *([f"and {more} more"] if more > 0 else [])]]
-
-
-def as_json(findings: Findings, *, is_sent: bool) -> DriftJson:
-    """The findings as JSON values."""
-    return {
-        "version": VERSION,
-        "cluster": findings.cluster,
-        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "exit_code": findings.exit_code,
-        "hosts": list(findings.hosts),
-        "differences": [
-            {"host": one.host, "resource": one.resource, "kind": one.kind or memory.NOT_COMPARED}
-            for one in findings.found
-        ],
-        "not_compared": dict(findings.not_compared),
-        "asleep": list(findings.asleep),
-        "mail_sent": is_sent,
-    }

@@ -9,6 +9,7 @@ from slurmfab.base.errors import Asleep
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.core.engine.report import Report
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
@@ -25,30 +26,36 @@ MOST_LINES = 20
 """How many lines about differences are shown; the plan shows all."""
 
 
+@shows("host", "resource", Key("kind", "shown_kind"))
 @dataclass(frozen=True, order=True)
 class Finding:
-    """A resource of a host that is not as wanted."""
+    """A resource that differs."""
 
-    host: str
-    resource: str  # the resource's id, such as `file:/etc/slurm/gres.conf`
+    host: str  # the host's name
+    resource: str  # its id, such as `file:/etc/slurm/gres.conf`
     kind: str  # one of `KINDS`; empty where the host could not say how the resource is
+
+    @property
+    def shown_kind(self) -> str:
+        """The kind of drift, such as `changed file`; `not compared` if it could not be compared."""
+        return self.kind or "not compared"
 
     @property
     def text(self) -> str:
         """It without the host: `file:/etc/slurm/gres.conf (changed file)`."""
-        return f"{self.resource} ({self.kind or 'not compared'})"
+        return f"{self.resource} ({self.shown_kind})"
 
 
 @dataclass(frozen=True)
 class Findings:
     """What a comparison of the hosts found."""
 
-    cluster: str
-    hosts: tuple[str, ...]  # the hosts that the comparison was about
-    found: tuple[Finding, ...]  # the differences, sorted
-    # by host, why it could not be compared; nodes that sleep are not among them
+    cluster: str  # the cluster's name
+    hosts: tuple[str, ...]  # the hosts that were compared
+    found: tuple[Finding, ...]  # what differs, sorted
+    # the hosts that could not be compared, each with the reason; nodes that sleep are not among them
     not_compared: Mapping[str, str] = field(default_factory=dict)
-    asleep: tuple[str, ...] = ()  # the nodes that Slurm has powered down
+    asleep: tuple[str, ...] = ()  # nodes that Slurm has powered down
 
     @property
     def differing(self) -> tuple[Finding, ...]:

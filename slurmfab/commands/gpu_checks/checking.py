@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 from slurmfab.base.errors import HostFailed, InputError
@@ -25,9 +26,6 @@ from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progr
 WAIT = 10
 """Default minutes that the jobs of an interactive check wait for busy nodes."""
 
-VERSION = 1
-"""Version of the JSON format."""
-
 RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {GPU_CHECK_PROGRAM}/run.py {GPU_CHECK_SETTINGS}"
 """Command that runs the GPU check program as user slurm: SlurmUser's rights suffice for a check."""
 
@@ -36,75 +34,44 @@ Ask = Callable[[str, Callable[[str], None], float], int]
 
 
 class FiguresJson(TypedDict, total=False):
-    """What was measured; left out where nothing was.
+    """What was measured; left out where nothing was."""
 
-    Args:
-        busbw: the bandwidth that is judged, in GB/s.
-        average: the average over all sizes of messages, in GB/s.
-        size: bytes of the largest message.
-        wrong: how many values were wrong.
-        checked: whether values were checked.
-        first_busbw: of the first of two measurements, in GB/s.
-    """
-
-    busbw: float
-    average: float
-    size: int
-    wrong: int
-    checked: bool
-    first_busbw: float
+    busbw: float  # the bandwidth that is judged, in GB/s
+    average: float  # the average over all sizes of messages, in GB/s
+    size: int  # bytes of the largest message
+    wrong: int  # how many values were wrong
+    checked: bool  # whether values were checked
+    first_busbw: float  # of the first of two measurements, in GB/s
 
 
 class MoreJson(FiguresJson, total=False):
-    """What is left out where no job ran.
+    """What is left out where no job ran."""
 
-    Args:
-        wanted: the threshold in GB/s; null for none.
-        seconds: from the job's submission to its end.
-    """
-
-    wanted: float | None
-    seconds: float
+    wanted: float | None  # the threshold in GB/s; null for none
+    seconds: float  # from the job's submission to its end
 
 
 class MeasurementJson(MoreJson):
-    """A measurement of a node, or between two nodes.
+    """A measurement of a node, or between two nodes."""
 
-    Args:
-        run: tells the runs of the check from each other.
-        time: of the result, in UTC.
-        nodes: one node, or two for the network between them.
-        gpus: the node's GPUs, as `a100 x4`.
-        outcome: `passed`, `falls short` or `not measured`.
-        why: the cause, if not passed.
-        action: `drained`, `stays drained` or `back in service`; empty for none.
-        remark: why nothing was done; may be empty.
-    """
-
-    run: str
-    time: str
-    nodes: list[str]
-    gpus: str
-    outcome: str
-    why: str
-    action: str
-    remark: str
+    run: str  # tells the runs of the check from each other
+    time: str  # of the result, in UTC
+    nodes: list[str]  # one node, or two for the network between them
+    gpus: str  # the node's GPUs, as `a100 x4`
+    outcome: str  # `passed`, `falls short` or `not measured`
+    why: str  # the cause, if not passed
+    action: str  # `drained`, `stays drained` or `back in service`; empty for none
+    remark: str  # why nothing was done; may be empty
 
 
-class GpuChecksJson(TypedDict):
-    """The results of `fab check-gpus`, or with `--history` earlier ones.
+@dataclass(frozen=True)
+class GpuChecks:
+    """The results of `fab check-gpus`, or with `--history` earlier ones."""
 
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        exit_code: of the task.
-        measurements: the measurements.
-    """
-
-    version: int
-    cluster: str
-    exit_code: int
-    measurements: list[Annotated[dict[str, Any], MeasurementJson]]
+    version: int  # of this format: 1
+    cluster: str  # the cluster's name
+    exit_code: int  # of the task
+    measurements: list[Annotated[dict[str, Any], MeasurementJson]]  # the measurements
 
 
 def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *, drains: bool) -> int:
@@ -267,7 +234,4 @@ def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: se
         output: the output options; `json` is the file, `-` for standard output.
     """
     measurements = [entry for entry in entries if entry["nodes"]]
-    whole: GpuChecksJson = {
-        "version": VERSION, "cluster": known.cluster.name, "exit_code": code, "measurements": measurements
-    }  # fmt: skip
-    output.write_json(whole)
+    output.write_json(GpuChecks(1, known.cluster.name, code, measurements))

@@ -5,20 +5,22 @@ from __future__ import annotations
 import posixpath
 import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import ClassVar
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.exit_codes import FAILURE
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.core.engine import record
 from slurmfab.core.engine.record import Record
-from slurmfab.core.engine.report import UNKNOWN, StepJson, fold_steps, step_as_json
+from slurmfab.core.engine.report import UNKNOWN, fold_steps
 from slurmfab.core.engine.session import Output
 from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 from slurmfab.on_hosts.agent.services.process import process_start
@@ -59,66 +61,55 @@ ACCOUNTING_SUBJECTS = ("qos ", "account ", "user ")
 """How the names of changes begin that show an entry of the accounting database."""
 
 
-VERSION = 1
-"""Version of the JSON format; it increases if a key changes its meaning or is removed."""
+SUMMARY = (
+    Key("run", "record.run", text="its id"), Key("command", "record.command"), Key("undoes", "record.undoes"),
+    Key("by", "record.by"), "begun", "ended", Key("hosts", "record.hosts"), "outcome", "changed",
+    Key("lost", "record.lost"), Key("error", "record.error"),
+)  # fmt: skip
 
 
-class RunSummaryJson(TypedDict):
-    """A run, without its steps.
+@shows(*SUMMARY)
+@dataclass(frozen=True)
+class Listed:
+    """A run, without its steps."""
 
-    Args:
-        run: its id.
-        command: such as `deploy`.
-        undoes: the id of the run that it undid; empty for other commands.
-        by: who ran it, as `ann@laptop`.
-        begun: when.
-        ended: when; null if it is unfinished.
-        hosts: the hosts that it was for.
-        outcome: its result, for people.
-        changed: what it changed, for people.
-        lost: the hosts that were left out, each with the reason.
-        error: why it stopped early; empty where it did not.
-    """
+    record: Record
 
-    run: str
-    command: str
-    undoes: str
-    by: str
-    begun: str
-    ended: str | None
-    hosts: list[str]
-    outcome: str
-    changed: str
-    lost: dict[str, str]
-    error: str
+    @property
+    def begun(self) -> str:
+        """When."""
+        return self.record.begun.isoformat()
+
+    @property
+    def ended(self) -> str | None:
+        """When; null if it is unfinished."""
+        return self.record.ended.isoformat() if self.record.ended else None
+
+    @property
+    def outcome(self) -> str:
+        """Its result, for people."""
+        return result_text(self.record)
+
+    @property
+    def changed(self) -> str:
+        """What it changed, for people."""
+        return changes_text(self.record)
 
 
-class HistoryJson(TypedDict):
-    """All runs.
+@dataclass(frozen=True)
+class History:
+    """All runs."""
 
-    Args:
-        version: of this format: 1.
-        runs: oldest first.
-    """
-
-    version: int
-    runs: list[RunSummaryJson]
+    version: int  # of this format: 1
+    runs: tuple[Listed, ...]  # oldest first
 
 
-class RecordedRunJson(RunSummaryJson):
-    """A run in full: `fab history RUN`.
+@shows("version", *SUMMARY, *(Key(name, f"record.{name}") for name in ("steps", "cluster_file", "lock")))
+@dataclass(frozen=True)
+class RecordedRun(Listed):
+    """A run in full: `fab history RUN`."""
 
-    Args:
-        version: of this format: 1.
-        steps: phases by host, as far as something differed there.
-        cluster_file: the text of the cluster file that was deployed; null if it could not be read.
-        lock: the content of the lock; null if it could not be read.
-    """
-
-    version: int
-    steps: list[StepJson]
-    cluster_file: str | None
-    lock: Mapping[str, Any] | None
+    version: ClassVar[int] = 1  # of this format: 1
 
 
 def show(cluster: str, word: str, json_file: str) -> int:
@@ -140,7 +131,7 @@ def show(cluster: str, word: str, json_file: str) -> int:
     for complaint in complaints:
         write(complaint, sys.stderr)
     chosen = find(records, word, path) if word else None
-    Output(json=json_file).write_json(whole(chosen) if chosen else all_runs(records))
+    Output(json=json_file).write_json(RecordedRun(chosen) if chosen else History(1, tuple(map(Listed, records))))
     if json_file != "-":
         write(text(chosen) if chosen else overview(records, path), sys.stdout)
     return 0
@@ -283,31 +274,3 @@ def text(one: Record) -> str:
             f"It did not end, so it may have changed more than this; {FAB} plan shows the present state.",
         ]
     return "\n".join(lines)
-
-
-def all_runs(records: Iterable[Record]) -> HistoryJson:
-    """All runs as JSON values."""
-    return {"version": VERSION, "runs": [summary(one) for one in records]}
-
-
-def summary(one: Record) -> RunSummaryJson:
-    """A run as JSON values, without its steps."""
-    return {
-        "run": one.run,
-        "command": one.command,
-        "undoes": one.undoes,
-        "by": one.by,
-        "begun": one.begun.isoformat(),
-        "ended": one.ended.isoformat() if one.ended else None,
-        "hosts": list(one.hosts),
-        "outcome": result_text(one),
-        "changed": changes_text(one),
-        "lost": dict(one.lost),
-        "error": one.error,
-    }
-
-
-def whole(one: Record) -> RecordedRunJson:
-    """A run as JSON values, with its steps, and the cluster file and lock that were deployed."""
-    steps = [step_as_json(step) for step in one.steps]
-    return {"version": VERSION, **summary(one), "steps": steps, "cluster_file": one.cluster_file, "lock": one.lock}

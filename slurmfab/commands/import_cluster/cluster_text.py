@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from slurmfab.base import hostlist
+from slurmfab.cluster.inventory.edits.writing import addresses_section, ssh_section
 from slurmfab.cluster.inventory.edits.yaml_text import yaml_text
 from slurmfab.commands.import_cluster.draft import Comments, Draft, Overrides, PartitionDraft
 from slurmfab.core.impact.slurm_diff import TABLES
@@ -25,10 +26,8 @@ def text(draft: Draft) -> str:
     """The text of the cluster file."""
     sections = (
         HEAD + f"cluster: {yaml_text(draft.name)}\n",
-        ssh_section(draft),
-        section(
-            "# Hosts and their addresses; two hostlists of the same length are paired.", "addresses", draft.addresses
-        ),
+        ssh_section(draft.ssh, draft.endpoints),
+        addresses_section(draft.addresses),
         plain_section("# The kind of Slurm's packages on the hosts, and their version.", "slurm", draft.slurm),
         plain_section("# The UID, and GID, of these users on all hosts.", "ids", draft.ids),
         hosts_of_daemons(draft),
@@ -44,31 +43,10 @@ def text(draft: Draft) -> str:
     return "\n".join(filter(None, sections))
 
 
-def ssh_section(draft: Draft) -> str:
-    """How SSH reaches the hosts."""
-    lines = [f"  {key}: {yaml_text(str(value))}" for key, value in draft.ssh.items() if value is not None]
-    if draft.endpoints:
-        lines += ["  endpoints:", *pairs(draft.endpoints, "    ")]
-    head = "# How SSH reaches the hosts; other values come from ~/.ssh/config."
-    return "\n".join([head, "ssh:", *lines]) + "\n" if lines else ""
-
-
-def section(comment: str, key: str, values: Mapping[str, str]) -> str:
-    """A section of pairs of host and address; empty for none."""
-    return "\n".join([comment, f"{key}:", *pairs(values, "  ")]) + "\n" if values else ""
-
-
 def plain_section(comment: str, key: str, values: Mapping[str, object]) -> str:
     """A section on one line; empty for none."""
     inside = ", ".join(f"{name}: {yaml_text(str(value), in_flow=True)}" for name, value in values.items())
     return f"{comment}\n{key}: {{{inside}}}\n" if values else ""
-
-
-def pairs(values: Mapping[str, str], indent: str) -> list[str]:
-    """Lines of hosts and addresses, folded where that is exact."""
-    return [
-        f"{indent}{yaml_text(names)}: {yaml_text(places)}" for names, places in hostlist.zip_fold(list(values.items()))
-    ]
 
 
 def hosts_of_daemons(draft: Draft) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.on_hosts.agent.logs.secret_texts import value_without_secrets
 
@@ -60,18 +61,19 @@ class FoundCluster:
     people: frozenset[str] | None = None
 
 
+@shows("file", "key", Key("value", "shown"), "where")
 @dataclass(frozen=True)
 class Kept:
-    """What became of one key of one of the old files."""
+    """What became of a key of an old file."""
 
-    file: str  # the file's name, such as `slurm.conf`
+    file: str  # such as `slurm.conf`
     key: str  # the key, spelled as in the file; with the line's name in front, such as `node n[1-4]: Weight`
     value: str
     where: str  # where it went: a place in the cluster file such as `slurm_conf.KillWait`, or why it is left out
 
     @property
     def shown(self) -> str:
-        """The value for people, without secrets."""
+        """Its value there, without secrets."""
         return value_without_secrets(self.key, self.value)
 
 

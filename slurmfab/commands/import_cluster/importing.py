@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypedDict
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
@@ -28,50 +28,19 @@ HEADER = ("file", "key", "value", "where it is now")
 WIDEST_VALUE = 60
 
 
-VERSION = 1
-"""Version of the JSON format; it increases if a key changes its meaning or is removed."""
+@dataclass(frozen=True)
+class Imported:
+    """A cluster that was imported."""
 
-
-class KeyJson(TypedDict):
-    """What became of a key of an old file.
-
-    Args:
-        file: such as `slurm.conf`.
-        key: the key, with the line's name.
-        value: its value there.
-        where: where it is now, or why it is nowhere.
-    """
-
-    file: str
-    key: str
-    value: str
-    where: str
-
-
-class ImportJson(TypedDict):
-    """A cluster that was imported.
-
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        controller: its primary controller.
-        hosts: addresses of the hosts, by name.
-        unreachable: hosts that did not answer, each with the reason.
-        files: the files that were written.
-        remarks: what to look at, for people.
-        keys: what became of each key of the old files.
-        exit_code: of the task.
-    """
-
-    version: int
-    cluster: str
-    controller: str
-    hosts: dict[str, str]
-    unreachable: dict[str, str]
-    files: list[str]
-    remarks: list[str]
-    keys: list[KeyJson]
-    exit_code: int
+    version: int  # of this format: 1
+    cluster: str  # the cluster's name
+    controller: str  # its primary controller
+    hosts: Mapping[str, str]  # addresses of the hosts, by name
+    unreachable: Mapping[str, str]  # hosts that did not answer, each with the reason
+    files: tuple[str, ...]  # the files that were written
+    remarks: tuple[str, ...]  # what to look at, for people
+    keys: tuple[Kept, ...]  # what became of each key of the old files
+    exit_code: int  # of the task
 
 
 ADOPT = ("least", "usual")
@@ -117,7 +86,7 @@ def import_cluster(
     lost = [name for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED]
     code = LEFT_OUT if lost else DONE
     write(text(known, asked, takeover, told, output), output.stream)
-    output.write_json(as_json(known, asked, takeover, told, code))
+    output.write_json(imported(known, asked, takeover, told, code))
     return code
 
 
@@ -174,19 +143,11 @@ def rows(account: tuple[Kept, ...]) -> list[tuple[str, ...]]:
     return [HEADER, *((one.file, one.key, one.shown[:WIDEST_VALUE], one.where) for one in account)]
 
 
-def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], code: int) -> ImportJson:
-    """What was imported, as JSON values."""
+def imported(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], code: int) -> Imported:
+    """What was imported, for JSON."""
     found = asked.cluster
-    return {
-        "version": VERSION,
-        "cluster": known.cluster.name,
-        "controller": found.controller,
-        "hosts": {name: one.address for name, one in asked.discovered.items()},
-        "unreachable": dict(found.unreachable),
-        "files": [str(one) for one in writing.file_names(known.path, takeover.files)],
-        "remarks": list(told),
-        "keys": [
-            {"file": one.file, "key": one.key, "value": one.shown, "where": one.where} for one in takeover.account
-        ],
-        "exit_code": code,
-    }
+    hosts = {name: one.address for name, one in asked.discovered.items()}
+    files = tuple(map(str, writing.file_names(known.path, takeover.files)))
+    return Imported(
+        1, known.cluster.name, found.controller, hosts, found.unreachable, files, told, takeover.account, code
+    )

@@ -7,7 +7,7 @@ import re
 from slurmfab.base import hostlist
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.cluster.inventory import loading
-from slurmfab.cluster.inventory.edits.writing import HEAD
+from slurmfab.cluster.inventory.edits.writing import HEAD, SSH
 from slurmfab.cluster.inventory.edits.yaml_text import yaml_text
 from slurmfab.commands.init.answers import Answers
 
@@ -91,7 +91,7 @@ def ssh(answers: Answers) -> str:
     """How SSH reaches the hosts."""
     values = {"user": answers.user, "become": "" if answers.user == "root" else "sudo"}
     inside = ", ".join(f"{key}: {yaml_text(value, in_flow=True)}" for key, value in values.items() if value)
-    return f"# How SSH reaches the hosts; other values come from ~/.ssh/config.\nssh: {{{inside}}}\n"
+    return f"{SSH}\nssh: {{{inside}}}\n"
 
 
 def daemons(answers: Answers) -> str:

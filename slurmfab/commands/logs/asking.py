@@ -33,16 +33,24 @@ CLOCK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Job:
-    """A job."""
+    """A job; times are in UTC.
+
+    Here they are seconds since 1970, and 0 is none.
+    """
 
     ids: tuple[str, ...]  # as it was asked for, and as Slurm numbers it
     state: str  # Slurm's word; empty if only slurmctld's log knows it
-    code: str  # exit code and signal; empty likewise
+    code: str  # as Slurm writes it, such as `0:125`; empty likewise
     nodes: tuple[str, ...]  # where it ran
-    submitted: int  # when, in seconds since 1970
-    start: int  # when it began; 0 if it did not
-    end: int  # when it ended; 0 if it has not
-    origin: str  # who told it
+    submitted: int  # when; null if that is not known
+    start: int  # when it began; null if it has not
+    end: int  # when it ended; null if it has not
+    origin: str  # who told it: `slurmctld` or `slurmdbd`
+
+    @property
+    def id(self) -> str:
+        """Slurm's number."""
+        return self.ids[0]
 
     @property
     def begin(self) -> float:
@@ -54,13 +62,13 @@ class Job:
 class Answers:
     """What the logs say."""
 
-    target: str  # what was asked about: hosts, or the id of a job
+    target: str  # what was asked for: hosts, or the id of a job
     period: Period  # when
     asked: tuple[str, ...]  # the hosts that were asked
-    job: Job | None = None  # the job, if it was one
-    lines: tuple[Told, ...] = ()  # the lines that matter
-    notes: tuple[tuple[str, str], ...] = ()  # what was not read, as pairs of a host and a sentence
-    lost: Mapping[str, str] = field(default_factory=dict)  # hosts that did not answer, with the reason
+    job: Job | None = None  # the job; null if nodes were asked for
+    lines: tuple[Told, ...] = ()  # in the order of time
+    notes: tuple[tuple[str, str], ...] = ()  # what is to be said of logs, as pairs of a host and a sentence
+    lost: Mapping[str, str] = field(default_factory=dict)  # hosts that did not answer, each with the reason
 
     @property
     def exit_code(self) -> int:

@@ -34,18 +34,14 @@ class HostLine(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A line of one or many hosts.
+    """A line of a log; equal ones, of one or many hosts, are one."""
 
-    Args:
-        source, text, first, last, number: as of `HostLine`, of all hosts together.
-    """
-
-    hosts: tuple[str, ...]  # which have it
-    source: str
-    text: str
-    first: float
-    last: float
-    number: int
+    hosts: tuple[str, ...]  # on which they are
+    source: str  # `slurmctld`, `slurmdbd`, `slurmd`, `munge` or `kernel`
+    text: str  # without time
+    first: float  # time of the first one
+    last: float  # time of the last one
+    number: int  # how many these are
 
     @property
     def hostlist(self) -> str:

@@ -5,111 +5,71 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TextIO, TypedDict
+from typing import ClassVar, NamedTuple, TextIO
 
 from slurmfab.base import terminal
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import BOLD, RED, Cell, Paint, table
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.logs.asking import Answers, Job, ask
 from slurmfab.commands.logs.merging import Told
-from slurmfab.commands.logs.times import Asked
+from slurmfab.commands.logs.times import Asked, Period
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
-
-VERSION = 1
-"""Version of the JSON format."""
 
 _RED = re.compile(r"\b(?:fatal|error|emergency)\b *:|Xid|out of memory|oom", re.IGNORECASE)
 
 
-class LoggedJobJson(TypedDict):
-    """A job; times are in UTC.
-
-    Args:
-        id: Slurm's number.
-        state: Slurm's word.
-        exit_code: as Slurm writes it, such as `0:125`.
-        nodes: where it ran.
-        origin: who told it: `slurmctld` or `slurmdbd`.
-        submitted: when; null if that is not known.
-        start: when it began; null if it has not.
-        end: when it ended; null if it has not.
-    """
-
-    id: str
-    state: str
-    exit_code: str
-    nodes: list[str]
-    origin: str
-    submitted: str | None
-    start: str | None
-    end: str | None
+def utc(seconds: float) -> str:
+    """A time as ISO 8601 in UTC, with milliseconds."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class LineJson(TypedDict):
-    """A line of a log; equal ones are one.
-
-    Args:
-        first: time of the first one.
-        last: time of the last one.
-        hosts: on which they are.
-        log: `slurmctld`, `slurmdbd`, `slurmd`, `munge` or `kernel`.
-        text: without time.
-        count: how many these are.
-    """
-
-    first: str
-    last: str
-    hosts: list[str]
-    log: str
-    text: str
-    count: int
+def utc_or_none(seconds: float) -> str | None:
+    """The same; `None` for 0."""
+    return utc(seconds) if seconds else None
 
 
-class NoteJson(TypedDict):
-    """What is to be said of a host's logs, such as that one cannot be read.
-
-    Args:
-        host: the host.
-        text: for people.
-    """
-
-    host: str
-    text: str
+shows(
+    Key("id", text="Slurm's number"), "state", Key("exit_code", "code"), "nodes", "origin",
+    *(Key(name, form=utc_or_none) for name in ("submitted", "start", "end")),
+)(Job)  # fmt: skip
+shows(
+    *(Key(name, form=utc) for name in ("first", "last")), "hosts", Key("log", "source"), "text", Key("count", "number")
+)(Told)
 
 
-class LogsJson(TypedDict):
-    """The lines that matter of a node or a job; times are in UTC.
+class Note(NamedTuple):
+    """What is to be said of a host's logs, such as that one cannot be read."""
 
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        target: what was asked for.
-        since: begin of the period.
-        until: its end.
-        asked: the hosts that were asked.
-        job: the job; null if nodes were asked for.
-        lines: in the order of time.
-        notes: what is to be said of logs.
-        unreachable: hosts that did not answer, each with the reason.
-        exit_code: of the task.
-    """
+    host: str  # the host
+    text: str  # for people
 
-    version: int
-    cluster: str
-    target: str
-    since: str
-    until: str
-    asked: list[str]
-    job: LoggedJobJson | None
-    lines: list[LineJson]
-    notes: list[NoteJson]
-    unreachable: dict[str, str]
-    exit_code: int
+
+def notes(pairs: Iterable[tuple[str, str]]) -> tuple[Note, ...]:
+    """Pairs of host and text as notes."""
+    return tuple(Note(*pair) for pair in pairs)
+
+
+@shows(
+    "version", "cluster", Key("target", "answers.target"),
+    *(Key(name, f"answers.period.{name}", form=utc) for name in Period._fields),
+    *(Key(name, f"answers.{name}") for name in ("asked", "job", "lines")),
+    Key("notes", "answers.notes", form=notes, text="what is to be said of logs"), Key("unreachable", "answers.lost"),
+    Key("exit_code", "answers.exit_code", text="of the task"),
+)  # fmt: skip
+@dataclass(frozen=True)
+class Logs:
+    """The lines that matter of a node or a job; times are in UTC."""
+
+    version: ClassVar[int] = 1  # of this format: 1
+    cluster: str  # the cluster's name
+    answers: Answers
 
 
 def show(cluster: str, target: str, asked: Asked, output: session.Output, *, every_line: bool) -> int:
@@ -131,7 +91,7 @@ def show(cluster: str, target: str, asked: Asked, output: session.Output, *, eve
         answers = ask(known, run.transport, target, asked, every_line=every_line)
     finally:
         run.transport.close()
-    output.write_json(as_json(known.cluster.name, answers))
+    output.write_json(Logs(known.cluster.name, answers))
     if output.json != "-":
         write(answers, sys.stdout)
     return answers.exit_code
@@ -201,42 +161,3 @@ def shown_day(seconds: float) -> str:
 def shown_clock(seconds: float) -> str:
     """A time without its day."""
     return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
-
-
-def as_json(cluster: str, answers: Answers) -> LogsJson:
-    """The answers for machines; times are in UTC."""
-    return {
-        "version": VERSION,
-        "cluster": cluster,
-        "target": answers.target,
-        "since": utc(answers.period.since),
-        "until": utc(answers.period.until),
-        "asked": list(answers.asked),
-        "job": job_as_json(answers.job) if answers.job else None,
-        "lines": list(map(json_line, answers.lines)),
-        "notes": [{"host": host, "text": text} for host, text in answers.notes],
-        "unreachable": dict(answers.lost),
-        "exit_code": answers.exit_code,
-    }
-
-
-def job_as_json(job: Job) -> LoggedJobJson:
-    """A job for machines."""
-    submitted, start, end = (utc(time) if time else None for time in (job.submitted, job.start, job.end))
-    return {
-        "id": job.ids[0], "state": job.state, "exit_code": job.code, "nodes": list(job.nodes), "origin": job.origin,
-        "submitted": submitted, "start": start, "end": end,
-    }  # fmt: skip
-
-
-def json_line(line: Told) -> LineJson:
-    """A line for machines."""
-    return {
-        "first": utc(line.first), "last": utc(line.last), "hosts": list(line.hosts), "log": line.source,
-        "text": line.text, "count": line.number,
-    }  # fmt: skip
-
-
-def utc(seconds: float) -> str:
-    """A time as ISO 8601 in UTC, with milliseconds."""
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

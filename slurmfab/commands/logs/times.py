@@ -24,8 +24,8 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 class Period(NamedTuple):
     """A period, in seconds since 1970."""
 
-    since: float
-    until: float
+    since: float  # begin of the period
+    until: float  # its end
 
 
 class Asked(NamedTuple):

@@ -30,10 +30,10 @@ def ask_controllers(cluster: Cluster, transport: Transport, user: str = "") -> S
     for host in cluster.controllers:
         try:
             seen = snapshot.ask(transport, host, user=user if has_database else "")
-            return Status(cluster.name, seen, lost, has_database)
+            return Status(cluster.name, seen, lost, has_database, user)
         except HostError as error:
             lost[host] = str(error)
-    return Status(cluster.name, Snapshot(), lost, has_database)
+    return Status(cluster.name, Snapshot(), lost, has_database, user)
 
 
 def show(cluster: str, user: str, output: session.Output) -> int:
@@ -52,7 +52,7 @@ def show(cluster: str, user: str, output: session.Output) -> int:
         status = ask_controllers(known.cluster, run.transport, user)
     finally:
         run.transport.close()
-    output.write_json(status.as_json(user))
+    output.write_json(status)
     if output.json != "-":
         text.write(status, user, sys.stdout)
     return status.exit_code

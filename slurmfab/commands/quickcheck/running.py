@@ -103,7 +103,7 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
     summary = quickcheck(known, options, opener=opener_of(output), heard=heard)
     left = [line.check for line in summary.lines if line.words == STOPPED]
     write("\n".join([*([f"not run  {', '.join(left)}: {STOPPED}"] if left else []), summary.headline]), out)
-    output.write_json(summary.as_json())
+    output.write_json(summary)
     return summary.exit_code
 
 

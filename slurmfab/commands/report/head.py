@@ -51,7 +51,7 @@ def head(sources: Sources) -> Markup:
 def versions(sources: Sources) -> str:
     """The versions of slurmfab and Slurm."""
     status, lock = sources.status, sources.inventory.lock
-    slurm = lock.slurm if isinstance(status, Missing) else status.version or lock.slurm
+    slurm = lock.slurm if isinstance(status, Missing) else status.slurm or lock.slurm
     return f"slurmfab {__version__}" + (f", Slurm {slurm}" if slurm else "")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from slurmfab.base.archive import format_size
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
@@ -20,26 +20,16 @@ from slurmfab.commands.support_bundle.redaction import Filter
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import Run, RunOptions
 
-VERSION = 1
-"""Version of the JSON format."""
 
+@dataclass(frozen=True)
+class Written:
+    """A support bundle."""
 
-class SupportBundleJson(TypedDict):
-    """A support bundle.
-
-    Args:
-        version: of this format: 1.
-        file: the archive.
-        bytes: its size.
-        files: the files in it.
-        missing: hosts that did not answer, each with the reason.
-    """
-
-    version: int
-    file: str
-    bytes: int
-    files: list[str]
-    missing: dict[str, str]
+    version: int  # of this format: 1
+    file: str  # the archive
+    bytes: int  # its size
+    files: tuple[str, ...]  # the files in it
+    missing: Mapping[str, str]  # hosts that did not answer, each with the reason
 
 
 def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonymous: bool) -> int:
@@ -142,10 +132,7 @@ def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, ou
     lines += [f"{left} files are not there or not whole; missing.txt says why."] if left else []
     lines += [f"{path}: {format_size(size)}, readable by you alone. No secrets are in it as far as {FAB} knows them."]
     write("\n".join(lines), output.stream)
-    values: SupportBundleJson = {
-        "version": VERSION, "file": str(path), "bytes": size, "files": sorted(files), "missing": dict(gathered.missing)
-    }  # fmt: skip
-    output.write_json(values)
+    output.write_json(Written(1, str(path), size, tuple(sorted(files)), gathered.missing))
 
 
 def part_of(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
@@ -16,23 +17,25 @@ OLD_SECONDS = 86400.0
 
 
 class Kept(NamedTuple):
-    """A package that has a newer version and is not updated."""
+    """A package that has a newer version and stays as it is."""
 
-    name: str
-    installed: str
-    candidate: str
-    why: str  # `slurm`: it is Slurm's own; `held`: the site holds it; `apt`: it would need the removal of others
+    name: str  # its name
+    installed: str  # its version
+    candidate: str  # the newer one
+    # `slurm` for Slurm's own, `held` where the site holds it, `apt` where others would have to be removed
+    why: str
 
 
+@shows("unit", "files", Key("restarted", "is_restarted"))
 class Daemon(NamedTuple):
     """A daemon that uses replaced files."""
 
     unit: str  # the name of its unit; `init` for systemd itself
-    files: tuple[str, ...]  # names of these files, a few of them
+    files: tuple[str, ...]  # names of some of these files
 
     @property
     def is_restarted(self) -> bool:
-        """Whether an update restarts it; otherwise a reboot has to."""
+        """Whether an update restarts it; otherwise only a reboot does."""
         return is_restartable(self.unit)
 
 
@@ -40,12 +43,13 @@ class Daemon(NamedTuple):
 class HostUpdates:
     """What an update would do on one host."""
 
-    packages: tuple[Candidate, ...] = ()  # those that are updated, and new ones that they need
-    kept: tuple[Kept, ...] = ()  # those that are not updated although there is a newer version
-    removed: tuple[str, ...] = ()  # packages that a full upgrade would remove, which an update never does
+    packages: tuple[Candidate, ...] = ()  # those that are updated, and new ones that these need
+    kept: tuple[Kept, ...] = ()  # those that stay as they are although there is a newer version
+    removed: tuple[str, ...] = ()  # packages that a full upgrade of apt would remove, and an update does not
     reboot: tuple[str, ...] = ()  # why the host needs a reboot now; empty if it does not
     daemons: tuple[Daemon, ...] = ()  # those that use replaced files
-    age: float = 0.0  # seconds since the package lists were fetched; -1 if there are none
+    # seconds since the package lists were fetched, on the host where that is longest ago; -1 for never
+    age: float = 0.0
     unfinished: str = ""  # packages that dpkg has not completed
     trouble: str = ""  # why apt did not fetch all lists
 
@@ -75,7 +79,7 @@ class HostUpdates:
 
     @property
     def reboot_reasons(self) -> tuple[str, ...]:
-        """Why the host needs a reboot; daemons that are not restarted are a reason, too."""
+        """Why these hosts need a reboot, also for daemons that are not restarted; empty if they do not."""
         left = [one for one in self.daemons if not one.is_restarted]
         names = ", ".join("systemd itself" if one.unit == "init" else one.unit for one in left)
         verb = "uses" if len(left) == 1 else "use"

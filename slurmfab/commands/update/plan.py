@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import ClassVar
 
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.update.host_updates import HostUpdates
 from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
-
-VERSION = 1
-"""Version of the JSON format; it increases if a key changes its meaning or is removed."""
 
 SHOWN = 10
 """How many packages of a group of hosts are listed, unless all are asked for."""
@@ -28,105 +26,33 @@ WHY = {
 }
 
 
-class PackageJson(TypedDict):
-    """A package that is updated.
-
-    Args:
-        name: its name.
-        installed: its version now; empty for a new package that others need.
-        candidate: the version that it gets.
-        security: whether a security archive has that version.
-    """
-
-    name: str
-    installed: str
-    candidate: str
-    security: bool
+shows("name", "installed", "candidate", Key("security", "is_security"))(Candidate)
 
 
-class KeptPackageJson(TypedDict):
-    """A package that has a newer version and stays as it is.
+@shows(
+    "hosts", *(Key(name, f"updates.{name}") for name in ("packages", "kept")), Key("would_remove", "updates.removed"),
+    Key("reboot", "updates.reboot_reasons"), Key("daemons", "updates.daemons"),
+    Key("lists_age", "updates.age", form=round),
+    *(Key(name, f"updates.{name}") for name in ("unfinished", "trouble")),
+)  # fmt: skip
+@dataclass(frozen=True)
+class Alike:
+    """Hosts with the same plan."""
 
-    Args:
-        name: its name.
-        installed: its version.
-        candidate: the newer one.
-        why: `slurm` for Slurm's own, `held` where the site holds it, `apt` where others would have to be removed.
-    """
-
-    name: str
-    installed: str
-    candidate: str
-    why: str
+    hosts: tuple[str, ...]  # their names
+    updates: HostUpdates
 
 
-class DaemonJson(TypedDict):
-    """A daemon that uses replaced files.
-
-    Args:
-        unit: the name of its unit; `init` for systemd itself.
-        files: names of some of these files.
-        restarted: whether an update restarts it; otherwise only a reboot does.
-    """
-
-    unit: str
-    files: list[str]
-    restarted: bool
-
-
-class HostUpdatesJson(TypedDict):
-    """Hosts with the same plan.
-
-    Args:
-        hosts: their names.
-        packages: those that are updated.
-        kept: those that stay as they are.
-        would_remove: packages that a full upgrade of apt would remove, and an update does not.
-        reboot: why these hosts need a reboot; empty if they do not.
-        daemons: those that use replaced files.
-        lists_age: seconds since the package lists were fetched, on the host where that is longest ago; -1 for never.
-        unfinished: packages that dpkg has not completed.
-        trouble: why apt did not fetch all lists.
-    """
-
-    hosts: list[str]
-    packages: list[PackageJson]
-    kept: list[KeptPackageJson]
-    would_remove: list[str]
-    reboot: list[str]
-    daemons: list[DaemonJson]
-    lists_age: float
-    unfinished: str
-    trouble: str
-
-
-class UpdatePlanJson(TypedDict):
-    """What an update would do.
-
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        security: whether only security fixes count.
-        exit_code: of the task.
-        groups: hosts with the same plan, in the order of the cluster file.
-        left_drained: nodes that an interrupted update has drained.
-        lost: the hosts that were left out, each with the reason.
-    """
-
-    version: int
-    cluster: str
-    security: bool
-    exit_code: int
-    groups: list[HostUpdatesJson]
-    left_drained: list[str]
-    lost: dict[str, str]
-
-
+@shows(
+    "version", "cluster", Key("security", "only_security"), Key("exit_code", text="of the task"), "groups",
+    "left_drained", "lost",
+)  # fmt: skip
 @dataclass(frozen=True)
 class UpdatePlan:
-    """What an update would do on all hosts."""
+    """What an update would do."""
 
-    cluster: str
+    version: ClassVar[int] = 1  # of this format: 1
+    cluster: str  # the cluster's name
     hosts: Mapping[str, HostUpdates]  # what it would do, by host
     only_security: bool = False  # whether only security fixes count
     reboots: bool = False  # whether hosts are rebooted if they need that
@@ -150,26 +76,19 @@ class UpdatePlan:
             return LEFT_OUT
         return SOMETHING_TO_DO if self.due else DONE
 
-    def as_json(self) -> UpdatePlanJson:
-        """The plan as JSON values."""
-        return {
-            "version": VERSION,
-            "cluster": self.cluster,
-            "security": self.only_security,
-            "exit_code": self.exit_code,
-            "groups": [group_as_json(hosts, one) for hosts, one in alike(self.hosts)],
-            "left_drained": list(self.left_drained),
-            "lost": dict(self.lost),
-        }
+    @property
+    def groups(self) -> tuple[Alike, ...]:
+        """Hosts with the same plan, in the order of the cluster file."""
+        return alike(self.hosts)
 
 
-def alike(hosts: Mapping[str, HostUpdates]) -> tuple[tuple[tuple[str, ...], HostUpdates], ...]:
+def alike(hosts: Mapping[str, HostUpdates]) -> tuple[Alike, ...]:
     """Hosts with the same plan together, each group with its plan; the age is the greatest of them."""
     found: dict[HostUpdates, dict[str, float]] = {}
     for host, one in hosts.items():
         found.setdefault(with_age(one, 0.0), {})[host] = one.age
     return tuple(
-        (tuple(ages), with_age(one, -1.0 if min(ages.values()) < 0 else max(ages.values())))
+        Alike(tuple(ages), with_age(one, -1.0 if min(ages.values()) < 0 else max(ages.values())))
         for one, ages in found.items()
     )
 
@@ -179,30 +98,9 @@ def with_age(one: HostUpdates, age: float) -> HostUpdates:
     return HostUpdates(**{**vars(one), "age": age})
 
 
-def group_as_json(hosts: tuple[str, ...], one: HostUpdates) -> HostUpdatesJson:
-    """Hosts with the same plan as JSON values."""
-    return {
-        "hosts": list(hosts),
-        "packages": [package_as_json(package) for package in one.packages],
-        "kept": [{"name": name, "installed": old, "candidate": new, "why": why} for name, old, new, why in one.kept],
-        "would_remove": list(one.removed),
-        "reboot": list(one.reboot_reasons),
-        "daemons": [{"unit": of.unit, "files": list(of.files), "restarted": of.is_restarted} for of in one.daemons],
-        "lists_age": round(one.age),
-        "unfinished": one.unfinished,
-        "trouble": one.trouble,
-    }
-
-
-def package_as_json(package: Candidate) -> PackageJson:
-    """A package that is updated as JSON values."""
-    name, installed, candidate, is_security = package
-    return {"name": name, "installed": installed, "candidate": candidate, "security": is_security}
-
-
 def plan_text(plan: UpdatePlan, *, verbose: bool = False) -> str:
     """The plan as text: hosts with equal plans together."""
-    lines = [line for hosts, one in alike(plan.hosts) for line in group_lines(plan, hosts, one, verbose=verbose)]
+    lines = [line for one in plan.groups for line in group_lines(plan, one.hosts, one.updates, verbose=verbose)]
     if plan.left_drained:
         lines.append(f"{fold(plan.left_drained)}: drained by an update that was interrupted; this goes on with it.")
     return "\n".join([*lines, *fold_lines(plan.lost.items()), f"{plan.cluster}: {counted(plan)}."])

@@ -86,7 +86,7 @@ def show_plan(run: Run, options: UpdateOptions, output: session.Output) -> int:
     finally:
         run.progress.end()
         run.transport.close()
-    output.write_json(plan.as_json())
+    output.write_json(plan)
     write(plan_text(plan, verbose=output.verbose), output.stream)
     return plan.exit_code
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
+from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
+from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
 What = Literal["backup", "slurmdbd", "controllers", "nodes", "others", "files"]
@@ -36,9 +38,10 @@ class SlurmUser:
     is_old: bool  # whether a file was replaced since it began
 
 
+@shows("slurm", "running", "installed", "offered", "others")
 @dataclass(frozen=True)
 class HostVersions:
-    """What one host has of Slurm, and would get."""
+    """What a host has of Slurm, and would get."""
 
     installed: Mapping[str, str] = field(default_factory=dict)  # versions of Slurm's installed packages by name
     # versions that the programs on the disk tell, by name, such as `slurmctld`: `24.11.5`
@@ -53,7 +56,7 @@ class HostVersions:
 
     @property
     def slurm(self) -> str:
-        """The version of Slurm that the host has, such as `24.11.5`: of its programs, or of a package without one."""
+        """The version of Slurm on its disk, such as `24.11.5`: of its programs, or of a package without one."""
         versions = [*self.programs.values(), *map(upstream, self.installed.values())]
         return next(iter(versions), "")
 
@@ -67,9 +70,10 @@ def upstream(version: str) -> str:
     return version.rpartition(":")[2].partition("-")[0]
 
 
+@shows("what", "hosts", Key("packages", "updated"), "daemons", "why", "changes", "lines")
 @dataclass(frozen=True)
 class UpgradeStep:
-    """One step of an upgrade.
+    """A step of an upgrade.
 
     All packages of a host become new together, since Slurm's daemons share plugins: so a host gets its packages in the
     first of its steps, and later ones only start its other daemons.
@@ -84,27 +88,39 @@ class UpgradeStep:
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lines: tuple[str, ...] = ()  # what it changes, for people: hosts with the same folded
 
+    @property
+    def updated(self) -> tuple[str, ...]:
+        """The hosts that get packages in this step."""
+        return tuple(self.packages)
+
 
 @dataclass(frozen=True)
 class Conversion:
-    """The conversion of the accounting database at slurmdbd's first start."""
+    """The conversion of the accounting database, at slurmdbd's first start."""
 
-    rows: Mapping[str, int]  # rows in the big tables, by table, as the database server estimates them
-    bytes: int
-    seconds: tuple[float, float]  # the range in which the time is expected
+    rows: Mapping[str, int]  # rows of the big tables, by table, as the server estimates them
+    bytes: int  # size of the database
+    seconds: tuple[float, float]  # the least and the most that it is expected to take
 
 
+@shows(
+    "version", "exit_code", Key("from_series", "have", form=str),
+    Key("to_series", "target.series", form=str, text="the series that the hosts would get"),
+    Key("suite", "target.suite", text="of `--suite`; empty for none"), "hosts", "steps", "refusals", "warnings",
+    "conversion", "way_back", "silent", "jobs",
+)  # fmt: skip
 @dataclass(frozen=True)
 class UpgradePlan:
-    """What an upgrade would do."""
+    """The plan of an upgrade."""
 
+    version: ClassVar[int] = 1  # of this format: 1
     target: Target
-    have: SlurmVersion  # the oldest series that a host has now
-    hosts: Mapping[str, HostVersions]  # versions by host, of the hosts that answered
+    have: SlurmVersion  # the oldest series of Slurm that something has now
+    hosts: Mapping[str, HostVersions]  # by name of each host that answered, what it has and would get
     steps: tuple[UpgradeStep, ...]  # what is to be done, in order; empty where all is as wanted
     refusals: tuple[str, ...] = ()  # why it may not be done, each with what to do instead; empty if it may
     warnings: tuple[str, ...] = ()  # what it would change or hurt, each with what to do about it
-    conversion: Conversion | None = None  # what slurmdbd would convert; `None` without a slurmdbd or within one series
+    conversion: Conversion | None = None  # of the accounting database; null for none
     way_back: tuple[str, ...] = ()  # how each stage can be undone, in order
     silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
     # number of jobs by state, such as `RUNNING`; empty where slurmctld could not be asked
@@ -114,3 +130,12 @@ class UpgradePlan:
     def is_done(self) -> bool:
         """Whether every host that answered has the new Slurm, and runs it."""
         return all(step.what in NO_UPGRADE for step in self.steps)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the task: 4 where there is something to do, 1 where it may not be done, 3 without some hosts."""
+        if self.refusals:
+            return FAILURE
+        if self.steps:
+            return SOMETHING_TO_DO
+        return LEFT_OUT if self.silent else DONE

@@ -45,7 +45,7 @@ def plan(cluster: str, to: str, suite: str, output: Output) -> int:
     show(found, output)
     if not found.is_done and not found.refusals:
         write(f"\nNext: {command(known, to, suite)}", output.stream)
-    return text.exit_code(found)
+    return found.exit_code
 
 
 def made(
@@ -87,7 +87,7 @@ def final_key(plan: UpgradePlan, wanted: SlurmPackages) -> SlurmPackages:
 
 def show(found: UpgradePlan, output: Output) -> None:
     """Print a plan, and write it as JSON where that was asked for."""
-    output.write_json(text.as_json(found))
+    output.write_json(found)
     write(text.text(found, columns(output.stream)), output.stream)
 
 

@@ -1,167 +1,16 @@
-"""The plan of an upgrade as text, and as JSON."""
+"""The plan of an upgrade as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypedDict
 
 from slurmfab.base.archive import format_size
-from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import hang, table
 from slurmfab.commands.upgrade.conversion import FAST, SLOW
-from slurmfab.commands.upgrade.plan import Conversion, HostVersions, UpgradePlan, UpgradeStep, upstream
-
-VERSION = 1
-"""Version of the JSON format."""
+from slurmfab.commands.upgrade.plan import Conversion, HostVersions, UpgradePlan, upstream
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-
-
-class HostJson(TypedDict):
-    """What a host has of Slurm, and would get.
-
-    Args:
-        slurm: the version of Slurm on its disk.
-        running: versions of running daemons, by name.
-        installed: versions of Slurm's packages, by name.
-        offered: the new version of each package of Slurm's that would change, by name.
-        others: likewise, of other packages that would come along.
-    """
-
-    slurm: str
-    running: dict[str, str]
-    installed: dict[str, str]
-    offered: dict[str, str]
-    others: dict[str, str]
-
-
-class StepJson(TypedDict):
-    """A step of an upgrade.
-
-    Args:
-        what: `backup`, `slurmdbd`, `controllers`, `nodes`, `others` or `files`.
-        hosts: the hosts on which it does something.
-        packages: the hosts that get packages in this step.
-        daemons: the daemons that start with the new version, by host.
-        why: what it does and what that means for jobs.
-    """
-
-    what: str
-    hosts: list[str]
-    packages: list[str]
-    daemons: dict[str, list[str]]
-    why: str
-    # ids of the resources that it may change, as the run's record names them, by host
-    changes: dict[str, list[str]]
-    lines: list[str]  # what it changes, in words; diffs of files in the last step
-
-
-class ConversionJson(TypedDict):
-    """The conversion of the accounting database.
-
-    Args:
-        rows: rows of the big tables, by table, as the server estimates them.
-        bytes: size of the database.
-        seconds: the least and the most that it is expected to take.
-    """
-
-    rows: dict[str, int]
-    bytes: int
-    seconds: list[float]
-
-
-class UpgradePlanJson(TypedDict):
-    """The plan of an upgrade.
-
-    Args:
-        version: of this format: 1.
-        exit_code: of the task.
-        from_series: the oldest series of Slurm that something has now.
-        to_series: the series that the hosts would get.
-        suite: of `--suite`; empty for none.
-        hosts: by name, what each has and would get.
-        steps: in order; empty where there is nothing to do.
-        refusals: why it may not be done.
-        warnings: what it would change or hurt.
-        conversion: of the accounting database; null for none.
-        way_back: how each stage can be undone, in order.
-        silent: why a host did not answer, by host.
-        jobs: number of jobs by state.
-    """
-
-    version: int
-    exit_code: int
-    from_series: str
-    to_series: str
-    suite: str
-    hosts: dict[str, HostJson]
-    steps: list[StepJson]
-    refusals: list[str]
-    warnings: list[str]
-    conversion: ConversionJson | None
-    way_back: list[str]
-    silent: dict[str, str]
-    jobs: dict[str, int]
-
-
-def exit_code(plan: UpgradePlan) -> int:
-    """The exit code of a plan: 4 where there is something to do, 1 where it may not be done, 3 without some hosts."""
-    if plan.refusals:
-        return FAILURE
-    if plan.steps:
-        return SOMETHING_TO_DO
-    return LEFT_OUT if plan.silent else DONE
-
-
-def as_json(plan: UpgradePlan) -> UpgradePlanJson:
-    """The plan as JSON values."""
-    return {
-        "version": VERSION,
-        "exit_code": exit_code(plan),
-        "from_series": str(plan.have),
-        "to_series": str(plan.target.series),
-        "suite": plan.target.suite,
-        "hosts": {host: host_json(versions) for host, versions in plan.hosts.items()},
-        "steps": [step_json(step) for step in plan.steps],
-        "refusals": list(plan.refusals),
-        "warnings": list(plan.warnings),
-        "conversion": conversion_json(plan.conversion),
-        "way_back": list(plan.way_back),
-        "silent": dict(plan.silent),
-        "jobs": dict(plan.jobs),
-    }
-
-
-def host_json(versions: HostVersions) -> HostJson:
-    """The versions of one host as JSON values."""
-    return {
-        "slurm": versions.slurm,
-        "running": dict(versions.running),
-        "installed": dict(versions.installed),
-        "offered": dict(versions.offered),
-        "others": dict(versions.others),
-    }
-
-
-def step_json(step: UpgradeStep) -> StepJson:
-    """One step as JSON values."""
-    return {
-        "what": step.what,
-        "hosts": list(step.hosts),
-        "packages": list(step.packages),
-        "daemons": {host: list(daemons) for host, daemons in step.daemons.items()},
-        "why": step.why,
-        "changes": {host: list(some) for host, some in step.changes.items()},
-        "lines": list(step.lines),
-    }
-
-
-def conversion_json(conversion: Conversion | None) -> ConversionJson | None:
-    """The conversion as JSON values."""
-    if conversion is None:
-        return None
-    return {"rows": dict(conversion.rows), "bytes": conversion.bytes, "seconds": list(conversion.seconds)}
 
 
 def text(plan: UpgradePlan, width: int) -> str:

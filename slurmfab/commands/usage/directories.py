@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.terminal import BOLD, YELLOW, Paint
@@ -42,39 +42,14 @@ class Held:
     state: str  # empty, `partly` (some could not be read) or `late` (not measured in time)
 
 
-class DirectoriesJson(TypedDict):
-    """What homes and scratch directories hold.
-
-    Args:
-        measured: when, in seconds since 1970.
-        held: the directories; those first that hold most.
-        lost: hosts that did not answer, each with the reason.
-        more: how many directories were left out because a host has too many.
-    """
-
-    measured: int
-    held: list[Annotated[dict[str, Any], Held]]
-    lost: dict[str, str]
-    more: int
-
-
 @dataclass(frozen=True)
 class Directories:
-    """What was measured."""
+    """What homes and scratch directories hold."""
 
     measured: int  # when, in seconds since 1970
     held: tuple[Held, ...]  # the directories; those first that hold most
-    lost: Mapping[str, str]  # by host, why it did not answer
+    lost: Mapping[str, str]  # hosts that did not answer, each with the reason
     more: int = 0  # how many directories were left out because a host has too many
-
-    def as_json(self) -> DirectoriesJson:
-        """All of it as JSON values."""
-        return {
-            "measured": self.measured,
-            "held": [asdict(one) for one in self.held],
-            "lost": dict(self.lost),
-            "more": self.more,
-        }
 
 
 def places(cluster: Cluster) -> dict[str, tuple[str, ...]]:

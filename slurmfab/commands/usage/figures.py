@@ -4,39 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict
+from typing import Any
 
+from slurmfab.base.json_output import Key, shows
 from slurmfab.on_hosts.agent.accounting.idle_gpus import GPU_USE
-
-VERSION = 1
-"""Of the JSON form; it increases when a key changes its meaning or goes."""
 
 KEYS = ("user", "account", "partition", "gpu")
 """By what use can be told; `gpu` is the type of GPU, empty for jobs without GPUs."""
-
-
-class SumsJson(TypedDict):
-    """What jobs used; what is unknown is null.
-
-    Args:
-        jobs: how many ran.
-        cpu_seconds: of allocated CPUs.
-        gpu_seconds: of allocated GPUs.
-        cpu_efficiency: CPU time used, as a part of what was allocated.
-        memory_efficiency: memory used, as a part of what was asked for.
-        gpu_busy: how busy GPUs were, as a part of 1, as far as the records tell.
-        mean_wait: seconds that jobs waited, on average.
-        longest_wait: seconds that the longest waited.
-    """
-
-    jobs: int
-    cpu_seconds: int
-    gpu_seconds: int
-    cpu_efficiency: float | None
-    memory_efficiency: float | None
-    gpu_busy: float | None
-    mean_wait: float | None
-    longest_wait: int
 
 
 @dataclass(frozen=True)
@@ -44,8 +18,8 @@ class Sums:
     """What some jobs used within the window."""
 
     jobs: int = 0  # how many ran; parts of a job that was requeued or resized count each
-    cpu_seconds: int = 0  # CPUs times seconds
-    gpu_seconds: int = 0  # GPUs times seconds
+    cpu_seconds: int = 0  # of allocated CPUs
+    gpu_seconds: int = 0  # of allocated GPUs
     cpu_asked: int = 0  # CPU seconds of jobs that have ended, of which Slurm knows the CPU time
     cpu_used: int = 0  # seconds of CPU time of these
     memory_asked: int = 0  # MiB times seconds of jobs that have ended, of which Slurm knows the memory
@@ -54,54 +28,53 @@ class Sums:
     gpu_idle: int = 0
     waits: int = 0
     waited: int = 0  # seconds that these waited, from when they could have begun
-    longest_wait: int = 0
+    longest_wait: int = 0  # seconds that the longest waited
 
     @property
     def cpu_efficiency(self) -> float | None:
-        """The part of their CPU time that jobs used; `None` if Slurm does not know it of any."""
+        """CPU time used, as a part of what was allocated; null if Slurm does not know it of any."""
         return ratio(self.cpu_used, self.cpu_asked)
 
     @property
     def memory_efficiency(self) -> float | None:
-        """The part of their memory that jobs used at most."""
+        """Memory used, as a part of what was asked for."""
         return ratio(self.memory_used, self.memory_asked)
 
     @property
     def gpu_busy(self) -> float | None:
-        """The part of the watched GPU time that belongs to jobs whose GPUs were seen busy; a bound from above."""
+        """How busy GPUs were, as a part of 1, as far as the records tell: a bound from above."""
         return ratio(self.gpu_seen - self.gpu_idle, self.gpu_seen)
 
     @property
     def mean_wait(self) -> float | None:
-        """Seconds that a job waited on average."""
+        """Seconds that jobs waited, on average."""
         return ratio(self.waited, self.waits)
 
     def __add__(self, other: Sums) -> Sums:
         values = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Sums)}
         return Sums(**{**values, "longest_wait": max(self.longest_wait, other.longest_wait)})
 
-    def as_json(self) -> SumsJson:
-        """The sums and what follows from them, as JSON values."""
-        return {
-            "jobs": self.jobs,
-            "cpu_seconds": self.cpu_seconds,
-            "gpu_seconds": self.gpu_seconds,
-            "cpu_efficiency": rounded(self.cpu_efficiency),
-            "memory_efficiency": rounded(self.memory_efficiency),
-            "gpu_busy": rounded(self.gpu_busy),
-            "mean_wait": rounded(self.mean_wait),
-            "longest_wait": self.longest_wait,
-        }
-
-
-def rounded(value: float | None) -> float | None:
-    """A number with four digits behind the point."""
-    return round(value, 4) if isinstance(value, float) else value
-
 
 def ratio(part: float, whole: float) -> float | None:
     """A part of a whole; `None` where there is no whole."""
     return part / whole if whole else None
+
+
+_MEANS = ("cpu_efficiency", "memory_efficiency", "gpu_busy", "mean_wait")
+
+
+@shows(
+    *(Key(name, f"sums.{name}") for name in ("jobs", "cpu_seconds", "gpu_seconds")),
+    *(Key(name, f"sums.{name}", digits=4) for name in _MEANS), Key("longest_wait", "sums.longest_wait"),
+    *(Key(name, digits=6) for name in ("cpu_share", "gpu_share")),
+)  # fmt: skip
+@dataclass(frozen=True)
+class Shares:
+    """What jobs used, and their share of the cluster; what is unknown is null."""
+
+    sums: Sums
+    cpu_share: float | None  # of the CPU time that the cluster had, as a part of 1
+    gpu_share: float | None  # of the GPU time that it had
 
 
 @dataclass(frozen=True)
@@ -195,6 +168,10 @@ class Usage:
             found[key] = found.get(key, Sums()) + group.sums
         rows = (Row(key, sums) for key, sums in found.items())
         return tuple(sorted(rows, key=lambda row: (-row.sums.gpu_seconds, -row.sums.cpu_seconds, row.key)))
+
+    def shares(self, sums: Sums) -> Shares:
+        """Sums with their shares of the cluster."""
+        return Shares(sums, self.cpu_share(sums), self.gpu_share(sums))
 
     def cpu_share(self, sums: Sums) -> float | None:
         """The part of all the cluster's CPU time that these used."""

@@ -6,20 +6,22 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TextIO, TypedDict, cast
+from typing import Annotated, Any, ClassVar, TextIO, TypedDict
 
 from slurmfab.base import atomic_file, terminal
 from slurmfab.base.errors import HostFailed, InputError
+from slurmfab.base.json_output import Key, as_json, keys_of, shows
 from slurmfab.base.terminal import BOLD, DIM, YELLOW, Paint
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.usage import asking, directories
-from slurmfab.commands.usage.directories import Directories, DirectoriesJson
-from slurmfab.commands.usage.figures import KEYS, VERSION, IdleGpus, Point, Row, Sums, SumsJson, Usage, Wait
+from slurmfab.commands.usage.directories import Directories
+from slurmfab.commands.usage.figures import KEYS, IdleGpus, Point, Row, Shares, Usage, Wait
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
-from slurmfab.core.status.text import colour_table, duration
+from slurmfab.core.status.text import colour_table
+from slurmfab.on_hosts.programs.user_tools.amounts import clock
 
 NO_ACCOUNTING = (
     "Slurm keeps no records of jobs on this cluster, so what they used is unknown. Name a host for the accounting "
@@ -39,92 +41,49 @@ LEAST_WAIT = 60
 """Shorter waits are no news."""
 
 
-class SharesJson(SumsJson):
-    """What jobs used, and their share of the cluster; what is unknown is null.
+class RowKeys(TypedDict, total=False):
+    """A row of the table: what tells it from others, of which it has those of `by`, and what its jobs used."""
 
-    Args:
-        cpu_share: of the CPU time that the cluster had, as a part of 1.
-        gpu_share: of the GPU time that it had.
-    """
-
-    cpu_share: float | None
-    gpu_share: float | None
+    user: str  # a login name
+    account: str  # a Slurm account
+    partition: str  # a partition
+    gpu: str  # a type of GPU; empty for jobs without GPUs
 
 
-class KeysJson(TypedDict, total=False):
-    """What tells rows from each other; each row has those of `by`.
+@dataclass(frozen=True)
+class Capacity:
+    """What the cluster had in the time."""
 
-    Args:
-        user: a login name.
-        account: a Slurm account.
-        partition: a partition.
-        gpu: a type of GPU; empty for jobs without GPUs.
-    """
-
-    user: str
-    account: str
-    partition: str
-    gpu: str
+    cpu_seconds: int  # of all CPUs
+    gpu_seconds: int  # of all GPUs
 
 
-class RowJson(SharesJson, KeysJson):
-    """A row of the table."""
+_OF_RECORDS = ("since", "until", "capacity", "tracks_gpus", "tracks_gpu_use", "by", "rows", "total", "over_time",
+               "idle_gpus", "longest_waits")  # fmt: skip
 
 
-class CapacityJson(TypedDict):
-    """What the cluster had in the time.
-
-    Args:
-        cpu_seconds: of all CPUs.
-        gpu_seconds: of all GPUs.
-    """
-
-    cpu_seconds: int
-    gpu_seconds: int
-
-
-class FiguresJson(TypedDict, total=False):
-    """What jobs used; left out if Slurm keeps no records of jobs.
-
-    Args:
-        since: begin of the time, as the controller writes it.
-        until: its end.
-        capacity: what the cluster had.
-        tracks_gpus: whether Slurm's records count GPUs.
-        tracks_gpu_use: whether they tell how busy GPUs were.
-        by: what the rows are: some of `user`, `account`, `partition` and `gpu`.
-        rows: the table.
-        total: of all rows.
-        over_time: for each day, or for each hour up to three days.
-        idle_gpus: jobs that hold GPUs idle, 50 at most.
-        longest_waits: 50 at most.
-    """
-
-    since: str
-    until: str
-    capacity: CapacityJson
-    tracks_gpus: bool
-    tracks_gpu_use: bool
-    by: list[str]
-    rows: list[RowJson]
-    total: SharesJson
-    over_time: list[Annotated[dict[str, Any], Point]]
-    idle_gpus: list[Annotated[dict[str, Any], IdleGpus]]
-    longest_waits: list[Annotated[dict[str, Any], Wait]]
-
-
-class UsageJson(FiguresJson):
+@shows("version", "cluster", "directories", *(Key(name, optional=True) for name in _OF_RECORDS))
+@dataclass(frozen=True)
+class Told:
     """What jobs used over time: seconds, and parts of 1; what is unknown is null.
 
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        directories: with `--homes`; null without.
+    If Slurm keeps no records of jobs, all but the first three are left out.
     """
 
-    version: int
-    cluster: str
-    directories: DirectoriesJson | None
+    version: ClassVar[int] = 1  # of this format: 1
+    cluster: str  # the cluster's name
+    directories: Directories | None  # with `--homes`; null without
+    since: str | None = None  # begin of the time, as the controller writes it
+    until: str | None = None  # its end
+    capacity: Capacity | None = None  # what the cluster had
+    tracks_gpus: bool | None = None  # whether Slurm's records count GPUs
+    tracks_gpu_use: bool | None = None  # whether they tell how busy GPUs were
+    by: tuple[str, ...] | None = None  # what the rows are: some of `user`, `account`, `partition` and `gpu`
+    rows: tuple[Annotated[dict[str, Any], RowKeys, Shares], ...] | None = None  # the table
+    total: Shares | None = None  # of all rows
+    over_time: tuple[Point, ...] | None = None  # for each day, or for each hour up to three days
+    idle_gpus: tuple[IdleGpus, ...] | None = None  # jobs that hold GPUs idle, 50 at most
+    longest_waits: tuple[Wait, ...] | None = None  # 50 at most
 
 
 @dataclass(frozen=True)
@@ -178,7 +137,7 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
         run.transport.close()
     if usage is None and found is None:
         raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
-    output.write_json(as_json(known.cluster.name, usage, options.by, found))
+    output.write_json(output_of(known.cluster.name, usage, options.by, found))
     write_csv(options.csv, as_csv(usage, options.by) if usage else "")
     if "-" not in (output.json, options.csv):
         write(usage, options.by, sys.stdout, found)
@@ -193,47 +152,36 @@ def write_csv(path: str, text: str) -> None:
         atomic_file.write(Path(path), text)
 
 
-def as_json(cluster: str, usage: Usage | None, by: Sequence[str], found: Directories | None) -> UsageJson:
-    """The figures as JSON values; without records of Slurm, the directories alone."""
-    told: UsageJson = {"version": VERSION, "cluster": cluster, "directories": found.as_json() if found else None}
-    return {**told, **figures_as_json(usage, by)} if usage else told
-
-
-def figures_as_json(usage: Usage, by: Sequence[str]) -> FiguresJson:
-    """What jobs used as JSON values."""
-    keys = (cast("KeysJson", dict(zip(by, row.key, strict=True))) for row in usage.by(by))
-    rows: list[RowJson] = [
-        {**key, **sums_as_json(usage, row.sums)} for key, row in zip(keys, usage.by(by), strict=True)
-    ]
-    return {
-        "since": usage.since_text,
-        "until": usage.until_text,
-        "capacity": {"cpu_seconds": usage.capacity.get("cpu", 0), "gpu_seconds": usage.capacity.get("gres/gpu", 0)},
-        "tracks_gpus": usage.tracks_gpus,
-        "tracks_gpu_use": usage.total.gpu_seen > 0,
-        "by": list(by),
-        "rows": rows,
-        "total": sums_as_json(usage, usage.total),
-        "over_time": [asdict(point) for point in usage.points],
-        "idle_gpus": [asdict(one) for one in usage.idle],
-        "longest_waits": [asdict(one) for one in usage.waits],
-    }
-
-
-def sums_as_json(usage: Usage, sums: Sums) -> SharesJson:
-    """Sums with their share of the cluster."""
-    cpu, gpu = (None if one is None else round(one, 6) for one in (usage.cpu_share(sums), usage.gpu_share(sums)))
-    return {**sums.as_json(), "cpu_share": cpu, "gpu_share": gpu}
+def output_of(cluster: str, usage: Usage | None, by: Sequence[str], found: Directories | None) -> Told:
+    """The figures for JSON; without records of Slurm, the directories alone."""
+    if usage is None:
+        return Told(cluster, found)
+    return Told(
+        cluster,
+        found,
+        since=usage.since_text,
+        until=usage.until_text,
+        capacity=Capacity(usage.capacity.get("cpu", 0), usage.capacity.get("gres/gpu", 0)),
+        tracks_gpus=usage.tracks_gpus,
+        tracks_gpu_use=usage.total.gpu_seen > 0,
+        by=tuple(by),
+        rows=tuple({**dict(zip(by, row.key, strict=True)), **as_json(usage.shares(row.sums))} for row in usage.by(by)),
+        total=usage.shares(usage.total),
+        over_time=usage.points,
+        idle_gpus=usage.idle,
+        longest_waits=usage.waits,
+    )
 
 
 def as_csv(usage: Usage, by: Sequence[str]) -> str:
     """The table as CSV with a header, in the units of JSON; empty cells for what is unknown."""
     out = io.StringIO()
-    header = (*by, *sums_as_json(usage, Sums()))
+    header = (*by, *(key.name for key in keys_of(Shares)))
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
     for row in usage.by(by):
-        writer.writerow([*row.key, *("" if one is None else one for one in sums_as_json(usage, row.sums).values())])
+        shares = as_json(usage.shares(row.sums))
+        writer.writerow([*row.key, *("" if one is None else one for one in shares.values())])
     return out.getvalue()
 
 
@@ -287,7 +235,7 @@ def cells_of(usage: Usage, row: Row, *, has_gpus: bool) -> tuple[str, ...]:
         *(gpus if has_gpus else ()),
         percent(sums.cpu_efficiency),
         percent(sums.memory_efficiency),
-        "-" if wait is None else duration(round(wait)),
+        "-" if wait is None else clock(round(wait)),
     )
 
 
@@ -335,7 +283,7 @@ def waits_table(usage: Usage, paint: Paint) -> list[str]:
 def wait_cells(one: Wait) -> tuple[str, ...]:
     """The cells of a job that waited."""
     who = (one.job, one.user, one.account, one.partition, str(one.gpus or "-"))
-    return (*who, duration(one.seconds), "has begun" if one.started else "waits still")
+    return (*who, clock(one.seconds), "has begun" if one.started else "waits still")
 
 
 def rest(count: int) -> list[str]:

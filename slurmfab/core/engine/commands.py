@@ -150,7 +150,7 @@ def show_plan(run: Run, output: Output) -> Report:
     """
     report = dry_run(run)
     report = replace(report, finds_work=any(step.differs for step in report.steps))
-    output.write_json(report.as_json())
+    output.write_json(report)
     from slurmfab.core.engine.plan_text import plan_text
 
     write(plan_text(report, report.steps), output.stream)

@@ -78,7 +78,7 @@ def start_run(
     run = session.start(known, plan.hosts, output, run_options, hooks=hooks)
     if plan.is_empty:
         run.transport.close()
-        output.write_json(run.report().as_json())
+        output.write_json(run.report())
         write(f"{plan.cluster}: there is nothing to do in {options.plan_file}.", output.stream)
         return None
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from slurmfab.base.errors import HostFailed, InputError
@@ -19,11 +19,7 @@ from slurmfab.cluster.inventory import (
     slurm_files,
     system_ids,
 )
-from slurmfab.cluster.inventory.deb_files import DebFile
-from slurmfab.cluster.inventory.file_contents import Content
-from slurmfab.cluster.inventory.job_scripts import Scripts
 from slurmfab.cluster.inventory.loading import Inventory, with_lines
-from slurmfab.cluster.inventory.slurm_files import SiteFile
 from slurmfab.core.engine import older_copy, passwords
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.engine.run import Run
@@ -32,31 +28,9 @@ from slurmfab.core.impact.disruptive_changes import LOST_LIMITS
 from slurmfab.core.plan.address_remarks import newly_trusted
 from slurmfab.core.plan.database_order import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
-from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import LocalInput, PlanInput
 from slurmfab.core.plan.preflight import judging, other_clusters
 from slurmfab.core.plan.preflight.configuration import KeysRefused
-
-
-@dataclass(frozen=True)
-class LocalInput:
-    """What a plan takes from the deployer's machine, besides the cluster file and the lock."""
-
-    database_password: str  # password of an external accounting database; empty where there is none
-    scripts: Scripts  # the scripts that nodes run before and after jobs
-    stamp: str  # who runs the deployment and when, for the reasons of drained nodes
-    slurm_files: tuple[SiteFile, ...] = ()  # the site's own files in Slurm's directory
-    own_files: tuple[Content, ...] = ()  # the site's own files elsewhere on hosts
-    # the packages beside the cluster file that it names, by their paths there
-    deb_files: Mapping[str, DebFile] = field(default_factory=dict)
-    slurm_key: str = ""  # the OpenPGP key of the repository with Slurm's packages; empty where there is none
-    slurm_debs: tuple[DebFile, ...] = ()  # Slurm's packages beside the cluster file, if they come from there
-    # password of the IPMI controllers of nodes; empty where none is needed
-    power_password: str = field(default="", repr=False)
-    # password of the relay of mail about jobs; empty where there is none
-    mail_password: str = field(default="", repr=False)
-    # users of the image registry with hashes of their passwords; empty where there is none
-    registry_users: str = field(default="", repr=False)
-
 
 UNCHANGED = "Nothing was changed on any host."
 Taken = TypeVar("Taken")
@@ -73,9 +47,8 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     """
     cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
     secrets = LocalInput(
-        all_of.take(lambda: passwords.database_password(cluster.database), ""),
-        {},
-        stamp(),
+        stamp=stamp(),
+        database_password=all_of.take(lambda: passwords.database_password(cluster.database), ""),
         power_password=all_of.take(lambda: passwords.power_password(cluster.power, beside), ""),
         mail_password=all_of.take(lambda: passwords.mail_password(cluster.mail, beside), ""),
         registry_users=all_of.take(lambda: passwords.registry_users(cluster.registry, beside), ""),
@@ -162,22 +135,7 @@ def make_plan_input(
     may_move, may_lose = approvals.move_ids, LOST_LIMITS in approvals.allowed
     lock = pin(inventory.cluster, inventory.lock, facts, move_ids=may_move, may_lose=may_lose)
     return PlanInput(
-        cluster=inventory.cluster,
-        lock=lock,
-        facts=facts,
-        stamp=local.stamp,
-        move_ids=may_move,
-        prune=approvals.prune,
-        database_password=local.database_password,
-        scripts=local.scripts,
-        slurm_files=local.slurm_files,
-        own_files=local.own_files,
-        deb_files=local.deb_files,
-        slurm_key=local.slurm_key,
-        slurm_debs=local.slurm_debs,
-        power_password=local.power_password,
-        mail_password=local.mail_password,
-        registry_users=local.registry_users,
+        cluster=inventory.cluster, lock=lock, facts=facts, move_ids=may_move, prune=approvals.prune, **vars(local)
     )
 
 

@@ -23,8 +23,9 @@ from slurmfab import __version__
 from slurmfab.base import atomic_file, bounded_file, strict_json
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory import loading, shared_files
-from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.report import Mark, Step
 from slurmfab.core.engine.run import Run
 
 if TYPE_CHECKING:
@@ -47,24 +48,23 @@ FINISHED: Final = "finished"
 class Record:
     """A recorded run."""
 
-    run: str
+    run: str  # its id
     command: str  # name of the command, such as `deploy`
-    by: str  # user and machine, such as `ann@laptop`
+    by: str  # who ran it, as `ann@laptop`
     begun: datetime  # when the run began
     ended: datetime | None = None  # when it ended; `None` while it is unfinished
     pid: int = 0  # the process id of the deployer; 0 where it is unknown
-    hosts: tuple[str, ...] = ()  # the hosts that the run was about
+    hosts: tuple[str, ...] = ()  # the hosts that it was for
     exit_code: int = 0  # exit code of the run; without meaning while it is unfinished
     seconds: float = 0.0  # how long it took; while it is unfinished, until the record was written
     error: str = ""  # why it stopped early; empty where it did not
-    steps: tuple[Step, ...] = ()
-    # what was begun on all hosts, and when, in seconds from the beginning of the run
-    timeline: tuple[tuple[float, str], ...] = ()
-    lost: Mapping[str, str] = field(default_factory=dict)  # the hosts that were excluded, each with the reason
-    undoes: str = ""  # id of the run that a rollback undoes; empty for other commands
-    # text of the cluster file at the end of the run; `None` where the record does not have it
+    steps: tuple[Step, ...] = ()  # phases by host, as far as something differed there
+    timeline: tuple[Mark, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)  # the hosts that were left out, each with the reason
+    undoes: str = ""  # the id of the run that it undid; empty for other commands
+    # the text of the cluster file that was deployed; null if it could not be read
     cluster_file: str | None = field(default=None, repr=False)
-    # JSON of the lock at the end of the run; `None` where the record does not have it
+    # the content of the lock; null if it could not be read
     lock: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
@@ -171,7 +171,7 @@ def write(run: Run, state: str, error: str = "") -> None:
         "error": error,
         "undoes": run.options.undoes,
     }
-    text = json.dumps({**about, **run.report().as_json(), **deployed_files(path)}, indent=2) + "\n"
+    text = json.dumps({**about, **as_json(run.report()), **deployed_files(path)}, indent=2) + "\n"
     atomic_file.write_private(path_of(run), text, path)
 
 
@@ -237,21 +237,8 @@ def record_from(values: StoredRecord, name: str) -> Record:
         raise BrokenFile(name, "its name does not begin with a time") from error
     if values.state == FINISHED and values.ended is None:
         raise BrokenFile(name, "ended: Field required")
-    return Record(
-        run=name,
-        command=values.command,
-        by=values.by,
-        begun=values.begun or named,
-        ended=values.ended if values.state == FINISHED else None,
-        pid=values.pid,
-        hosts=values.hosts,
-        exit_code=values.exit_code,
-        seconds=values.seconds,
-        error=values.error,
-        steps=values.steps,
-        timeline=tuple((mark.at, mark.doing) for mark in values.timeline),
-        lost=values.lost,
-        undoes=values.undoes,
-        cluster_file=values.cluster_file,
-        lock=values.lock,
-    )
+    known = {key: value for key, value in vars(values).items() if key != "state"}
+    known["begun"] = values.begun or named
+    known["ended"] = values.ended if values.state == FINISHED else None
+    known["timeline"] = tuple(Mark(mark.at, mark.doing) for mark in values.timeline)
+    return Record(run=name, **known)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from sys import intern
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic_core import SchemaValidator, core_schema
 
@@ -23,12 +23,13 @@ from slurmfab.base.errors import (
 )
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import hang, in_one_line
-from slurmfab.core.impact.forecast import Forecast, ForecastJson
+from slurmfab.core.impact.forecast import Forecast
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, SKIPPED, WOULD_CHANGE, Change, Outcome
 
 if TYPE_CHECKING:
-    from slurmfab.core.impact.job_tally import JobTally, JobTallyJson
+    from slurmfab.core.impact.job_tally import JobTally
 
 LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
 """Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
@@ -46,123 +47,42 @@ WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:")
 DIFFERS = "differs"
 """The status of a resource that differs from what is wanted and that a deployment does not change."""
 
-
-VERSION = 1
-"""Version of the JSON format of runs; it increases if a key changes its meaning or is removed."""
-
-
-class ChangeJson(TypedDict):
-    """A difference of a resource.
-
-    Args:
-        name: what differs, such as `mode`.
-        actual: its value before; empty for none.
-        wanted: its value afterwards; empty for none.
-        diff: the difference of a file's text as a unified diff; empty for other differences.
-    """
-
-    name: str
-    actual: str
-    wanted: str
-    diff: str
+shows(
+    Key("name", text="what differs, such as `mode`"),
+    Key("actual", text="its value before; empty for none"),
+    Key("wanted", text="its value afterwards; empty for none"),
+    Key("diff", text="the difference of a file's text as a unified diff; empty for other differences"),
+)(Change)  # without the digest, which only saved plans need
+shows(
+    Key("id", text="such as `file:/etc/slurm/slurm.conf`"),
+    Key("status", text="`changed`, `would change`, `differs`, `failed`, `skipped` or `unknown`"),
+    Key("message", text="why it failed, or what else is to be said; may be empty"),
+    Key("drift", text="the kind of drift, such as `changed file`; empty if it is none"),
+    Key("changes", text="in what it differed"),
+)(Outcome)  # without secrets, which an outcome never has
 
 
-class OutcomeJson(TypedDict):
-    """What became of a resource that was not as wanted.
-
-    Args:
-        id: such as `file:/etc/slurm/slurm.conf`.
-        status: `changed`, `would change`, `differs`, `failed`, `skipped` or `unknown`.
-        message: why it failed, or what else is to be said; may be empty.
-        drift: the kind of drift, such as `changed file`; empty if it is none.
-        changes: in what it differed.
-    """
-
-    id: str
-    status: str
-    message: str
-    drift: str
-    changes: list[ChangeJson]
-
-
-class StepJson(TypedDict):
-    """A phase on a host.
-
-    Args:
-        phase: such as `packages`.
-        host: the host's name.
-        at: when it began, in seconds from the beginning of the run; null where that is not known.
-        seconds: how long it took.
-        ok: how many resources were right already.
-        outcomes: of the other resources.
-    """
-
-    phase: str
-    host: str
-    at: float | None
-    seconds: float
-    ok: int
-    outcomes: list[OutcomeJson]
-
-
-class TimelineJson(TypedDict):
-    """What was begun on all hosts.
-
-    Args:
-        at: when, in seconds from the beginning of the run.
-        doing: what.
-    """
-
-    at: float
-    doing: str
-
-
-class RunJson(ForecastJson):
-    """A run that compares hosts with the cluster file, or changes them.
-
-    Args:
-        version: of this format: 1.
-        command: the task, such as `deploy`.
-        cluster: the cluster's name.
-        hosts: the hosts that the run was for.
-        exit_code: of the task.
-        seconds: how long the run took.
-        lost: the hosts that were left out, each with the reason.
-        steps: phases by host, as far as something differed there.
-        refused: whether it ended without changes, since a change that would harm jobs was not allowed.
-        jobs: the jobs before and after the changes; null if nothing was changed, or no slurmctld knew of jobs.
-        left_drained: nodes that an earlier run drained and that are still drained.
-        other_hardware: nodes whose hardware differs from the lock.
-        not_met: hosts of a first contact that did not answer, each with the reason.
-        timeline: what was begun when.
-    """
-
-    version: int
-    command: str
-    cluster: str
-    hosts: list[str]
-    exit_code: int
-    seconds: float
-    lost: dict[str, str]
-    steps: list[StepJson]
-    refused: bool
-    jobs: JobTallyJson | None
-    left_drained: list[str]
-    other_hardware: list[str]
-    not_met: dict[str, str]
-    timeline: list[TimelineJson]
-
-
+@shows("phase", "host", Key("at", digits=3), Key("seconds", digits=3), "ok", Key("outcomes", "not_ok"))
 @dataclass(frozen=True)
 class Step:
-    """The outcomes of one phase on one host."""
+    """A phase on a host."""
 
-    phase: str
-    host: str
+    phase: str  # such as `packages`
+    host: str  # the host's name
     outcomes: tuple[Outcome, ...]  # of the phase's resources, in order
-    seconds: float = 0.0
-    # when it began, in seconds from the beginning of the run; `None` where that is not known
+    seconds: float = 0.0  # how long it took
+    # when it began, in seconds from the beginning of the run; null where that is not known
     at: float | None = field(default=None, compare=False)
+
+    @property
+    def not_ok(self) -> tuple[Outcome, ...]:
+        """Of the other resources."""
+        return tuple(outcome for outcome in self.outcomes if outcome.status != OK)
+
+    @property
+    def ok(self) -> int:
+        """How many resources were right already."""
+        return len(self.outcomes) - len(self.not_ok)
 
     def with_status(self, status: str) -> tuple[Outcome, ...]:
         """The outcomes with this status."""
@@ -181,29 +101,44 @@ class Step:
     @property
     def differs(self) -> bool:
         """Whether a resource was changed, would be changed, differs or failed."""
-        return any(outcome.status != OK for outcome in self.outcomes)
+        return bool(self.not_ok)
 
 
+@shows(Key("at", digits=3), "doing")
+class Mark(NamedTuple):
+    """What was begun on all hosts."""
+
+    at: float  # when, in seconds from the beginning of the run
+    doing: str  # what
+
+
+@shows(
+    "version", "command", "cluster", "hosts", Key("exit_code", text="of the task"), Key("seconds", digits=3),
+    Key("lost", "reasons"), "steps", Key("slurm_conf", "forecast.labels"), Key("daemons", "forecast.renewal"),
+    Key("dangers", "forecast.disruptions"), Key("refused", "is_refused"), "jobs", "left_drained", "other_hardware",
+    "not_met", "timeline",
+)  # fmt: skip
 @dataclass(frozen=True)
 class Report:
-    """A run and its outcomes."""
+    """A run that compares hosts with the cluster file, or changes them."""
 
-    command: str  # such as `deploy`
-    cluster: str
+    version: ClassVar[int] = 1  # of this format: 1
+    command: str  # the task, such as `deploy`
+    cluster: str  # the cluster's name
     hosts: tuple[str, ...]  # the hosts that the run was for
-    steps: tuple[Step, ...]  # in the order in which they ended; hosts without differences have steps only in a survey
+    # phases by host, in the order in which they ended, as far as something differed there; a survey has all
+    steps: tuple[Step, ...]
     failed_hosts: Mapping[str, HostError]  # the error of each host that was skipped for the rest of the run
-    seconds: float
+    seconds: float  # how long the run took
     # what its changes require of Slurm's daemons and would do to jobs, by the last survey
     forecast: Forecast = field(default_factory=Forecast)
-    is_refused: bool = False  # whether it ended without changes, since a disruptive change was not allowed
-    # how many ran before and after its changes; `None` if that is unknown, or nothing was changed
+    is_refused: bool = False  # whether it ended without changes, since a change that would harm jobs was not allowed
+    # the jobs before and after the changes; null if nothing was changed, or no slurmctld knew of jobs
     jobs: JobTally | None = None
-    left_drained: tuple[str, ...] = ()  # the nodes that are still drained by an earlier run
+    left_drained: tuple[str, ...] = ()  # nodes that an earlier run drained and that are still drained
     # the nodes whose hardware differs from the lock, which a deployment does not change
     other_hardware: tuple[str, ...] = ()
-    # what was begun on all hosts, and when, in seconds from the beginning of the run
-    timeline: tuple[tuple[float, str], ...] = ()
+    timeline: tuple[Mark, ...] = ()  # what was begun when
     finds_work: bool = False  # whether it was a dry run that found something to do
     error_code: int = DONE  # exit code of the error that ended the run early; 0 where none did
     # hosts of a first contact that did not answer, as the user typed them, each with the reason
@@ -229,6 +164,11 @@ class Report:
         return sum(len(step.with_status(status)) for step in self.steps)
 
     @property
+    def reasons(self) -> Mapping[str, str]:
+        """The hosts that were left out, each with the reason."""
+        return {host: error.reason for host, error in self.failed_hosts.items()}
+
+    @property
     def exit_code(self) -> int:
         """The exit code of the process: that of the error that ended the run early, or else by the outcomes.
 
@@ -248,59 +188,12 @@ class Report:
             return LEFT_OUT
         return SOMETHING_TO_DO if self.finds_work else DONE
 
-    def as_json(self) -> RunJson:
-        """The run as JSON values, for records and `--json`; outcomes hold no secrets."""
-        return {
-            "version": VERSION,
-            "command": self.command,
-            "cluster": self.cluster,
-            "hosts": list(self.hosts),
-            "exit_code": self.exit_code,
-            "seconds": round(self.seconds, 3),
-            "lost": {host: error.reason for host, error in self.failed_hosts.items()},
-            "steps": [step_as_json(step) for step in self.steps],
-            **self.forecast.as_json(),
-            "refused": self.is_refused,
-            "jobs": self.jobs.as_json() if self.jobs else None,
-            "left_drained": list(self.left_drained),
-            "other_hardware": list(self.other_hardware),
-            "not_met": dict(self.not_met),
-            "timeline": [{"at": round(at, 3), "doing": doing} for at, doing in self.timeline],
-        }
-
 
 def resource_keys(steps: Iterable[Step], *statuses: str) -> frozenset[tuple[str, str, str]]:
     """The resources of outcomes with one of these statuses: host, phase and id."""
     return frozenset(
         (step.host, step.phase, one.id) for step in steps for one in step.outcomes if one.status in statuses
     )
-
-
-def step_as_json(step: Step) -> StepJson:
-    """A step as JSON values, without the resources that were right already."""
-    differing = [outcome for outcome in step.outcomes if outcome.status != OK]
-    return {
-        "phase": step.phase,
-        "host": step.host,
-        "at": None if step.at is None else round(step.at, 3),
-        "seconds": round(step.seconds, 3),
-        "ok": len(step.outcomes) - len(differing),
-        "outcomes": [
-            {
-                "id": outcome.id,
-                "status": outcome.status,
-                "message": outcome.message,
-                "drift": outcome.drift,
-                "changes": [change_as_json(change) for change in outcome.changes],
-            }
-            for outcome in differing
-        ],
-    }
-
-
-def change_as_json(change: Change) -> ChangeJson:
-    """A difference as JSON values, without its digest, which only saved plans need."""
-    return {"name": change.name, "actual": change.actual, "wanted": change.wanted, "diff": change.diff}
 
 
 @cache

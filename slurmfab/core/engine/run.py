@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory import shared_files
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.engine.progress import Progress
-from slurmfab.core.engine.report import Report, Step, resource_keys
+from slurmfab.core.engine.report import Mark, Report, Step, resource_keys
 from slurmfab.core.impact.approvals import NOTHING, Approvals
 from slurmfab.core.impact.forecast import Forecast
 from slurmfab.hosts.fan_out import PendingAnswers
@@ -255,7 +255,7 @@ class Run:
             jobs=impact.tally,
             left_drained=impact.left_drained,
             other_hardware=self._other_hardware,
-            timeline=tuple((self.at(at), doing) for at, doing in self.progress.timeline),
+            timeline=tuple(Mark(self.at(at), doing) for at, doing in self.progress.timeline),
             forecast=impact.forecast,
             error_code=self._error_code,
             not_met=self.options.not_met,

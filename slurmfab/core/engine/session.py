@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.json_output import as_json
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory.loading import Inventory
@@ -52,11 +53,11 @@ class Output:
         """The stream for results as text: standard output, or standard error where standard output gets JSON."""
         return sys.stderr if self.json == "-" else sys.stdout
 
-    def write_json(self, values: Mapping[str, object]) -> None:
-        """Write values as JSON, where `--json` asks for it; their type is in `reference/json_outputs.py`."""
+    def write_json(self, output: object) -> None:
+        """Write an output as JSON, where `--json` asks for it; its class is in `reference/json_outputs.py`."""
         if not self.json:
             return
-        text = json.dumps(values, indent=2) + "\n"
+        text = json.dumps(as_json(output), indent=2) + "\n"
         if self.json == "-":
             sys.stdout.write(text)
         else:
@@ -219,5 +220,5 @@ def finish(run: Run, output: Output, error: str = "") -> Report:
     """
     record.finish(run, error)
     report = run.report()
-    output.write_json(report.as_json())
+    output.write_json(report)
     return report

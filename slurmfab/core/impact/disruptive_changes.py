@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.impact.approvals import Approvals
@@ -28,13 +30,24 @@ Hurt = Callable[[Difference, Iterable[Job]], tuple[Job, ...]]
 """A function that picks the jobs that a difference hurts."""
 
 
+class HurtJob(NamedTuple):
+    """A job that a change would harm."""
+
+    id: str  # as squeue shows it
+    user: str  # its owner
+    state: str  # Slurm's word
+    partitions: tuple[str, ...]  # its partitions; several while it waits for one of them
+    nodes: str  # where it runs, as a hostlist; empty while it waits
+
+
+@shows("name", Key("change", "what"), "reason", "ways", Key("jobs", "hurt_jobs"))
 @dataclass(frozen=True)
 class Disruption:
-    """A change that hurts jobs, and the jobs that it hurts."""
+    """A change that would harm jobs."""
 
     name: str  # as `--allow NAME` takes it, such as `SlurmdSpoolDir` or `partition-removed`
     what: str  # the changes, such as `partition debug: removed`
-    reason: str
+    reason: str  # what that does to jobs
     jobs: tuple[Job, ...] = ()  # the jobs that it hurts; empty where it is disruptive without jobs
     # the nodes that `--drain-first` drains and waits for; empty where draining does not help
     drains: tuple[str, ...] = ()
@@ -48,6 +61,23 @@ class Disruption:
     def helped_by_draining(self) -> bool:
         """Whether draining nodes first avoids the harm."""
         return bool(self.drains)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The options with which a deployment does it, the one that hurts least first."""
+        allow = f"--allow {self.name}"
+        if self.helped_by_draining:
+            return ("--drain-first", allow)
+        # Where pending jobs are hurt too, draining saves at least the running ones.
+        return (f"--drain-first {allow}", allow) if any(job.nodes for job in self.jobs) else (allow,)
+
+    @property
+    def hurt_jobs(self) -> tuple[HurtJob, ...]:
+        """The jobs that it would harm."""
+        return tuple(
+            HurtJob(job.id, job.user, job.state, job.partitions, "" if job.is_pending else job.node_list)
+            for job in self.jobs
+        )
 
 
 def all_running(_: Difference, jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -267,7 +297,7 @@ def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, .
     Args:
         command: the task that takes the options that allow it; empty where it is the one that is refused.
     """
-    options = allowances(disruption)
+    options = disruption.ways
     ways = " or ".join(f"{FAB} {command} {option}" for option in options) if command else f"add {' or '.join(options)}"
     return (*harm(disruption), f"    To proceed anyway: {ways}.")
 
@@ -275,15 +305,6 @@ def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, .
 def harm(disruption: Disruption) -> tuple[str, ...]:
     """A disruption in lines: change and reason, and the jobs that it hurts."""
     return (f"{disruption.what}: {disruption.reason}", *hurt_jobs(disruption.jobs))
-
-
-def allowances(disruption: Disruption) -> tuple[str, ...]:
-    """The options that allow a disruptive change, the one that hurts least first."""
-    allow = f"--allow {disruption.name}"
-    if disruption.helped_by_draining:
-        return ("--drain-first", allow)
-    # Where pending jobs are hurt too, draining saves at least the running ones.
-    return (f"--drain-first {allow}", allow) if any(job.nodes for job in disruption.jobs) else (allow,)
 
 
 def hurt_jobs(jobs: Sequence[Job]) -> tuple[str, ...]:

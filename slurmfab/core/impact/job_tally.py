@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, TypedDict
+from dataclasses import dataclass, replace
 
+from slurmfab.base.json_output import Key, shows
 from slurmfab.core.status.snapshot import Job
 
 RUNS = frozenset({"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"})
@@ -67,38 +67,13 @@ class JobEnd:
         return f"{self.state}{why}"
 
 
-class UnknownJson(TypedDict, total=False):
-    """What is only there in some cases.
-
-    Args:
-        unknown: why `after` is null; left out where it is a number.
-    """
-
-    unknown: str
-
-
-class JobTallyJson(UnknownJson):
-    """The jobs before and after a change.
-
-    Args:
-        before: how many ran.
-        after: how many run now; null where that is unknown.
-        ended: jobs that ran before and ended by themselves.
-        lost: jobs that ran or waited before, and were ended by Slurm or must start again.
-    """
-
-    before: int
-    after: int | None
-    ended: list[Annotated[dict[str, Any], JobEnd]]
-    lost: list[Annotated[dict[str, Any], JobEnd]]
-
-
+@shows("before", "after", "ended", "lost", Key("unknown", "why_unknown", optional=True))
 @dataclass(frozen=True)
 class JobTally:
     """The jobs before and after a change."""
 
-    before: int
-    after: int | None  # how many run now; `None` where that is unknown
+    before: int  # how many ran
+    after: int | None  # how many run now; null where that is unknown
     ended: tuple[JobEnd, ...] = ()  # jobs that ran before and ended by themselves
     lost: tuple[JobEnd, ...] = ()  # jobs that ran or waited before, and were ended by Slurm or must start again
     unknown: str = NO_ANSWER  # why `after` is unknown, such as `slurmctld does not answer`
@@ -117,17 +92,10 @@ class JobTally:
         ended = (f"Ended by themselves: {'; '.join(job.description for job in self.ended)}.",) if self.ended else ()
         return (counts, *ended, *(job.loss for job in self.lost))
 
-    def as_json(self) -> JobTallyJson:
-        """The tally as JSON values."""
-        values: JobTallyJson = {
-            "before": self.before,
-            "after": self.after,
-            "ended": [asdict(job) for job in self.ended],
-            "lost": [asdict(job) for job in self.lost],
-        }
-        if self.after is None:
-            values["unknown"] = self.unknown
-        return values
+    @property
+    def why_unknown(self) -> str | None:
+        """Why `after` is null; left out where it is a number."""
+        return self.unknown if self.after is None else None
 
 
 def running(jobs: Iterable[Job]) -> tuple[Job, ...]:

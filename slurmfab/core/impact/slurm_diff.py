@@ -74,19 +74,25 @@ class Difference:
         if self.is_removed:
             return "removed"
         nothing = "(none)" if self.kind == DEVICES else "(default)"
-        actual, wanted = self.shown
-        return f"{actual or nothing} -> {wanted or nothing}"
+        return f"{self.shown_actual or nothing} -> {self.shown_wanted or nothing}"
 
     @property
-    def shown(self) -> tuple[str, str]:
-        """The actual and the wanted value for people and records: without secrets."""
-        if self.kind != SETTING:
-            return self.actual, self.wanted
-        from slurmfab.on_hosts.agent.logs.secret_texts import (
-            value_without_secrets,  # a run without differences needs none
-        )
+    def shown_actual(self) -> str:
+        """Its value now, without secrets; empty for none."""
+        return self.without_secrets(self.actual)
 
-        return value_without_secrets(self.name, self.actual), value_without_secrets(self.name, self.wanted)
+    @property
+    def shown_wanted(self) -> str:
+        """Its value afterwards, without secrets; empty for none."""
+        return self.without_secrets(self.wanted)
+
+    def without_secrets(self, value: str) -> str:
+        """A value of the difference for people and records."""
+        if self.kind != SETTING:
+            return value
+        from slurmfab.on_hosts.agent.logs.secret_texts import value_without_secrets  # few runs need it
+
+        return value_without_secrets(self.name, value)
 
     def __str__(self) -> str:
         return f"{self.title}: {self.change}"

@@ -57,18 +57,11 @@ class AccountingServer(TypedDict):
     accounting_port: int
 
 
-@dataclass(frozen=True)
-class PlanInput:
-    """All values that a plan depends on; the same input always gives the same plan."""
+@dataclass(frozen=True, kw_only=True)
+class LocalInput:
+    """What a plan takes from the deployer's machine, besides the cluster file and the lock."""
 
-    cluster: Cluster
-    lock: Lock  # recorded facts and decisions; it has an entry for every host that has ever answered
-    # facts by host name, of the hosts that answered in this run; other hosts are not changed
-    facts: Mapping[str, HostFacts]
     stamp: str = ""  # who runs slurmfab and when, for the reasons of drained nodes, as in `ann@laptop 2026-11-21T09:00`
-    # whether the UIDs and GIDs of slurm and munge may be changed on hosts where they differ from the lock
-    move_ids: bool = False
-    prune: bool = False  # whether accounts, users and QOS that the cluster file does not name are removed
     # password for an external database server; empty if slurmfab manages MariaDB, because that password is generated
     # on the database's host and stays there
     database_password: str = field(default="", repr=False)
@@ -87,6 +80,19 @@ class PlanInput:
     slurm_debs: tuple[DebFile, ...] = field(default=(), repr=False)
     # password of the IPMI controllers of nodes; empty where none is needed
     power_password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class PlanInput(LocalInput):
+    """All values that a plan depends on; the same input always gives the same plan."""
+
+    cluster: Cluster
+    lock: Lock  # recorded facts and decisions; it has an entry for every host that has ever answered
+    # facts by host name, of the hosts that answered in this run; other hosts are not changed
+    facts: Mapping[str, HostFacts]
+    # whether the UIDs and GIDs of slurm and munge may be changed on hosts where they differ from the lock
+    move_ids: bool = False
+    prune: bool = False  # whether accounts, users and QOS that the cluster file does not name are removed
     # hosts that this run does not change, or no longer, whether they answered or not
     outside: frozenset[str] = NO_HOSTS
 

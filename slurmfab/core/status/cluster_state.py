@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, TypedDict
+from typing import ClassVar
 
 from slurmfab.base.exit_codes import DONE, FAILURE
 from slurmfab.base.hostlist import fold
+from slurmfab.base.json_output import Key, shows
 from slurmfab.core.status import snapshot
 from slurmfab.core.status.limits import UserLimits
 from slurmfab.core.status.snapshot import Job, Node, Snapshot
 from slurmfab.on_hosts.agent.nodes.states import parse_reason
-
-JSON_VERSION = 1
-"""The version of the JSON format; it increases if a key changes its meaning or is removed."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,7 @@ class Usage:
     unavailable: int  # not in use, on nodes that are out of service
 
 
+@shows("state", Key("nodes", form=fold, text="as a hostlist"), "count", "reason", "by", "since", "by_slurmfab")
 @dataclass(frozen=True)
 class StateGroup:
     """Nodes in the same state, with the same reason if they are out of service."""
@@ -39,17 +38,10 @@ class StateGroup:
     since: str = ""  # time of the first reason, such as `2026-11-21T09:00:00`
     by_slurmfab: bool = False  # whether slurmfab drained them, so that `fab resume` resumes them
 
-    def as_json(self) -> StateGroupJson:
-        """The group as JSON values."""
-        return {
-            "state": self.state,
-            "nodes": fold(self.nodes),
-            "count": len(self.nodes),
-            "reason": self.reason,
-            "by": self.by,
-            "since": self.since,
-            "by_slurmfab": self.by_slurmfab,
-        }
+    @property
+    def count(self) -> int:
+        """How many these are."""
+        return len(self.nodes)
 
 
 @dataclass(frozen=True)
@@ -63,192 +55,65 @@ class JobCount:
     gpus: int  # of the running ones
 
 
-class ControllerJson(TypedDict):
-    """A controller.
+@dataclass(frozen=True)
+class Nodes:
+    """The compute nodes."""
 
-    Args:
-        host: its name.
-        role: `primary` or `backup`.
-        up: whether slurmctld answers there.
-    """
-
-    host: str
-    role: str
-    up: bool
+    total: int  # how many there are
+    free: str  # nodes in service without jobs, as a hostlist
+    states: tuple[StateGroup, ...]  # the nodes by state
 
 
-class StateGroupJson(TypedDict):
-    """Nodes in the same state, with the same reason if they are out of service.
+@dataclass(frozen=True)
+class Partition:
+    """A partition."""
 
-    Args:
-        state: Slurm's words, such as `idle, drain`.
-        nodes: the nodes, as a hostlist.
-        count: how many these are.
-        reason: why they are out of service; empty for nodes in service.
-        by: the user who set the reason.
-        since: time of the first reason, such as `2026-11-21T09:00:00`.
-        by_slurmfab: whether slurmfab drained them, so that `fab resume` resumes them.
-    """
-
-    state: str
-    nodes: str
-    count: int
-    reason: str
-    by: str
-    since: str
-    by_slurmfab: bool
+    name: str  # its name
+    default: bool  # whether jobs go there that name no partition
+    state: str  # `up`, `down`, `drain` or `inactive`
+    max_time: str  # the longest time limit of jobs, as Slurm writes it
+    nodes: str  # its nodes, as a hostlist
+    cpus: Usage  # their CPUs
+    gpus: Usage  # their GPUs
+    running: int  # how many jobs run there
+    pending: int  # how many wait; a job that waits in several partitions counts in each
 
 
-class NodesJson(TypedDict):
-    """The compute nodes.
+@dataclass(frozen=True)
+class Jobs:
+    """Numbers of jobs."""
 
-    Args:
-        total: how many there are.
-        free: nodes in service without jobs, as a hostlist.
-        states: the nodes by state.
-    """
-
-    total: int
-    free: str
-    states: list[StateGroupJson]
+    running: int  # all jobs that have nodes
+    pending: int  # each task of an array counts
 
 
-class PartitionJson(TypedDict):
-    """A partition.
+@dataclass(frozen=True)
+class User:
+    """A user's jobs and limits."""
 
-    Args:
-        name: its name.
-        default: whether jobs go there that name no partition.
-        state: `up`, `down`, `drain` or `inactive`.
-        max_time: the longest time limit of jobs, as Slurm writes it.
-        nodes: its nodes, as a hostlist.
-        cpus: their CPUs.
-        gpus: their GPUs.
-        running: how many jobs run there.
-        pending: how many wait; a job that waits in several partitions counts in each.
-    """
-
-    name: str
-    default: bool
-    state: str
-    max_time: str
-    nodes: str
-    cpus: Annotated[dict[str, Any], Usage]
-    gpus: Annotated[dict[str, Any], Usage]
-    running: int
-    pending: int
+    name: str  # the login name
+    limits: UserLimits | None  # null if no accounting database answers
+    jobs: tuple[Job, ...]  # the user's jobs
 
 
-class JobsJson(TypedDict):
-    """Numbers of jobs.
-
-    Args:
-        running: all jobs that have nodes.
-        pending: each task of an array counts.
-    """
-
-    running: int
-    pending: int
-
-
-class JobJson(TypedDict):
-    """A job of a user.
-
-    Args:
-        id: as squeue shows it.
-        partitions: its partitions; several while it waits for one of them.
-        name: its name.
-        state: Slurm's word.
-        tasks: how many tasks of an array this stands for.
-        cpus: of each task.
-        gpus: of each task.
-        seconds: how long it has run.
-        cpu_seconds: that, multiplied by its CPUs.
-        time_limit: as Slurm writes it.
-        nodes: where it runs, as a hostlist.
-        reason: why it waits.
-    """
-
-    id: str
-    partitions: list[str]
-    name: str
-    state: str
-    tasks: int
-    cpus: int
-    gpus: int
-    seconds: int
-    cpu_seconds: int
-    time_limit: str
-    nodes: str
-    reason: str
-
-
-class UserJson(TypedDict):
-    """A user's jobs and limits.
-
-    Args:
-        name: the login name.
-        limits: null if no accounting database answers.
-        jobs: the user's jobs.
-    """
-
-    name: str
-    limits: Annotated[dict[str, Any], UserLimits] | None
-    jobs: list[JobJson]
-
-
-class AskedUserJson(TypedDict, total=False):
-    """What is only there in some cases.
-
-    Args:
-        user: with `--user`.
-    """
-
-    user: UserJson
-
-
-class StatusJson(AskedUserJson):
-    """The state of a cluster.
-
-    Args:
-        version: of this format: 1.
-        cluster: its name.
-        slurm: the newest version that a slurmd runs; empty if it is not known.
-        error: why Slurm could not be asked; empty if it could.
-        controllers: the controllers.
-        nodes: the compute nodes.
-        cpus: all CPUs.
-        gpus: all GPUs.
-        partitions: the partitions.
-        users: jobs of each user, with the CPUs and GPUs of the running ones.
-        jobs: all jobs.
-    """
-
-    version: int
-    cluster: str
-    slurm: str
-    error: str
-    controllers: list[ControllerJson]
-    nodes: NodesJson
-    cpus: Annotated[dict[str, Any], Usage]
-    gpus: Annotated[dict[str, Any], Usage]
-    partitions: list[PartitionJson]
-    users: list[Annotated[dict[str, Any], JobCount]]
-    jobs: JobsJson
-
-
+@shows(
+    Key("version", "json_version"), "cluster", "slurm", "error", Key("controllers", "seen.controllers"), "nodes",
+    "cpus", "gpus", "partitions", "users", "jobs", Key("user", "user_asked_for", optional=True),
+)  # fmt: skip
 @dataclass(frozen=True)
 class Status:
     """The state of a cluster."""
 
-    cluster: str
+    json_version: ClassVar[int] = 1  # of this format: 1
+    cluster: str  # its name
     seen: Snapshot  # the snapshot of Slurm; it has only controllers if no slurmctld answers
     lost: Mapping[str, str]  # by name of a controller that SSH did not reach, the reason
     has_database: bool = False  # whether the cluster has accounting, and so limits
+    user: str = ""  # whose jobs and limits to tell as well; empty for nobody's
 
     @property
-    def version(self) -> str:
-        """The newest Slurm version of all nodes; empty if unknown."""
+    def slurm(self) -> str:
+        """The newest version that a slurmd runs; empty if it is not known."""
         return max((node.version for node in self.seen.nodes), default="")
 
     @property
@@ -256,7 +121,7 @@ class Status:
         """The nodes whose slurmd has an older version than the newest one, by this; the newest first."""
         found: dict[str, list[str]] = {}
         for node in self.seen.nodes:
-            if node.version and node.version != self.version:
+            if node.version and node.version != self.slurm:
                 found.setdefault(node.version, []).append(node.name)
         return dict(sorted(found.items(), reverse=True))
 
@@ -286,48 +151,56 @@ class Status:
         ]
         return tuple(sorted(filled, key=lambda group: (bool(group.reason), group.state, group.reason)))
 
-    def as_json(self, user: str = "") -> StatusJson:
-        """The state as JSON values.
+    @property
+    def error(self) -> str:
+        """Why Slurm could not be asked; empty if it could."""
+        return "" if self.exit_code == DONE else self.trouble()
 
-        Args:
-            user: the user whose jobs and limits to include; empty for none.
-        """
-        seen = self.seen
-        values: StatusJson = {
-            "version": JSON_VERSION,
-            "cluster": self.cluster,
-            "slurm": self.version,
-            "error": "" if self.exit_code == 0 else self.trouble(),
-            "controllers": [{"host": one.host, "role": one.role, "up": one.is_up} for one in seen.controllers],
-            "nodes": {
-                "total": len(seen.nodes),
-                "free": fold(node.name for node in seen.nodes if node.is_free),
-                "states": [group.as_json() for group in self.groups],
-            },
-            "cpus": asdict(cpus(seen.nodes)),
-            "gpus": asdict(gpus(seen.nodes)),
-            "partitions": [self.partition_as_json(partition) for partition in seen.partitions],
-            "users": [asdict(count) for count in by_user(seen.jobs)],
-            "jobs": {"running": count_running(seen.jobs), "pending": count_pending(seen.jobs)},
-        }
-        if user:
-            values["user"] = {
-                "name": user,
-                "limits": seen.limits.as_json() if seen.limits else None,
-                "jobs": [job_as_json(job) for job in seen.jobs if job.user == user],
-            }
-        return values
+    @property
+    def nodes(self) -> Nodes:
+        """The compute nodes."""
+        free = fold(node.name for node in self.seen.nodes if node.is_free)
+        return Nodes(len(self.seen.nodes), free, self.groups)
 
-    def partition_as_json(self, partition: snapshot.Partition) -> PartitionJson:
-        """A partition as JSON values."""
-        nodes = self.nodes_of(partition.name)
-        count = self.by_partition.get(partition.name, JobCount(partition.name, 0, 0, 0, 0))
-        return {
-            "name": partition.name, "default": partition.is_default, "state": partition.state.lower(),
-            "max_time": partition.max_time, "nodes": fold(node.name for node in nodes),
-            "cpus": asdict(cpus(nodes)), "gpus": asdict(gpus(nodes)),
-            "running": count.running, "pending": count.pending,
-        }  # fmt: skip
+    @property
+    def cpus(self) -> Usage:
+        """All CPUs."""
+        return cpus(self.seen.nodes)
+
+    @property
+    def gpus(self) -> Usage:
+        """All GPUs."""
+        return gpus(self.seen.nodes)
+
+    @property
+    def users(self) -> tuple[JobCount, ...]:
+        """Jobs of each user, with the CPUs and GPUs of the running ones."""
+        return by_user(self.seen.jobs)
+
+    @property
+    def jobs(self) -> Jobs:
+        """All jobs."""
+        return Jobs(count_running(self.seen.jobs), count_pending(self.seen.jobs))
+
+    @property
+    def user_asked_for(self) -> User | None:
+        """With `--user`."""
+        mine = tuple(job for job in self.seen.jobs if job.user == self.user)
+        return User(self.user, self.seen.limits, mine) if self.user else None
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions."""
+        return tuple(map(self.partition, self.seen.partitions))
+
+    def partition(self, one: snapshot.Partition) -> Partition:
+        """A partition with its nodes and jobs."""
+        nodes = self.nodes_of(one.name)
+        count = self.by_partition.get(one.name, JobCount(one.name, 0, 0, 0, 0))
+        return Partition(
+            one.name, one.is_default, one.state.lower(), one.max_time, fold(node.name for node in nodes), cpus(nodes),
+            gpus(nodes), count.running, count.pending,
+        )  # fmt: skip
 
     def nodes_of(self, partition: str) -> tuple[Node, ...]:
         """The nodes of a partition."""
@@ -407,12 +280,3 @@ def by_user(jobs: Iterable[Job]) -> tuple[JobCount, ...]:
         found.setdefault(job.user, []).append(job)
     counts = [count_jobs(user, mine) for user, mine in found.items()]
     return tuple(sorted(counts, key=lambda one: (-one.gpus, -one.cpus, -one.running, -one.pending, one.name)))
-
-
-def job_as_json(job: Job) -> JobJson:
-    """A job as JSON values."""
-    return {
-        "id": job.id, "partitions": list(job.partitions), "name": job.name, "state": job.state, "tasks": job.tasks,
-        "cpus": job.cpus, "gpus": job.gpus, "seconds": job.seconds, "cpu_seconds": job.seconds * job.cpus,
-        "time_limit": job.time_limit, "nodes": job.node_list, "reason": job.reason,
-    }  # fmt: skip

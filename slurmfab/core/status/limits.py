@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from slurmfab.on_hosts.agent.accounting.qos_usage import OF_ACCOUNT, OF_ALL, OF_USER
@@ -115,10 +115,6 @@ class UserLimits:
     # the QOS that the user may request, and those of the partitions that the user may use
     qos: tuple[QosLimits, ...] = ()
     used: tuple[UsedLimit, ...] = ()  # how much of the limits of these partitions' QOS is used
-
-    def as_json(self) -> dict[str, Any]:
-        """The limits as JSON values."""
-        return asdict(self)
 
 
 def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str]] = ()) -> UserLimits | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from slurmfab.base.errors import AgentFailed, HostError
 from slurmfab.base.hostlist import expand
+from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.core.status.limits import UserLimits, limits_from
 from slurmfab.hosts.session import answer_value
@@ -17,19 +18,20 @@ from slurmfab.hosts.transport import Transport
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
 from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS
+from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
 _GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+@shows("host", "role", Key("up", "is_up"))
 @dataclass(frozen=True)
 class Controller:
-    """One slurmctld: its host, its role (`primary` or `backup`), and whether it answers."""
+    """A controller."""
 
-    host: str
-    role: str
-    is_up: bool
+    host: str  # its name
+    role: str  # `primary` or `backup`
+    is_up: bool  # whether slurmctld answers there
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,15 @@ class Partition:
     max_time: str  # MaxTime in Slurm's form, such as `7-00:00:00` or `UNLIMITED`
 
 
+@shows(
+    "id", "partitions", "name", "state", "tasks", "cpus", "gpus", "seconds", "cpu_seconds", "time_limit",
+    Key("nodes", "node_list"), "reason",
+)  # fmt: skip
 @dataclass(frozen=True)
 class Job:
     """A job, or the pending tasks of a job array."""
 
-    id: str  # the ID in squeue, such as `12` or `12_[1-20]`
+    id: str  # as squeue shows it, such as `12` or `12_[1-20]`
     number: str  # the job ID; a task of an array has its own
     user: str
     partitions: tuple[str, ...]  # the partition in which it runs, or those in which it may run
@@ -82,9 +88,14 @@ class Job:
     cpus: int  # number of CPUs of each task
     gpus: int  # number of GPUs of each task
     seconds: int  # run time in seconds
-    time_limit: str
+    time_limit: str  # as Slurm writes it
     node_list: str  # its nodes as a hostlist; empty while it is pending
-    name: str
+    name: str  # its name
+
+    @property
+    def cpu_seconds(self) -> int:
+        """How long it has run, multiplied by its CPUs."""
+        return self.seconds * self.cpus
 
     @property
     def is_pending(self) -> bool:
@@ -247,7 +258,7 @@ def job_from(values: Sequence[str]) -> Job:
         tasks=array_tasks(fields["JobArrayID"]) if is_pending else 1,
         cpus=number(fields["NumCPUs"]),
         gpus=job_gpus(fields),
-        seconds=seconds(fields["TimeUsed"]),
+        seconds=seconds_of(fields["TimeUsed"]) or 0,
         time_limit=fields["TimeLimit"],
         node_list=fields["NodeList"],
         name=fields["Name"],
@@ -290,14 +301,6 @@ def array_tasks(job_id: str) -> int:
         return 1
     ranges = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", match[1])
     return sum(len(range(int(low), int(high or low) + 1, int(step or 1))) for low, high, step in ranges)
-
-
-def seconds(text: str) -> int:
-    """A time in Slurm's form (`2-01:27:11`, `27:11`) in seconds; 0 for another text."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if not match:
-        return 0
-    return sum(int(value or 0) * _UNITS[unit] for value, unit in zip(match.groups(), "dhms", strict=True))
 
 
 def number(text: str) -> int:

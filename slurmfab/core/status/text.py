@@ -10,6 +10,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import BOLD, GREEN, RED, YELLOW, Cell, Paint, table
 from slurmfab.core.status import cluster_state, limits
 from slurmfab.core.status.cluster_state import count_pending, count_running
+from slurmfab.on_hosts.programs.user_tools.amounts import clock
 
 if TYPE_CHECKING:
     from slurmfab.core.status.cluster_state import StateGroup, Status, Usage
@@ -41,7 +42,7 @@ def headline(status: Status, paint: Paint) -> list[str]:
     seen = status.seen
     older = status.older_nodes
     others = "".join(f"; {fold(names)}: {version}" for version, names in older.items())
-    version = f" (Slurm {status.version}{others})" if status.version else ""
+    version = f" (Slurm {status.slurm}{others})" if status.slurm else ""
     up = [f"{one.host} {paint('up', GREEN) if one.is_up else paint('DOWN', RED)}" for one in seen.controllers]
     lines = [paint(f"{status.cluster}{version}", BOLD) + (f", slurmctld: {', '.join(up)}" if up else "")]
     if not seen.nodes:
@@ -152,16 +153,9 @@ def job_row(job: Job) -> tuple[str, ...]:
         job.state,
         str(job.cpus),
         str(job.gpus or "-"),
-        duration(job.seconds * job.cpus),
+        clock(job.cpu_seconds),
         job.reason if job.is_pending else job.node_list,
     )
-
-
-def duration(seconds: int) -> str:
-    """A time as Slurm writes it: `2-01:27:11`."""
-    days, rest = divmod(seconds, 86400)
-    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{days}-{clock}" if days else clock
 
 
 def colour_table(

@@ -10,9 +10,10 @@ import pytest
 from json_shapes import assert_fits
 from ruled_shells import RuledShell
 
+from slurmfab.base.json_output import as_json
 from slurmfab.commands.accept import history
 from slurmfab.commands.accept.history import Entry, middle_of, parse
-from slurmfab.commands.accept.listing import as_json, last_runs
+from slurmfab.commands.accept.listing import History, last_runs
 from slurmfab.commands.checks.hosts import CheckedHost
 
 ENTRY = Entry("r1", "2026-11-23T08:15:00Z", "speed", "", "n1", "n1", "GB/s", "passed", "", "slurm", 100.0, 90.0, 3.0)
@@ -58,7 +59,7 @@ def test_the_list_has_the_last_runs_of_each_place_with_their_changes() -> None:
     shown = last_runs([one for value in values if (one := parse(line(value=value))) is not None])
     assert [one.entry.value for one in shown] == [100, 90, 80, 100, 50]
     assert [one.change for one in shown] == [0.0, -10.0, -20.0, 0.0, -50.0]
-    assert_fits("accept-history", as_json("lab", shown))
+    assert_fits("accept-history", as_json(History(1, "lab", shown)))
     assert shown[1].cells() == ("2026-11-23 08:15", "speed", "n1", "90 GB/s", "90", "-10.0 %", "passed")
 
 

@@ -10,6 +10,7 @@ import pytest
 from json_shapes import assert_fits
 from support import THREE_HOSTS, cluster
 
+from slurmfab.base.json_output import as_json
 from slurmfab.commands.accept import judging
 from slurmfab.commands.accept.judging import LONGEST_LINE, NoFigure, figure_in
 from slurmfab.commands.accept.results import (
@@ -117,8 +118,8 @@ def test_a_figure_may_be_worse_by_its_tolerance(
 def test_the_exit_code_tells_bad_figures_from_jobs_that_never_started(verdicts: tuple[str, ...], code: int) -> None:
     verdict = Verdict("lab", "c1", tuple(result(one) for one in verdicts), 1.0)
     assert verdict.exit_code == code
-    assert verdict.as_json()["exit_code"] == code
-    assert_fits("accept", verdict.as_json())
+    assert as_json(verdict)["exit_code"] == code
+    assert_fits("accept", as_json(verdict))
 
 
 def test_a_row_has_figure_target_difference_and_what_has_become_worse() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from json_shapes import assert_fits
 
+from slurmfab.base.json_output import as_json
 from slurmfab.commands.checks.results import Result, Verdict, cause_and_repair
 
 
@@ -54,8 +55,8 @@ def test_headline_counts_what_there_is(outcomes: list[str], headline: str) -> No
 
 def test_json_has_the_documented_shape() -> None:
     verdict = Verdict("tiny", (result("failed", cause="it is dead.", repair="bury it", seconds=0.25),), 1.5)
-    assert_fits("check-cluster", verdict.as_json())
-    assert verdict.as_json() == {
+    assert_fits("check-cluster", as_json(verdict))
+    assert as_json(verdict) == {
         "version": 1,
         "cluster": "tiny",
         "exit_code": 1,

@@ -14,6 +14,7 @@ import pytest
 from ruled_shells import daemons_of
 
 from slurmfab.base.errors import InputError, LoginRefused, Unreachable
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.display import Display
@@ -294,7 +295,7 @@ def test_results_and_the_junit_file_name_the_failure_from_which_others_follow(
     verdict = look("munged_runs", "node_takes_jobs", junit=tmp_path / "checks.xml")
     because = {result.check: result.because for result in verdict.having("failed")}
     assert because == {"munged_runs": "", "node_takes_jobs": "daemons.munged_runs on n1"}
-    assert [one["because"] for one in verdict.as_json()["checks"] if one["because"]] == ["daemons.munged_runs on n1"]
+    assert [one["because"] for one in as_json(verdict)["checks"] if one["because"]] == ["daemons.munged_runs on n1"]
     suite = ElementTree.parse(tmp_path / "checks.xml").getroot()[0]
     messages = [str(failure.get("message")) for failure in suite.iter("failure")]
     assert [message.rpartition(" Because of: ")[2] for message in messages if "Because of" in message] == [

@@ -25,6 +25,7 @@ from support import (
 )
 
 from slurmfab.base.errors import ConnectionLost, DeployFailed, IdConflict, InputError
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import Account, ClusterMark, Gpu, SlurmUse
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.engine import actor
@@ -514,7 +515,7 @@ def test_no_secret_and_no_export_is_in_the_report_or_in_its_json() -> None:
     hosts = in_place(wrong={"n1": {"file:/etc/munge/munge.key"}, "c1": {"munge-key:/etc/munge/munge.key"}})
     report = deploy(run_over(hosts, cluster()))
     assert {outcome.id for step in report.steps for outcome in step.outcomes} >= {"file:/etc/munge/munge.key"}
-    text = json.dumps(report.as_json())
+    text = json.dumps(as_json(report))
     assert MUNGE_KEY not in text
     assert "exports" not in text
 

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.core.engine import drift
 from slurmfab.core.engine.report import DIFFERS, Report, Step
@@ -146,5 +147,5 @@ def test_hardware_of_other_roles_and_of_hosts_outside_the_run_is_not_compared() 
 
 def test_drift_has_a_key_of_its_own_in_json() -> None:
     step = drift.with_drift(deployed(), [Step("slurmd", "n1", (outcome("service:slurmd", STALE),))])[0]
-    plain = Report("plan", "lab", ("n1",), (step,), {}, 0.0).as_json()
+    plain = as_json(Report("plan", "lab", ("n1",), (step,), {}, 0.0))
     assert plain["steps"][0]["outcomes"][0]["drift"] == "older file loaded"

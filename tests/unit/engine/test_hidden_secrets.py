@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.engine.report import outcome_from
 from slurmfab.core.impact.forecast import Forecast, labelled
@@ -33,4 +34,4 @@ def test_two_passwords_then_have_two_digests() -> None:
 def test_a_password_that_changes_then_is_hidden_in_what_a_plan_says_of_slurm() -> None:
     found = differences({"slurm.conf": CONF.format(SECRET)}, {"slurm.conf": CONF.format("")})
     assert list(map(str, found)) == ["JobCompPass: (hidden) -> (default)"]
-    assert SECRET not in str(Forecast(labelled(found, SlurmVersion(24, 11))).as_json())
+    assert SECRET not in str(as_json(Forecast(labelled(found, SlurmVersion(24, 11)))))

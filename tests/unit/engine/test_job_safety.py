@@ -15,6 +15,7 @@ from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
 from terminals import at_a_terminal, words_on
 
 from slurmfab.base.errors import DeployFailed, HostError, JobsInTheWay, SlurmfabError
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
@@ -119,7 +120,7 @@ def test_a_run_without_differences_does_not_ask_slurm() -> None:
     looks: list[None] = []
     here.slurm.looked = lambda: looks.append(None)
     report = deploy(here.run())
-    assert (looks, report.jobs, report.as_json()["jobs"]) == ([], None, None)
+    assert (looks, report.jobs, as_json(report)["jobs"]) == ([], None, None)
     assert "Jobs:" not in summary(report)
 
 
@@ -129,7 +130,7 @@ def test_a_harmless_change_is_made_and_both_job_counts_are_printed() -> None:
     report = deploy(here.run())
     assert report.exit_code == 0
     assert "Jobs: 2 ran before, 2 run now." in summary(report).splitlines()
-    assert report.as_json()["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
+    assert as_json(report)["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
 
 
 @pytest.mark.parametrize("state", ["inactive", "failed"])
@@ -177,7 +178,7 @@ def test_a_disruptive_change_is_refused_with_the_jobs_before_anything_is_changed
     assert [job.id for danger in run.job_impact.forecast.disruptions for job in danger.jobs] == hurt
     assert here.asked == ["facts", "compare"]
     report = run.report()
-    assert (report.exit_code, report.as_json()["refused"], report.jobs) == (1, True, None)
+    assert (report.exit_code, as_json(report)["refused"], report.jobs) == (1, True, None)
 
 
 def test_a_disruption_that_shows_only_after_the_preparing_phases_is_refused_then() -> None:
@@ -230,8 +231,8 @@ def test_a_job_lost_by_a_harmless_change_is_named_and_the_run_fails() -> None:
     assert "LOST: job 2 (bob) on n2: NODE_FAIL, NodeDown." in summary(report)
     assert "Ended by themselves: 3 (ann) on n2: COMPLETED." in summary(report)
     assert "all is as wanted" not in summary(report)
-    assert_fits("run", report.as_json())
-    told = report.as_json()["jobs"]
+    assert_fits("run", as_json(report))
+    told = as_json(report)["jobs"]
     assert [(told["before"], told["after"]), *(job["id"] for job in told["lost"])] == [(3, 1), "2"]
 
 
@@ -249,7 +250,7 @@ def test_jobs_are_counted_only_once_a_slurmctld_that_answers_also_lists_them() -
     safety = JobSafety(run, pause=lambda _: None)
     converge_differences(run, safety)
     safety.finish()
-    assert run.report().as_json()["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
+    assert as_json(run.report())["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
     assert [bool(trouble) for trouble in looks] == [False, True, True, False]
 
 
@@ -262,7 +263,7 @@ def counted(here: Place) -> tuple[Run, JobSafety]:
 
 
 def lost_and_ended(run: Run) -> tuple[list[str], list[str]]:
-    jobs = run.report().as_json()["jobs"]
+    jobs = as_json(run.report())["jobs"]
     return [job["id"] for job in jobs["lost"]], [job["id"] for job in jobs["ended"]]
 
 
@@ -276,7 +277,7 @@ def test_a_job_that_was_there_at_the_first_count_is_missed_though_a_later_count_
     safety.count_jobs_again()
     lost, ended = lost_and_ended(run)
     assert (sorted(lost), ended) == (["1", "2", "3"], [])
-    assert run.report().as_json()["jobs"]["before"] == 2
+    assert as_json(run.report())["jobs"]["before"] == 2
 
 
 @pytest.mark.parametrize(
@@ -297,7 +298,7 @@ def test_a_job_whose_processes_were_gone_before_the_first_change_is_lost_before_
     here.slurm.jobs = []
     safety.count_jobs_again()
     report = run.report()
-    assert [job["earlier"] for job in report.as_json()["jobs"]["lost"]] == [is_earlier]
+    assert [job["earlier"] for job in as_json(report)["jobs"]["lost"]] == [is_earlier]
     assert report.exit_code == (0 if is_earlier else 1)
     assert ("Lost before this run" in summary(report), "FAILED: jobs were lost" in summary(report)) == (
         is_earlier,
@@ -349,7 +350,7 @@ def test_jobs_are_counted_also_when_a_step_failed_on_the_controller_whose_slurmc
     run = here.run()
     with pytest.raises(DeployFailed):
         deploy(run)
-    assert run.report().as_json()["jobs"] == {"before": 1, "after": 1, "ended": [], "lost": []}
+    assert as_json(run.report())["jobs"] == {"before": 1, "after": 1, "ended": [], "lost": []}
     assert "Jobs: 1 ran before, 1 runs now." in here.told.getvalue()
     assert "does not answer" not in here.told.getvalue()
 
@@ -361,8 +362,8 @@ def test_a_controller_that_is_lost_is_named_as_the_reason_why_the_number_of_jobs
     run = here.run()
     with pytest.raises(DeployFailed):
         deploy(run)
-    assert run.report().as_json()["jobs"]["unknown"] == "c1 cannot be reached"
-    assert_fits("run", run.report().as_json())
+    assert as_json(run.report())["jobs"]["unknown"] == "c1 cannot be reached"
+    assert_fits("run", as_json(run.report()))
     assert "Jobs: 1 ran before; c1 cannot be reached, so the number of running jobs is" in here.told.getvalue()
 
 
@@ -385,7 +386,7 @@ def test_why_the_number_of_jobs_is_unknown_is_what_slurmctld_said_last(
 
     here.slurm.looked = after_looks(1, fail)
     report = deploy(here.run())
-    assert (report.exit_code, report.as_json()["jobs"]["unknown"]) == (1, unknown)
+    assert (report.exit_code, as_json(report)["jobs"]["unknown"]) == (1, unknown)
     assert f"FAILED: {unknown} (see above)" in summary(report)
 
 
@@ -401,7 +402,7 @@ def test_drain_first_drains_all_nodes_waits_changes_and_resumes_them() -> None:
     ]  # fmt: skip
     assert "Waiting for 1 (ann) on n[1-2]: drained by a deployment for a change of SelectType." in here.told.getvalue()
     assert here.slurm.nodes == {"n1": ("IDLE", "", ""), "n2": ("IDLE", "", "")}
-    assert report.as_json()["jobs"] == {"before": 0, "after": 0, "ended": [], "lost": []}
+    assert as_json(report)["jobs"] == {"before": 0, "after": 0, "ended": [], "lost": []}
 
 
 def test_drain_first_leaves_a_node_drained_that_an_administrator_drained() -> None:
@@ -494,7 +495,7 @@ def test_nodes_that_an_interrupted_run_left_drained_are_named_and_resumed_only_w
     here = place(TWO_PARTITIONS, wrong=("node-resume:n1,n2",))
     here.slurm.nodes["n2"] = ("IDLE+DRAIN", MARK, "root")
     for done in (dry_run(here.run()), deploy(here.run())):
-        assert (done.exit_code, done.left_drained, done.as_json()["left_drained"]) == (0, ("n2",), ["n2"])
+        assert (done.exit_code, done.left_drained, as_json(done)["left_drained"]) == (0, ("n2",), ["n2"])
     assert here.told.getvalue().count("n2: still drained by a deployment that was interrupted") == 2
     assert here.changed == []
     report = deploy(here.run(DRAIN))

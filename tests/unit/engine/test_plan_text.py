@@ -9,6 +9,7 @@ from json_shapes import assert_fits
 from terminals import Terminal, shown_on
 
 from slurmfab.base.errors import HostError, Unreachable
+from slurmfab.base.json_output import as_json
 from slurmfab.base.terminal import write
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.engine.plan_text import plan_text
@@ -140,7 +141,7 @@ def test_hosts_that_could_not_be_asked_are_named() -> None:
 def test_the_json_of_a_plan_has_the_same_as_data() -> None:
     job = Job("7", "7", "ann", ("debug",), "PENDING", "", 1, 1, 0, 60, "1:00", "", "x")
     danger = Disruption("partition-removed", "partition debug: removed", "It hurts.", (job,))
-    told = report(forecast=forecast(BEFORE, AFTER, "22.05", danger)).as_json()
+    told = as_json(report(forecast=forecast(BEFORE, AFTER, "22.05", danger)))
     assert_fits("run", told)
     assert told["slurm_conf"][2] == {
         "file": "slurm.conf",

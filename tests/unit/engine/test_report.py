@@ -17,6 +17,7 @@ from slurmfab.base.errors import (
     LoginRefused,
     Unreachable,
 )
+from slurmfab.base.json_output import as_json
 from slurmfab.core.engine.report import Report, Step, difference_lines, failures, fold_steps, headline, outcome_from
 from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
@@ -67,11 +68,11 @@ def test_the_exit_code_is_the_same_in_json_when_a_dry_run_finds_work_or_an_error
     differing: dict[str, Any], code: int
 ) -> None:
     ended = replace(report(), **differing)
-    assert (ended.exit_code, ended.as_json()["exit_code"]) == (code, code)
+    assert (ended.exit_code, as_json(ended)["exit_code"]) == (code, code)
 
 
 def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
-    plain = report((Step("users", "n1", (OK, CHANGED), 0.5),), {"n2": Unreachable("n2", "off.")}).as_json()
+    plain = as_json(report((Step("users", "n1", (OK, CHANGED), 0.5),), {"n2": Unreachable("n2", "off.")}))
     assert json.loads(json.dumps(plain)) == {
         "version": 1,
         "command": "deploy",

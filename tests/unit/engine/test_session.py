@@ -13,6 +13,7 @@ from ssh_keys import ED25519, OTHER
 from support import FakeHosts, cluster, run_over
 
 from slurmfab.base.errors import DeployFailed, HostFailed, InputError
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.core.engine import session
@@ -60,11 +61,11 @@ def test_without_a_terminal_the_sudo_password_is_read_from_standard_input_if_ask
 
 
 def test_json_goes_to_the_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Output(json=str(tmp_path / "report.json")).write_json(REPORT.as_json())
-    assert json.loads((tmp_path / "report.json").read_text()) == REPORT.as_json()
+    Output(json=str(tmp_path / "report.json")).write_json(REPORT)
+    assert json.loads((tmp_path / "report.json").read_text()) == as_json(REPORT)
     assert capsys.readouterr().out == ""
-    Output(json="-").write_json(REPORT.as_json())
-    assert json.loads(capsys.readouterr().out) == REPORT.as_json()
+    Output(json="-").write_json(REPORT)
+    assert json.loads(capsys.readouterr().out) == as_json(REPORT)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from slurmfab.base.json_output import as_json
 from slurmfab.core.impact.job_tally import JobEnd, JobTally, missing, tally
 from slurmfab.core.status.snapshot import Job
 
@@ -112,7 +113,7 @@ def test_jobs_that_nobody_can_count_any_more_are_a_broken_promise() -> None:
 
 def test_what_became_of_jobs_is_told_to_machines() -> None:
     end = JobEnd("14", "bob", "n2", "NODE_FAIL", "NodeDown")
-    assert JobTally(3, 2, (), (end,)).as_json() == {
+    assert as_json(JobTally(3, 2, (), (end,))) == {
         "before": 3,
         "after": 2,
         "ended": [],

@@ -14,6 +14,7 @@ from json_shapes import assert_fits
 from support import THREE_HOSTS, cluster
 
 from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.logs import showing
@@ -132,9 +133,9 @@ def test_lines_cannot_steer_the_terminal_or_look_like_others() -> None:
 
 def test_the_json_has_times_in_utc_and_every_field() -> None:
     answers = told(Hosts({"c1": [], "n1": [line("error: no", "slurmd")], "n2": []}, [ROW]), "12")
-    told_json = showing.as_json("lab", answers)
+    told_json = as_json(showing.Logs("lab", answers))
     assert_fits("logs", told_json)
-    assert_fits("logs", showing.as_json("lab", told(Hosts({"c1": [], "n1": []}), "n1")))
+    assert_fits("logs", as_json(showing.Logs("lab", told(Hosts({"c1": [], "n1": []}), "n1"))))
     assert told_json["job"]["nodes"] == ["n1", "n2"]
     (one,) = told_json["lines"]
     assert one["first"].endswith("Z")

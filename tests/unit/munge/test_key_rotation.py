@@ -14,6 +14,7 @@ from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, lost_words, prepared, run_over
 
 from slurmfab.base.errors import AnotherRun, DeployFailed, InputError, SlurmfabError
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import ClusterMark, SlurmUse
 from slurmfab.commands.munge import key_proof, key_rotation
 from slurmfab.core.engine.run import Run
@@ -207,7 +208,7 @@ def test_the_key_is_new_in_every_run_and_in_no_report() -> None:
             for wanted in request.get("resources", ())
             if wanted.get("content")
         }
-        told = json.dumps(run.report().as_json()) + repr((run.steps, run.failed_hosts, run.job_impact))
+        told = json.dumps(as_json(run.report())) + repr((run.steps, run.failed_hosts, run.job_impact))
         assert contents[-1][:12] not in told
         assert "MUNGE:" not in told
     assert len(set(contents)) == len(contents) == 2

@@ -6,6 +6,7 @@ from fake_slurm import FakeSlurm
 from support import THREE_HOSTS, cluster, facts_of, prepared
 
 from slurmfab.base.errors import Unreachable
+from slurmfab.base.json_output import as_json
 from slurmfab.commands.nodes.status import ask_controllers
 
 TWO = cluster(THREE_HOSTS.replace("[c1]", "[c1, c2]\nstate_directory: /shared"))
@@ -36,4 +37,4 @@ def test_status_fails_if_no_controller_can_be_reached() -> None:
 
     status = ask_controllers(cluster(), FakeSlurm({}, looked=looked))
     assert (status.exit_code, status.trouble()) == (1, "c1: nothing listens at port 22.")
-    assert status.as_json()["error"] == "c1: nothing listens at port 22."
+    assert as_json(status)["error"] == "c1: nothing listens at port 22."

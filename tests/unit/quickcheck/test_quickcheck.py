@@ -14,6 +14,7 @@ from json_shapes import assert_fits
 from ruled_shells import Rule, RuledShell
 
 from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.inventory import loading as inventories
 from slurmfab.cluster.inventory.loading import Inventory
@@ -609,7 +610,7 @@ def test_a_person_has_an_environment_of_their_own() -> None:
 
 
 def test_the_lines_are_there_for_machines_too(tiny: Tiny) -> None:
-    told = tiny.seen(QuickcheckOptions(only="nodes,nccl")).as_json()
+    told = as_json(tiny.seen(QuickcheckOptions(only="nodes,nccl")))
     assert_fits("quickcheck", told)
     assert (told["version"], told["passed"], told["not_run"], told["exit_code"]) == (1, 1, 1, 0)
     assert (told["user"], told["sender"], told["cluster"]) == ("slurm", "login", "tiny")

@@ -9,6 +9,7 @@ from json_shapes import assert_fits
 from slurm_output_files import VERSIONS, answer, seen
 from slurm_output_files import text as read
 
+from slurmfab.base.json_output import as_json
 from slurmfab.core.status.cluster_state import JobCount, Status, Usage, by_user, cpus, gpus
 
 
@@ -56,7 +57,7 @@ def test_a_job_that_waits_for_two_partitions_counts_in_both() -> None:
 
 
 def test_the_json_when_slurm_answers_has_the_documented_shape() -> None:
-    told = json.loads(json.dumps(Status("titanic", seen("24.11"), {}).as_json("ann")))
+    told = json.loads(json.dumps(as_json(Status("titanic", seen("24.11"), {}, user="ann"))))
     assert list(told) == [
         "version", "cluster", "slurm", "error", "controllers", "nodes", "cpus", "gpus", "partitions", "users", "jobs",
         "user",
@@ -77,6 +78,6 @@ def test_the_json_when_slurm_answers_has_the_documented_shape() -> None:
 
 
 def test_the_json_when_slurm_is_silent_has_the_same_keys_and_the_error() -> None:
-    told = Status("titanic", seen("24.11", ping="Slurmctld(primary) at ctl is DOWN\n"), {}).as_json()
+    told = as_json(Status("titanic", seen("24.11", ping="Slurmctld(primary) at ctl is DOWN\n"), {}))
     assert told["error"].startswith("ctl: slurmctld does not answer.")
     assert told["controllers"] == [{"host": "ctl", "role": "primary", "up": False}]

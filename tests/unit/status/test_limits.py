@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slurmfab.base.json_output import as_json
 from slurmfab.core.status import text
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.limits import Association, QosLimits, UserLimits, limits_from
@@ -63,12 +64,12 @@ def test_where_there_are_no_limits_it_is_said_why(limits: UserLimits | None, mor
 
 def test_limits_as_json_have_a_key_for_each_of_these() -> None:
     seen = Snapshot((Controller("c1", "primary", is_up=True),), limits=LIMITS)
-    told = Status("lab", seen, {}, has_database=True).as_json("ann")["user"]["limits"]
+    told = as_json(Status("lab", seen, {}, has_database=True, user="ann"))["user"]["limits"]
     assert told["associations"][0] == {
         "account": "physics",
         "partition": "",
         "default_qos": "",
-        "qos": ("normal", "urgent"),
+        "qos": ["normal", "urgent"],
         "limits": {"MaxJobs": "1", "GrpJobs": "5"},
     }
     assert told["qos"][1] == {"name": "urgent", "limits": {}}

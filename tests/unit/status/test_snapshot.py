@@ -11,8 +11,10 @@ from slurm_output_files import VERSIONS, answer, big_cluster, seen, text
 from slurm_tables import job_rows
 
 from slurmfab.base.errors import AgentFailed
+from slurmfab.base.json_output import as_json
 from slurmfab.core.status.cluster_state import Status
-from slurmfab.core.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable, seconds
+from slurmfab.core.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable
+from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -125,7 +127,7 @@ def test_an_array_when_it_waits_counts_its_tasks(job_id: str, tasks: int) -> Non
     ("shown", "value"), [("0:05", 5), ("27:11", 1631), ("01:00:00", 3600), ("2-01:27:11", 178031), ("INVALID", 0)]
 )
 def test_a_time_of_slurms_when_read_gives_seconds(shown: str, value: int) -> None:
-    assert seconds(shown) == value
+    assert (seconds_of(shown) or 0) == value
 
 
 def calls_made_by(work: Callable[[], object]) -> int:
@@ -147,11 +149,11 @@ def calls_made_by(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_status_when_a_cluster_is_ten_times_as_large_then_takes_ten_times_the_work(version: str) -> None:
     small, large = big_cluster(version, nodes=60, jobs=120), big_cluster(version, nodes=600, jobs=1200)
-    told = Status("big", from_answer(large), {}).as_json()
+    told = as_json(Status("big", from_answer(large), {}))
     assert (told["nodes"]["total"], told["jobs"]["running"]) == (600, 1200)
 
     def calls(answer: dict[str, Any]) -> int:
-        return calls_made_by(lambda: Status("big", from_answer(answer), {}).as_json())
+        return calls_made_by(lambda: as_json(Status("big", from_answer(answer), {})))
 
     assert calls(large) < 11 * calls(small)
     assert calls(large) < 200 * (600 + 1200)

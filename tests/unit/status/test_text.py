@@ -12,7 +12,8 @@ from terminals import Terminal, shown_on
 from slurmfab.base.hostlist import fold
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.snapshot import Snapshot, from_answer
-from slurmfab.core.status.text import MOST_JOBS, duration, write
+from slurmfab.core.status.text import MOST_JOBS, write
+from slurmfab.on_hosts.programs.user_tools.amounts import clock
 
 
 def text_of(status: Status, user: str = "", out: io.StringIO | None = None) -> str:
@@ -100,4 +101,4 @@ def test_a_narrow_terminal_breaks_no_word(monkeypatch: pytest.MonkeyPatch, width
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0, "00:00:00"), (178031, "2-01:27:11"), (3661, "01:01:01")])
 def test_a_time_when_told_looks_as_slurm_writes_it(seconds: int, shown: str) -> None:
-    assert duration(seconds) == shown
+    assert clock(seconds) == shown

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slurmfab.base.json_output import as_json
 from slurmfab.core.status import text
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.limits import UsedLimit, figures_of, limits_from
@@ -80,8 +81,8 @@ def test_the_partitions_qos_is_among_the_limits_and_in_json() -> None:
     limits = limits_from(ANSWER, [{"PartitionName": "gpu", "AllowAccounts": "ALL", "QoS": "gpus"}])
     assert limits is not None
     assert [one.name for one in limits.qos] == ["normal", "gpus"]
-    told = Status("lab", Snapshot(limits=limits), {}, has_database=True).as_json("ann")["user"]["limits"]
-    place = {"partitions": ("gpu",), "qos": "gpus", "scope": "user", "account": ""}
+    told = as_json(Status("lab", Snapshot(limits=limits), {}, has_database=True, user="ann"))["user"]["limits"]
+    place = {"partitions": ["gpu"], "qos": "gpus", "scope": "user", "account": ""}
     assert told["used"][1] == {**place, "resource": "GPUs", "used": 4, "limit": 4}
 
 

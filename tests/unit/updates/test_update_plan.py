@@ -9,6 +9,7 @@ from support import cluster
 
 from slurmfab.base.answers import values
 from slurmfab.base.errors import InputError
+from slurmfab.base.json_output import as_json
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.update.host_updates import Daemon, HostUpdates, Kept, groups, may_reboot, slurms_own
 from slurmfab.commands.update.plan import UpdatePlan, plan_text
@@ -103,7 +104,7 @@ def test_of_many_packages_those_for_security_are_named_unless_all_are_wanted() -
     ],
 )
 def test_the_exit_code_is_that_of_a_plan(hosts: dict[str, HostUpdates], more: dict[str, Any], code: int) -> None:
-    assert plan(hosts, **more).exit_code == plan(hosts, **more).as_json()["exit_code"] == code
+    assert plan(hosts, **more).exit_code == as_json(plan(hosts, **more))["exit_code"] == code
 
 
 def test_an_answer_of_the_agent_becomes_a_plan_and_a_wrong_one_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 from support import cluster
 
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.commands.upgrade import text
 from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, SpankPlugin
@@ -67,7 +68,7 @@ def test_a_plan_follows_slurms_order_and_gives_each_host_its_packages_once() -> 
     }
     assert plan.refusals == ()
     assert (str(plan.have), str(plan.target.series)) == ("24.11", "26.05")
-    assert text.exit_code(plan) == SOMETHING_TO_DO
+    assert plan.exit_code == SOMETHING_TO_DO
     assert plan.conversion is not None
     assert plan.conversion.seconds == (22.0, 430.0)
 
@@ -88,9 +89,9 @@ def test_slurmd_is_started_on_compute_nodes_alone_where_a_controller_has_its_pac
 def test_nothing_is_left_to_do_where_every_host_has_the_version_and_runs_it() -> None:
     there = asked(have="26.05.5")
     plan = make(replace(there, offers={"trixie amd64": Offer()}))
-    assert (plan.steps, plan.refusals, plan.warnings, text.exit_code(plan)) == ((), (), (), DONE)
+    assert (plan.steps, plan.refusals, plan.warnings, plan.exit_code) == ((), (), (), DONE)
     silent = make(replace(there, offers={"trixie amd64": Offer()}, silent={"n3": "no answer"}))
-    assert text.exit_code(silent) == LEFT_OUT
+    assert silent.exit_code == LEFT_OUT
 
 
 def test_an_upgrade_goes_on_where_it_was_interrupted() -> None:
@@ -182,7 +183,7 @@ def test_what_slurm_or_apt_do_not_allow_is_refused(changes: dict[str, Any], reas
     plan = make(replace(there, hosts={**there.hosts, **hosts}, **given))
     assert any(reason in one for one in plan.refusals), plan.refusals
     assert plan.way_back == ()
-    assert text.exit_code(plan) == FAILURE
+    assert plan.exit_code == FAILURE
 
 
 WARNED: list[tuple[str, dict[str, HostState], str]] = [
@@ -234,7 +235,7 @@ def test_a_plan_as_text_says_who_has_what_the_steps_and_the_way_back() -> None:
 
 
 def test_a_plan_as_json_has_hosts_steps_and_reasons() -> None:
-    values = text.as_json(make(asked()))
+    values = as_json(make(asked()))
     assert values["exit_code"] == SOMETHING_TO_DO
     assert values["hosts"]["n1"]["offered"]["slurmd"] == "26.05.5-1"
     assert [step["what"] for step in values["steps"]] == ["backup", "slurmdbd", "controllers", "nodes", "others"]

@@ -9,10 +9,11 @@ import pytest
 from json_shapes import assert_fits
 
 from slurmfab.base.errors import HostFailed
+from slurmfab.base.json_output import as_json
 from slurmfab.base.terminal import Paint
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.commands.usage.directories import collected, places, table
-from slurmfab.commands.usage.showing import NO_ACCOUNTING, as_json, write
+from slurmfab.commands.usage.showing import NO_ACCOUNTING, output_of, write
 
 FILE: dict[str, Any] = {
     "cluster": "a",
@@ -58,5 +59,5 @@ def test_directories_are_shown_by_size_and_a_host_without_an_answer_by_its_reaso
     out = io.StringIO()
     write(None, ("user",), out, found)
     assert NO_ACCOUNTING.split(",")[0] in out.getvalue()
-    assert found.as_json()["held"][0]["bytes"] == 5 * 1024**4
-    assert_fits("usage", as_json("lab", None, ("user",), found))
+    assert as_json(found)["held"][0]["bytes"] == 5 * 1024**4
+    assert_fits("usage", as_json(output_of("lab", None, ("user",), found)))

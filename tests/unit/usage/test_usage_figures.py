@@ -10,9 +10,10 @@ import pytest
 from json_shapes import assert_fits
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.json_output import as_json
 from slurmfab.commands.usage.asking import moment
 from slurmfab.commands.usage.figures import Usage, from_answer
-from slurmfab.commands.usage.showing import NO_GPU_USE, NO_GPUS, UsageOptions, as_csv, as_json, write
+from slurmfab.commands.usage.showing import NO_GPU_USE, NO_GPUS, UsageOptions, as_csv, output_of, write
 
 ANN_GPU: list[Any] = ["ann", "physics", "gpu", "a100", [2, 7200, 3600, 7200, 3600, 100, 25, 0, 0, 2, 300, 200]]
 ANN_CPU = ["ann", "maths", "main", "", [1, 3600, 0, 0, 0, 0, 0, 0, 0, 1, 60, 60]]
@@ -58,9 +59,9 @@ def test_sums_by_keys_have_those_with_most_gpus_first() -> None:
 
 
 def test_json_has_shares_of_the_cluster_and_null_for_what_is_unknown() -> None:
-    told = as_json("lab", usage(), ("user",), None)
+    told = as_json(output_of("lab", usage(), ("user",), None))
     assert_fits("usage", told)
-    assert_fits("usage", as_json("lab", None, ("user",), None))
+    assert_fits("usage", as_json(output_of("lab", None, ("user",), None)))
     assert (told["version"], told["by"], told["capacity"]["gpu_seconds"]) == (1, ["user"], 7200)
     ann, bob = told["rows"]
     assert (ann["gpu_share"], ann["cpu_share"], ann["cpu_efficiency"], ann["memory_efficiency"]) == (

@@ -31,7 +31,7 @@ HEAD = """\
 """
 """The first lines of a cluster file."""
 
-_SSH = "# How SSH reaches the hosts; other values come from ~/.ssh/config."
+SSH = "# How SSH reaches the hosts; other values come from ~/.ssh/config."
 _NO_SSH = "# ssh: {user: admin, key: ~/.ssh/id_ed25519, become: sudo, gateway: admin@bastion}"
 _ADDRESSES = "# Hosts and their addresses; two hostlists of the same length are paired."
 _CONTROLLERS = "# The hosts of slurmctld."
@@ -63,10 +63,11 @@ def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str,
     Raises:
         ClusterFileError: the cluster is invalid, for example its name.
     """
-    parts = [HEAD + f"cluster: {yaml_text(name)}\n", _ssh_part(ssh)]
-    if addresses:
-        parts.append("\n".join([_ADDRESSES, "addresses:", *_pairs(addresses, "  ")]) + "\n")
-    parts += [
+    values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
+    parts = [
+        HEAD + f"cluster: {yaml_text(name)}\n",
+        ssh_section(values, ssh.endpoints) or f"{SSH}\n{_NO_SSH}\n",
+        *filter(None, [addresses_section(addresses)]),
         f"{_CONTROLLERS}\ncontrollers: [{yaml_text(controller, in_flow=True)}]\n",
         f"{_NODES}\nnodes:\n  - hosts: {yaml_text(hostlist.fold(compute))}\n{_NODE_HINT}",
         _TAIL,
@@ -125,13 +126,17 @@ def write(path: Path, text: str) -> None:
     atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
 
 
-def _ssh_part(ssh: Ssh) -> str:
-    """The section `ssh`, or a comment if it has no values."""
-    values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
-    lines = [f"  {key}: {yaml_text(str(value))}" for key, value in values.items()]
-    if ssh.endpoints:
-        lines += ["  endpoints:", *_pairs(ssh.endpoints, "    ")]
-    return "\n".join([_SSH, *(["ssh:", *lines] if lines else [_NO_SSH])]) + "\n"
+def ssh_section(values: Mapping[str, object], endpoints: Mapping[str, str]) -> str:
+    """How SSH reaches the hosts; empty where nothing is said of it."""
+    lines = [f"  {key}: {yaml_text(str(value))}" for key, value in values.items() if value is not None]
+    if endpoints:
+        lines += ["  endpoints:", *_pairs(endpoints, "    ")]
+    return "\n".join([SSH, "ssh:", *lines]) + "\n" if lines else ""
+
+
+def addresses_section(addresses: Mapping[str, str]) -> str:
+    """The addresses by host; empty for none."""
+    return "\n".join([_ADDRESSES, "addresses:", *_pairs(addresses, "  ")]) + "\n" if addresses else ""
 
 
 def _pairs(mapping: Mapping[str, str], indent: str) -> list[str]:

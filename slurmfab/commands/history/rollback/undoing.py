@@ -123,7 +123,7 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
         plan_input.cluster,
         plan_input.lock,
         plan_input.facts,
-        plan_input.stamp,
+        stamp=plan_input.stamp,
         undo_states=undo_states,
         was_deployed=undoing.target.was_deployed,
     )
@@ -237,7 +237,7 @@ def show(run: Run, undoing: Undoing, output: Output) -> int:
     text = loading.read_text(path)
     has_file = wanted is not None and wanted != text
     report = replace(run.report(), finds_work=differs(run.steps) or has_file)
-    output.write_json(report.as_json())
+    output.write_json(report)
     write(plan_text(report, report.steps), output.stream)
     if has_file:
         write(

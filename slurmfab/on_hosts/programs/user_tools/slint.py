@@ -75,33 +75,20 @@ that cannot be read.
 
 
 class ScriptJson(TypedDict):
-    """A script and what was found.
+    """A script and what was found."""
 
-    Args:
-        path: as the user wrote it.
-        errors: how many errors there are.
-        warnings: how many warnings.
-        findings: in the order of their lines.
-        sbatch: what sbatch says; null if it was not asked.
-    """
-
-    path: str
-    errors: int
-    warnings: int
-    findings: List[Annotated[Dict[str, Any], Finding]]
-    sbatch: Optional[Annotated[Dict[str, Any], Verdict]]
+    path: str  # as the user wrote it
+    errors: int  # how many errors there are
+    warnings: int  # how many warnings
+    findings: List[Annotated[Dict[str, Any], Finding]]  # in the order of their lines
+    sbatch: Optional[Annotated[Dict[str, Any], Verdict]]  # what sbatch says; null if it was not asked
 
 
 class SlintJson(TypedDict):
-    """What `slint` found.
+    """What `slint` found."""
 
-    Args:
-        version: of this format: 1.
-        files: the scripts.
-    """
-
-    version: int
-    files: List[ScriptJson]
+    version: int  # of this format: 1
+    files: List[ScriptJson]  # the scripts
 
 
 class Checked(NamedTuple):

@@ -24,85 +24,49 @@ class Person(NamedTuple):
 
 
 class GpusJson(TypedDict):
-    """GPUs of a type.
+    """GPUs of a type."""
 
-    Args:
-        used: how many jobs use.
-        total: how many there are.
-    """
-
-    used: int
-    total: int
+    used: int  # how many jobs use
+    total: int  # how many there are
 
 
 class FreeNodesJson(TypedDict):
-    """The compute nodes.
+    """The compute nodes."""
 
-    Args:
-        total: how many there are.
-        free: how many are in service without jobs.
-        names: these, as a hostlist.
-    """
-
-    total: int
-    free: int
-    names: str
+    total: int  # how many there are
+    free: int  # how many are in service without jobs
+    names: str  # these, as a hostlist
 
 
 class LimitJson(TypedDict):
-    """A limit, and how much of it is used.
+    """A limit, and how much of it is used."""
 
-    Args:
-        whose: whose use counts: `user`, `account` or `all`.
-        account: the account, where it is about one.
-        where: as in `on partition gpu`, `with QOS normal`, `in account physics`.
-        resource: what is counted, such as `GPUs` or `jobs`.
-        used: how much is used, in MiB for memory.
-        limit: how much is allowed.
-        text: the line for people.
-    """
-
-    whose: str
-    account: str
-    where: str
-    resource: str
-    used: int
-    limit: int
-    text: str
+    whose: str  # whose use counts: `user`, `account` or `all`
+    account: str  # the account, where it is about one
+    where: str  # as in `on partition gpu`, `with QOS normal`, `in account physics`
+    resource: str  # what is counted, such as `GPUs` or `jobs`
+    used: int  # how much is used, in MiB for memory
+    limit: int  # how much is allowed
+    text: str  # the line for people
 
 
 class WaitingJson(TypedDict):
-    """What is told of a job beside what Slurm says.
+    """What is told of a job beside what Slurm says."""
 
-    Args:
-        explanation: why it waits, in plain words; empty for a job that runs.
-    """
-
-    explanation: str
+    explanation: str  # why it waits, in plain words; empty for a job that runs
 
 
 class SstatusJson(TypedDict):
-    """What `sstatus` shows a user.
+    """What `sstatus` shows a user."""
 
-    Args:
-        version: of this format: 1.
-        cluster: the cluster's name.
-        gpus: by type; GPUs without a type are `gpu`.
-        nodes: the compute nodes.
-        user: whose limits and jobs these are.
-        limits: of the user.
-        jobs: of the user.
-        notes: what could not be had, such as limits while slurmdbd is down.
-    """
-
-    version: int
-    cluster: str
-    gpus: Dict[str, GpusJson]
-    nodes: FreeNodesJson
-    user: str
-    limits: List[LimitJson]
-    jobs: List[Annotated[Dict[str, Any], jobs.Job, WaitingJson]]
-    notes: List[str]
+    version: int  # of this format: 1
+    cluster: str  # the cluster's name
+    gpus: Dict[str, GpusJson]  # by type; GPUs without a type are `gpu`
+    nodes: FreeNodesJson  # the compute nodes
+    user: str  # whose limits and jobs these are
+    limits: List[LimitJson]  # of the user
+    jobs: List[Annotated[Dict[str, Any], jobs.Job, WaitingJson]]  # of the user
+    notes: List[str]  # what could not be had, such as limits while slurmdbd is down
 
 
 class State(NamedTuple):
