@@ -61,6 +61,7 @@ class StoredResult:
     is_unreachable: bool = False
     drift: Phrase = ""
     because: Phrase = ""
+    own: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, NOT_ALL_CHECKED
+from slurmfab.base.junit import Case
 
 Outcome = Literal["passed", "failed", "not run"]
 PASSED: Outcome = "passed"
@@ -30,6 +31,7 @@ class ResultJson(TypedDict):
         repair: what to do, for people; empty unless it failed.
         drift: the kind of drift, such as `changed file`; empty if it is none.
         because: the failure from which this one follows, such as `daemons.munged_runs on n1`; empty for none.
+        own: whether the check is the site's own.
         seconds: how long it took.
     """
 
@@ -42,6 +44,7 @@ class ResultJson(TypedDict):
     repair: str
     drift: str
     because: str
+    own: bool
     seconds: float
 
 
@@ -84,6 +87,7 @@ class Result:
     is_unreachable: bool = False  # whether it failed because a host is unreachable by SSH
     drift: str = ""  # the kind of drift that it found (`slurmfab.core.impact.drift_kinds`); empty for none
     because: str = ""  # the failure from which this one follows, as `group.check on host`; empty for none
+    own: bool = False  # whether the check is the site's own
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,27 @@ class Verdict:
                     "repair": result.repair,
                     "drift": result.drift,
                     "because": result.because,
+                    "own": result.own,
                     "seconds": round(result.seconds, 3),
                 }
                 for result in self.results
             ],
         }
+
+
+def as_case(test: str, result: Result) -> Case:
+    """A result as a test case of JUnit.
+
+    Args:
+        test: file and test, as in `own/test_motd.py::test_motd[n1]`.
+    """
+    file, _, name = test.partition("::")
+    case = Case(file.removesuffix(".py").replace("/", "."), name, result.seconds)
+    if result.outcome != FAILED:
+        return case._replace(skipped=result.cause if result.outcome == NOT_RUN else "")
+    repair = f" Repair: {result.repair}" if result.repair else ""
+    because = f" Because of: {result.because}" if result.because else ""
+    return case._replace(failure=f"{result.host}: {result.cause}{repair}{because}")
 
 
 def cause_and_repair(message: str) -> tuple[str, str]:
