@@ -150,9 +150,10 @@ def words_elsewhere(what: str) -> list[str]:
 
         return list(KNOWN)
     if what == takes.CHECK_GROUPS:
+        from slurmfab.commands.checks.own import ALL
         from slurmfab.commands.checks.runner import ORDER
 
-        return list(ORDER)
+        return [*ORDER, ALL]
     from slurmfab.commands.quickcheck.running import CHECKS
 
     return list(CHECKS)

@@ -335,7 +335,6 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
     """The hosts on which a check runs, by the name of its argument; `hosts` are those that the user selected."""
     cluster, lock = inventory.cluster, inventory.lock
     nodes = tuple(host for host in hosts if "compute" in cluster.roles(host))
-    logins = tuple(host for host in hosts if "login" in cluster.roles(host))
     primary = tuple(host for host in hosts if host == cluster.controller)
     return {
         "host": tuple(hosts),
@@ -345,14 +344,11 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
         "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
         "closed_node": tuple(filter(cluster.closes, nodes)),
-        "limited_host": logins if cluster.login_limits else (),
-        "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
-        "greeting_host": logins if cluster.motd else (),
+        **login_places(cluster, hosts, nodes),
         "x11_host": slurm_hosts(cluster, hosts) if cluster.x11 else (),
         "x11_controller": primary if cluster.x11 else (),
         "pipe_node": nodes if lock.slurm and SlurmVersion.parse(lock.slurm) >= PASSES_SIGPIPE_ON else (),
         "private_node": nodes if cluster.private_tmp else (),
-        "login_host": logins,
         "other": tuple(host for host in hosts if host != cluster.controller),
         **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),
         "backup": tuple(host for host in cluster.controllers[1:] if host in hosts),
@@ -371,6 +367,17 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         **storage_places(cluster, hosts),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
+    }
+
+
+def login_places(cluster: Cluster, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The login hosts, and hosts that users of others may enter."""
+    logins = tuple(host for host in hosts if "login" in cluster.roles(host))
+    return {
+        "login_host": logins,
+        "limited_host": logins if cluster.login_limits else (),
+        "greeting_host": logins if cluster.motd else (),
+        "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
     }
 
 
@@ -472,7 +479,7 @@ def params_of(item: pytest.Function) -> dict[str, str]:
 
 def matches(word: str, group: str, name: str) -> bool:
     """Whether a word of the user's selects a check."""
-    return word == group or word in name or (word == own.ALL and group.startswith(own.PREFIX))
+    return group.startswith(own.PREFIX) if word == own.ALL else word == group or word in name
 
 
 def title_of(item: pytest.Function) -> str:

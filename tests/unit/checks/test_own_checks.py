@@ -14,6 +14,7 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import kept
 from slurmfab.commands.checks.results import Result, Verdict
+from slurmfab.commands.checks.shell import CommandResult
 
 Look = Callable[..., Verdict]
 
@@ -152,3 +153,16 @@ def test_a_group_that_may_change_the_cluster_file_may_write_checks(look: Look, o
     for path in (known.path, own, own / "test_motd.py"):
         path.chmod(path.stat().st_mode | 0o020)
     assert told(look("own"), "file_loads") == []
+
+
+def test_the_example_of_the_documentation_works(look: Look, own: Path, shells: dict) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    (own / "test_example.py").write_text(text.split("```python\n")[1].split("```")[0])
+    for shell in shells.values():
+        shell.rules["^dpkg-query .* -W vim-tiny$"] = "install ok installed"
+        shell.rules["^dpkg-query .* -W nano$"] = CommandResult(1)
+    verdict = look("own-example")
+    assert {(one.outcome, one.cause, one.repair) for one in told(verdict, "editors_are_there")} == {
+        ("failed", "there is no nano.", "apt-get install nano")
+    }
+    assert told(verdict, "data_is_mounted") == []
