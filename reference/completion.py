@@ -11,6 +11,7 @@ from slurmfab.cli.completion.takes import Entry, Option, Table, Takes
 from slurmfab.cli.tasks import TASKS
 from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.help import summary
+from slurmfab.commands.checks.own import ALL as OWN_CHECKS
 from slurmfab.commands.checks.runner import ORDER as CHECK_GROUPS
 from slurmfab.commands.quickcheck.running import CHECKS as QUICKCHECKS
 from slurmfab.core.impact.disruptive_changes import KNOWN as DISRUPTIONS
@@ -93,7 +94,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("accept", "user"): Takes(takes.USERS),
     ("add-node", "hosts"): NEW_HOSTS,
     ("add-user", "groups"): TEXT,
-    ("check-cluster", "only"): some_of(*CHECK_GROUPS),
+    ("check-cluster", "only"): some_of(*CHECK_GROUPS, OWN_CHECKS),
     ("check-gpus", "hosts"): NODES,
     ("drain", "hosts"): NODES,
     ("import", "hosts"): NEW_HOSTS,

@@ -68,19 +68,6 @@ def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY)
         raise InputError(f"{path} cannot be written: {error.strerror}. What was there is unchanged.") from error
 
 
-def make_private(path: Path) -> None:
-    """Make an empty file for its owner alone, which another program then writes; a file that is there stays.
-
-    Raises:
-        InputError: it cannot be made.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(OWNER_ONLY)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
-
-
 def write_private(path: Path, text: str, shared: Path) -> None:
     """Write a file for those alone who may change another one, as the only kind of file in its folder.
 

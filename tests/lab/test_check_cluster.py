@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,46 @@ def test_checks_after_a_deployment_all_pass_and_leave_no_job_behind(deployed_lab
     cases = ElementTree.parse(tmp_path / "checks.xml").getroot().iter("testcase")
     assert len(list(cases)) == len(passed)
     deployed_lab.until("ctl", "squeue -h", "")
+
+
+OWN = {
+    "test_mine.py": """
+def test_slurmd_runs_as_root(node):
+    \"\"\"slurmd is root's\"\"\"
+    service = node.service("slurmd")
+    assert service.is_running
+    assert node.file(f"/proc/{service.systemd_properties['MainPID']}").user == "root"
+
+
+def test_hosts_have_a_motto(host, slurm, cluster):
+    \"\"\"every host has a motto\"\"\"
+    assert slurm.run(("n1",), "echo 7").stdout == "7\\n"
+    assert host.file("/etc/motto").exists, f"{cluster.name} has none. Repair: touch /etc/motto"
+""",
+    "test_torn.py": "def test_x(host:\n",
+}
+"""Files with a site's own checks: the first one passes, the second fails, and the last is no Python."""
+
+
+def test_own_checks_of_a_site_run_beside_the_others(deployed_lab: DeployedLab) -> None:
+    directory = deployed_lab.inventory_path.parent / "checks"
+    directory.mkdir(mode=0o755)
+    try:
+        for name, text in OWN.items():
+            (directory / name).write_text(text)
+        deployed_lab.on("n1", "touch /etc/motto")
+        found = checked(deployed_lab, "--only", "own,munge")
+    finally:
+        shutil.rmtree(directory)
+        deployed_lab.on("n1", "rm -f /etc/motto")
+    nodes = {(node, "own-mine.slurmd_runs_as_root") for node in ("n1", "n2", "n3")}
+    assert found.having("passed") >= {*nodes, ("n1", "own-mine.hosts_have_a_motto"), ("n1", "munge.key_is_safe")}
+    lacking = {(host, "own-mine.hosts_have_a_motto") for host in ("ctl", "n2", "n3")}
+    assert found.having("failed") == {*lacking, ("ctl", "own-torn.file_loads")}
+    assert found.one("n2", "own-mine.hosts_have_a_motto")["repair"] == "touch /etc/motto"
+    assert "test_torn.py: it cannot be loaded: SyntaxError: '(' was never closed" in found.shown
+    assert "Traceback" not in found.shown
+    assert {one["own"] for one in found.told["checks"]} == {True, False}
 
 
 BROKEN = [

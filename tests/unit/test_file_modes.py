@@ -12,7 +12,7 @@ import pytest
 from made_pages import sources
 from saved_archives import archive as saved_backup
 
-from slurmfab.base import atomic_file
+from slurmfab.base import atomic_file, junit
 from slurmfab.commands.backup import archive as backups
 from slurmfab.commands.report import writing as pages
 from slurmfab.commands.support_bundle import archive as support
@@ -25,6 +25,7 @@ OWN, ALL = "owner", "all"
 WRITTEN = {
     "commands.accept.judging": [OWN],  # --logs: what jobs printed
     "commands.accept.running": [OWN],  # --junit: the same, in short
+    "commands.checks.runner": [OWN],  # --junit: causes of failures
     "commands.checks.kept": [OWN],  # results of checks, beside the cluster file; its group, too, if it may change that
     "commands.drift.alarm": [ALL],  # numbers for the node exporter
     "commands.drift.memory": [OWN],  # what differed at the last look
@@ -76,8 +77,7 @@ def of_csv(path: Path) -> None:
 
 
 def of_junit(path: Path) -> None:
-    atomic_file.make_private(path)
-    path.write_text("<testsuites/>")
+    atomic_file.write(path, junit.as_xml("x", (), 0.0))
 
 
 def of_page(path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
-from xml.etree import ElementTree as ET
 
+from slurmfab.base import junit
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
 from slurmfab.base.json_output import Key, shows
-from slurmfab.base.terminal import harmless, in_one_line, without_middle
+from slurmfab.base.terminal import in_one_line, without_middle
 from slurmfab.commands.accept.wanted import PlannedRun, WantedFigure, WantedJob
 
 PASSED, FAILED, NO_FIGURE, TIMED_OUT, NOT_STARTED = "passed", "failed", "no figure", "timed out", "not started"
@@ -191,25 +191,16 @@ class Verdict:
 
     def as_junit(self) -> str:
         """The results as JUnit XML."""
-        bad = sum(one.verdict in BAD for one in self.results)
-        counts = {"tests": len(self.results), "failures": bad, "skipped": self.count(NOT_STARTED)}
-        said = {"name": "acceptance", **{key: str(value) for key, value in counts.items()}}
-        suite = ET.Element("testsuite", {**said, "time": f"{self.seconds:.3f}"})
-        for case in map(junit_case, self.results):
-            suite.append(case)
-        return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+        return junit.as_xml("acceptance", map(junit_case, self.results), self.seconds)
 
 
-def junit_case(result: Result) -> ET.Element:
-    """A result as an element of JUnit XML."""
-    name = f"{result.name} on {result.nodes or result.run.place}"
-    case = ET.Element("testcase", {"classname": result.run.job.name, "name": name, "time": f"{result.seconds:.3f}"})
-    line = " ".join(sentence(result))
+def junit_case(result: Result) -> junit.Case:
+    """A result as a test case."""
+    name, line = f"{result.name} on {result.nodes or result.run.place}", " ".join(sentence(result))
+    case = junit.Case(result.run.job.name, name, result.seconds)
     if result.verdict in BAD:
-        ET.SubElement(case, "failure", {"message": harmless(line)})
-    elif result.verdict == NOT_STARTED:
-        ET.SubElement(case, "skipped", {"message": harmless(line)})
-    return case
+        return case._replace(failure=line)
+    return case._replace(skipped=line) if result.verdict == NOT_STARTED else case
 
 
 def sentence(result: Result) -> Iterator[str]:

@@ -59,9 +59,8 @@ TICK = 0.02
 
 
 def starts_at_boot(host: CheckedHost, unit: str) -> bool:
-    """Whether systemd starts a unit at boot; testinfra's `is_enabled` takes a masked unit of Debian for one, by its
-    links for SysV.
-    """
+    """Whether systemd starts a unit at boot."""
+    # testinfra's `is_enabled` takes a masked unit of Debian for one that starts, by its links for SysV.
     return host.service(unit).systemd_properties.get("UnitFileState") in AT_BOOT
 
 

@@ -110,10 +110,14 @@ class Exchange:
         Raises:
             TimeoutError: the deadline has passed.
         """
-        while data := self.received(self.channel.recv):
-            *lines, self.output = (self.output + data).split(b"\n")
+        while True:
+            *lines, self.output = self.output.split(b"\n")
             for line in lines:
                 heard(line.decode(errors="replace"))
+            data = self.received(self.channel.recv)
+            if not data:
+                return
+            self.output += data
 
     def receive_error(self) -> bool:
         """Wait for more error output; returns false at its end.

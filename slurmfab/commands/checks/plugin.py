@@ -1,4 +1,4 @@
-"""The pytest plugin of the checks: passes hosts to the checks, runs each on all hosts at once, collects the results.
+"""Passes hosts to the checks, which pytest collects, runs each on all its hosts at once, and judges the results.
 
 A check with one of these arguments, a `CheckedHost`, runs once for each such host that the user selected:
 
@@ -18,6 +18,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     pipe_node           a compute node, from Slurm 26.05 on, whose slurmd may pass on that SIGPIPE is ignored
     private_node        a compute node, if jobs have a private /tmp
     watched             a compute node, if the cluster file has `health`
+    login_host          a login host
     backup              a backup controller
     database            the host of slurmdbd
     saver               a host with scheduled backups
@@ -56,6 +57,8 @@ Further arguments:
 
 A check runs on all its hosts at the same time, in threads, so it must not change anything except local variables.
 
+A site's own checks (`slurmfab.commands.checks.own`) have the same arguments.
+
 A check with the mark `foundation` tests a service that every job needs: no job is sent to a host where it failed.
 """
 
@@ -63,22 +66,21 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from slurmfab.base.errors import HostError, Unreachable
 from slurmfab.base.hostlist import fold
-from slurmfab.base.terminal import harmless
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.storage import mounts_of, places
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks import node_state, own
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.container_ways import CALLS
 from slurmfab.commands.checks.drifted import kind_of
@@ -92,21 +94,24 @@ from slurmfab.core.plan.phases.restarts import PASSES_SIGPIPE_ON
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.on_hosts.agent.nodes.states import flags
 
-ALWAYS = ("test_host_is_reachable", "test_controller_answers")
+ALWAYS = ("reachable.host_is_reachable", "daemons.controller_answers")
 """Checks that run even if `--only` does not name them: an unreachable host or slurmctld must be reported."""
 
 ACCOUNTS = ("slurm", "munge")
 """Values of the argument `account`."""
 
 JOBS = ("jobs", "accounting", "limits", "gpus", "mail")
-"""The groups of checks that run jobs."""
+"""The groups of checks that run jobs, besides the site's own."""
+
+LAST = "afterwards"
+"""The group of checks that come after the site's own, too."""
 
 OF_SLURM = ("daemons", "network", "configuration", "nodes", "health", "cgroups", *JOBS)
 """The groups of checks that fail on a host with another release of Slurm, whatever else is wrong there."""
 
 
 class Checks:
-    """The pytest plugin; afterwards, `results` has the results.
+    """A plugin of pytest that takes the checks which it collects, and runs them; afterwards, `results` has the results.
 
     Args:
         hosts: names of the selected hosts.
@@ -127,9 +132,8 @@ class Checks:
         self.hosts = tuple(hosts)
         self.only = tuple(only)
         self.heard = heard
-        self.results: dict[str, Result] = {}
-        self.errors: dict[str, BaseException] = {}
-        self.run_already: set[str] = set()
+        self.results: dict[str, Result] = {}  # by file and test, such as `test_munge.py::test_key_is_safe[n1]`
+        self.own = own.directory(inventory.path)
         self.unsound: dict[str, str] = {}
         self.other_release: set[str] = set()
         self.together: dict[str, list[pytest.Function]] = {}
@@ -161,12 +165,23 @@ class Checks:
                 metafunc.parametrize(name, [None], ids=[pytest.HIDDEN_PARAM])
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Remove tests that are not selected, and group the tests of each check."""
-        items[:] = [item for item in items if self.is_wanted(item)]
+        """Take the selected tests, grouped by check."""
         for item in items:
-            self.together.setdefault(check_of(item), []).append(item)
-        if self.unknown_words():
-            items.clear()
+            if self.is_wanted(item):
+                self.together.setdefault(self.check_of(item), []).append(item)
+
+    def pytest_exception_interact(self, node: pytest.Collector, call: pytest.CallInfo[Any]) -> None:
+        """Take a file of the site's that cannot be loaded for a check that has failed."""
+        if call.excinfo:
+            self.file_fails(node.path, own.why_broken(call.excinfo.value))
+
+    def file_fails(self, path: Path, why: str) -> None:
+        """Note that a file of the site's own is not used."""
+        group = own.group_of(path)
+        if self.is_chosen(group, own.LOADS) and self.controller in self.hosts:
+            told = Result(group, own.LOADS, own.TITLE, self.controller, FAILED, cause=f"{path}: {why}", own=True)
+            self.results[f"{own.ALL}/{path.name}::{own.LOADS}"] = told
+            self.heard((told,))
 
     def is_wanted(self, item: pytest.Function) -> bool:
         """Whether the user selected a test's host and its check."""
@@ -176,45 +191,23 @@ class Checks:
             is_about_us = params_of(item).get(place) in self.places[place]
         else:
             is_about_us = len(self.places["node"]) > 1 if "nodes" in arguments else self.controller in self.hosts
-        group, name = group_of(item), item.originalname.removeprefix("test_")
-        is_chosen = not self.only or any(word == group or word in name for word in self.only)
-        is_asked = is_chosen or item.originalname in ALWAYS
-        return is_about_us and is_asked
+        group, _, name = self.check_of(item).partition(".")
+        return is_about_us and (self.is_chosen(group, name) or f"{group}.{name}" in ALWAYS)
+
+    def is_chosen(self, group: str, name: str) -> bool:
+        """Whether the user selected a check."""
+        return not self.only or any(matches(word, group, name) for word in self.only)
 
     def unknown_words(self) -> tuple[str, ...]:
         """The words of `only` that match no check."""
-        chosen = [(group_of(items[0]), items[0].originalname) for items in self.together.values()]
-        return tuple(word for word in self.only if not any(word == group or word in name for group, name in chosen))
+        told = [(one.group, one.check) for one in self.results.values()]
+        known = [*told, *((group, name) for group, _, name in (check.partition(".") for check in self.together))]
+        return tuple(word for word in self.only if not any(matches(word, *check) for check in known))
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Function, nextitem: pytest.Item | None) -> bool | None:
-        """Run a check on all its hosts at its first test; a test that does not apply is in no report."""
-        if check_of(item) not in self.run_already:
-            self.run_already.add(check_of(item))
-            self.run(self.together[check_of(item)])
-        if item.nodeid in self.results:
-            return None
-        runtestprotocol(item, log=False, nextitem=nextitem)
-        return True
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        """Return the result of a test, which has run already."""
-        if pyfuncitem.nodeid in self.errors:
-            raise self.errors[pyfuncitem.nodeid]
-        return True
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-        """Put the check's message and duration into pytest's report, instead of a traceback, for JUnit."""
-        report: Any = yield
-        result = self.results.get(item.nodeid)
-        if call.when == "call" and result:
-            report.duration = result.seconds
-            if report.failed:
-                repair = f" Repair: {result.repair}" if result.repair else ""
-                report.longrepr = harmless(f"{result.host}: {result.cause}{repair}")
-        return report  # type: ignore[no-any-return]
+    def run_all(self) -> None:
+        """Run all checks, one after another."""
+        for _, items in sorted(self.together.items(), key=lambda one: one[0].startswith(f"{LAST}.")):
+            self.run(items)
 
     def run(self, items: Sequence[pytest.Function]) -> None:
         """Run one check on all its hosts at the same time."""
@@ -223,7 +216,9 @@ class Checks:
             results = tuple(pool.map(self.run_one, items))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        found = {item.nodeid: result for item, result in zip(items, results, strict=True) if result}
+        names = (f"{own.ALL}/{item.path.name}" if self.is_own(item) else item.path.name for item in items)
+        ids = (f"{name}::{item.name}" for name, item in zip(names, items, strict=True))
+        found = {test: result for test, result in zip(ids, results, strict=True) if result}
         self.results.update(found)
         if found:
             self.heard(tuple(found.values()))
@@ -239,7 +234,7 @@ class Checks:
         except Remark as remark:
             return replace(self.result(item, None, time.monotonic() - begin), cause=str(remark))
         except (Exception, pytest.skip.Exception) as caught:  # a bug in a check is reported as its result
-            error = self.errors[item.nodeid] = caught
+            error = caught
         return self.result(item, error, time.monotonic() - begin)
 
     def arguments(self, item: pytest.Function) -> dict[str, Any]:
@@ -250,10 +245,12 @@ class Checks:
             HostError: the host is unreachable, and this is the check that reports it.
         """
         arguments, params = arguments_of(item), params_of(item)
+        unknown = [name for name in arguments if name not in params]
+        assert not unknown, f"the check has the argument {unknown[0]}, which checks are not given"
         hosts = {name: params[name] for name in arguments if name in self.places}
         needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
         concerned = {*hosts.values(), *(self.places["node"] if "nodes" in arguments else ())}
-        if group_of(item) in OF_SLURM and (strangers := self.other_release & concerned):
+        if self.group_of(item) in OF_SLURM and (strangers := self.other_release & concerned):
             pytest.skip(f"{fold(strangers)} has a Slurm that does not work with the controller's.")
         for host in needed:
             self.need(item, host)
@@ -278,10 +275,11 @@ class Checks:
         if host in self.lost:
             if self.is_asleep(host):
                 pytest.skip(f"{host} is asleep: Slurm has switched it off, and wakes it for the next job.")
-            if item.originalname == ALWAYS[0]:
+            if self.check_of(item) == ALWAYS[0]:
                 raise self.lost[host]
             pytest.skip(f"{host} is unreachable.")
-        if host in self.unsound and group_of(item) in JOBS and "slurm" in arguments_of(item):
+        runs_jobs = self.is_own(item) or self.group_of(item) in JOBS
+        if host in self.unsound and runs_jobs and "slurm" in arguments_of(item):
             pytest.skip(f"this has failed on {host}: {self.unsound[host]}.")
 
     def is_asleep(self, host: str) -> bool:
@@ -300,8 +298,8 @@ class Checks:
         """
         params = params_of(item)
         host = next((params[name] for name in self.places if name in params), self.controller)
-        check = check_of(item).partition(".")[2]
-        found = Result(group_of(item), check, title_of(item), host, PASSED, seconds=seconds)
+        group, _, check = self.check_of(item).partition(".")
+        found = Result(group, check, title_of(item), host, PASSED, seconds=seconds, own=self.is_own(item))
         if error is None:
             return found
         if isinstance(error, pytest.skip.Exception):
@@ -313,16 +311,30 @@ class Checks:
         if is_foundation(item.obj):
             self.unsound.setdefault(host, title_of(item))
         known = self.shared["cluster"], self.shared["lock"]
-        cause, repair = (with_logs(text, *known, host) for text in explained(error, host))
+        told = own.explained(error, item.path) if self.is_own(item) else explained(error, host)
+        cause, repair = (with_logs(text, *known, host) for text in told)
         is_unreachable, drift = isinstance(error, Unreachable), kind_of(error)
         return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
+
+    def is_own(self, item: pytest.Function) -> bool:
+        """Whether a check is the site's own."""
+        return item.path.parent == self.own
+
+    def group_of(self, item: pytest.Function) -> str:
+        """The group of a check, by the name of its file: `munge` for test_munge.py, `own-motd` for the site's own."""
+        return own.group_of(item.path) if self.is_own(item) else item.path.stem.removeprefix("test_")
+
+    def check_of(self, item: pytest.Function) -> str:
+        """The name of a check on all its hosts: `munge.key_is_the_controllers`, with `.VALUE` for other parameters."""
+        params, name = params_of(item), item.originalname.removeprefix("test_")
+        values = [str(value) for key, value in params.items() if key not in {*self.places, *self.shared}]
+        return ".".join((f"{self.group_of(item)}.{name}", *values))
 
 
 def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The hosts on which a check runs, by the name of its argument; `hosts` are those that the user selected."""
     cluster, lock = inventory.cluster, inventory.lock
     nodes = tuple(host for host in hosts if "compute" in cluster.roles(host))
-    logins = tuple(host for host in hosts if "login" in cluster.roles(host))
     primary = tuple(host for host in hosts if host == cluster.controller)
     return {
         "host": tuple(hosts),
@@ -332,9 +344,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
         "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
         "closed_node": tuple(filter(cluster.closes, nodes)),
-        "limited_host": tuple(host for host in logins if cluster.limits_on(host)),
-        "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
-        "greeting_host": logins if cluster.motd else (),
+        **login_places(cluster, hosts, nodes),
         "x11_host": slurm_hosts(cluster, hosts) if cluster.x11 else (),
         "x11_controller": primary if cluster.x11 else (),
         "pipe_node": nodes if lock.slurm and SlurmVersion.parse(lock.slurm) >= PASSES_SIGPIPE_ON else (),
@@ -357,6 +367,17 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         **storage_places(cluster, hosts),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
+    }
+
+
+def login_places(cluster: Cluster, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The login hosts, and hosts that users of others may enter."""
+    logins = tuple(host for host in hosts if "login" in cluster.roles(host))
+    return {
+        "login_host": logins,
+        "limited_host": tuple(host for host in logins if cluster.limits_on(host)),
+        "greeting_host": logins if cluster.motd else (),
+        "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
     }
 
 
@@ -456,18 +477,13 @@ def params_of(item: pytest.Function) -> dict[str, str]:
     return params
 
 
-def group_of(item: pytest.Function) -> str:
-    """The group of a check, by the name of its file: `munge` for test_munge.py."""
-    return item.path.stem.removeprefix("test_")
-
-
-def check_of(item: pytest.Function) -> str:
-    """The name of a check on all its hosts: `munge.key_is_the_controllers`, and `.ACCOUNT` if it has an account."""
-    params, name = params_of(item), item.originalname.removeprefix("test_")
-    return f"{group_of(item)}.{name}" + (f".{params['account']}" if "account" in params else "")
+def matches(word: str, group: str, name: str) -> bool:
+    """Whether a word of the user's selects a check."""
+    return group.startswith(own.PREFIX) if word == own.ALL else word == group or word in name
 
 
 def title_of(item: pytest.Function) -> str:
     """The title of a check: the first line of its docstring, with `{account}` replaced by the account's name."""
-    line = (inspect.getdoc(item.obj) or item.originalname).splitlines()[0].rstrip(".")
+    name = item.originalname.removeprefix("test_").replace("_", " ")
+    line = (inspect.getdoc(item.obj) or name).splitlines()[0].rstrip(".")
     return line.replace("{account}", params_of(item).get("account", ""))

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, NOT_ALL_CHECKED
 from slurmfab.base.json_output import Key, shows
+from slurmfab.base.junit import Case
 
 Outcome = Literal["passed", "failed", "not run"]
 PASSED: Outcome = "passed"
@@ -21,7 +22,9 @@ REPAIR = " Repair: "
 """Separates cause and repair in the message of a failed check."""
 
 
-@shows("group", "check", "title", "host", "outcome", "cause", "repair", "drift", "because", Key("seconds", digits=3))
+@shows(
+    "group", "check", "title", "host", "outcome", "cause", "repair", "drift", "because", "own", Key("seconds", digits=3)
+)  # fmt: skip
 @dataclass(frozen=True)
 class Result:
     """The result of a check on a host."""
@@ -39,6 +42,7 @@ class Result:
     is_unreachable: bool = False  # whether it failed because a host is unreachable by SSH
     drift: Phrase = ""  # the kind of drift that it found such as `changed file`; empty if it is none
     because: Phrase = ""  # the failure from which this one follows, such as `daemons.munged_runs on n1`; empty for none
+    own: bool = False  # whether the check is the site's own
 
 
 @shows(
@@ -89,6 +93,21 @@ class Verdict:
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.not_run} not run"] if self.not_run else []
         return f"{', '.join(parts)} in {self.seconds:.1f} s"
+
+
+def as_case(test: str, result: Result) -> Case:
+    """A result as a test case of JUnit.
+
+    Args:
+        test: file and test, as in `own/test_motd.py::test_motd[n1]`.
+    """
+    file, _, name = test.partition("::")
+    case = Case(file.removesuffix(".py").replace("/", "."), name, result.seconds)
+    if result.outcome != FAILED:
+        return case._replace(skipped=result.cause if result.outcome == NOT_RUN else "")
+    repair = f" Repair: {result.repair}" if result.repair else ""
+    because = f" Because of: {result.because}" if result.because else ""
+    return case._replace(failure=f"{result.host}: {result.cause}{repair}{because}")
 
 
 def cause_and_repair(message: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Runs the checks of `slurmfab.commands.checks` with pytest, over SSH connections of their own."""
+"""Runs the checks of `slurmfab.commands.checks` and the site's own, over SSH connections of their own."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.junit import as_xml
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks import failover, junit_causes, kept
+from slurmfab.commands.checks import failover, kept, own
 from slurmfab.commands.checks.display import Display
 from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.checks.opener import Opener, opener_of
 from slurmfab.commands.checks.resting import with_causes
-from slurmfab.commands.checks.results import Result, Verdict
+from slurmfab.commands.checks.results import Result, Verdict, as_case
 from slurmfab.core.engine import missing_lock, session
 
 if TYPE_CHECKING:
@@ -71,9 +72,6 @@ ORDER = (
 
 WhenDone = Callable[[Inventory, CheckRun], None]
 """Gets the cluster and the results when the checks have run."""
-
-INTERRUPTED = 2
-"""Exit code of pytest after Ctrl-C (pytest.ExitCode.INTERRUPTED)."""
 
 
 def check(
@@ -186,52 +184,78 @@ def verify(
     with opener(known, asked) as shells:
         checks = Checks(known, hosts, shells, only, heard)
         try:
-            run_pytest(checks, junit)
+            run_checks(known, checks)
         finally:
             if checks.slurm:
                 with contextlib.suppress(SlurmfabError):
                     checks.slurm.cancel()
     results = with_causes(checks.results.values(), known.cluster.controller)
     if junit:
-        junit_causes.add(junit, dict(zip(checks.results, results, strict=True)))
+        cases = map(as_case, checks.results, results)
+        atomic_file.write(junit, as_xml("check-cluster", cases, time.monotonic() - begin))
     return Verdict(known.cluster.name, results, time.monotonic() - begin)
 
 
 OPTIONS = (
-    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--assert=plain"),
-    *("--capture=no", "--disable-plugin-autoload", "-p", "no:cacheprovider", "-p", "no:terminal"),
+    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--collect-only"),
+    *("--continue-on-collection-errors", "--capture=no", "--disable-plugin-autoload"),
+    *("-p", "no:cacheprovider", "-p", "no:terminal"),
 )
 """Options of pytest that keep a user's configuration, conftest files and plugins away."""
 
 USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 """Environment variables that pytest would take options and plugins from."""
 
+COLLECTED = (0, 1, 5)
+"""Exit codes of pytest that has collected what there is: all, all but broken files, and nothing (pytest.ExitCode)."""
 
-def run_pytest(checks: Checks, junit: Path | None) -> None:
-    """Run pytest on the checks of this package, without the user's configuration, conftest files and plugins.
+
+def run_checks(known: Inventory, checks: Checks) -> None:
+    """Collect the checks of this package and the site's own, and run those that the user selected.
 
     Raises:
         InputError: a word of `only` matches no check.
-        SlurmfabError: pytest could not run the checks.
+        SlurmfabError: pytest could not collect the checks.
+        KeyboardInterrupt: the user pressed Ctrl-C.
+    """
+    for name in USERS_OPTIONS:
+        os.environ.pop(name, None)
+    own_files = [path for path in own.files(known.path) if is_used(path, known, checks)]
+    with contextlib.redirect_stderr(io.StringIO()) as output, contextlib.redirect_stdout(output):
+        # The messages of ours say what was compared; pytest says it for assertions of the site.
+        collect(checks, [CHECKS / f"test_{group}.py" for group in ORDER], "plain", output)
+        if own_files:
+            collect(checks, own_files, "rewrite", output)
+        unknown = checks.unknown_words()
+        if unknown:
+            groups = ", ".join((*ORDER, *map(own.group_of, own_files)))
+            raise InputError(f"--only {','.join(unknown)}: no check is called that. Groups of checks: {groups}.")
+        checks.run_all()
+
+
+def is_used(path: Path, known: Inventory, checks: Checks) -> bool:
+    """Whether a file of the site's own is safe to run; if not, that is the result of a check."""
+    why = own.why_unsafe(path, known.path)
+    if why:
+        checks.file_fails(path, why)
+    return not why
+
+
+def collect(checks: Checks, files: Sequence[Path], assertions: str, output: io.StringIO) -> None:
+    """Have pytest collect checks, without the user's configuration, conftest files and plugins.
+
+    Args:
+        assertions: `plain`, or `rewrite` to have failed assertions tell what they compared.
+        output: where pytest prints to.
+
+    Raises:
+        SlurmfabError: pytest could not collect them.
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
     import pytest  # slow to import
 
-    files = [str(CHECKS / f"test_{group}.py") for group in ORDER]
-    if junit:
-        atomic_file.make_private(junit)
-    options = [*OPTIONS, *(["--junitxml", str(junit)] if junit else [])]
-    for name in USERS_OPTIONS:
-        os.environ.pop(name, None)
-    output = io.StringIO()
-    with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
-        code = pytest.main([*options, *files], plugins=[checks])
-    unknown = checks.unknown_words()
-    if unknown:
-        raise InputError(f"--only {','.join(unknown)}: no check is called that. Groups of checks: {', '.join(ORDER)}.")
-    if code == INTERRUPTED:
+    code = pytest.main([*OPTIONS, f"--assert={assertions}", *map(str, files)], plugins=[checks])
+    if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
-    if not checks.results:
-        raise SlurmfabError(
-            f"pytest did not run the checks (exit code {int(code)}): {output.getvalue().strip()[-500:]}"
-        )
+    if code not in COLLECTED:
+        raise SlurmfabError(f"pytest did not collect the checks (exit code {int(code)}): {output.getvalue()[-500:]}")

@@ -120,7 +120,7 @@ class SshShell:
         """
         with self.slots, self._explained(command, seconds):
             deadline = time.monotonic() + seconds
-            session = self._idle_session() or self._login(deadline)
+            session = self._idle_session() or self._login(LOOP, deadline)
             try:
                 session.deadline = deadline
                 answer = CommandResult(*session.ask(command, stdin))
@@ -148,26 +148,19 @@ class SshShell:
             return self._follow(command, heard, time.monotonic() + seconds)
 
     def _follow(self, command: str, heard: Callable[[str], None], deadline: float) -> int:
-        """Run the command, answer sudo's prompt, and read its output line by line."""
-        channel = self._opened(deadline)
+        """Run the command and read its output line by line."""
+        session = self._login(command, deadline)
         try:
-            exchange = Exchange(channel, deadline)
-            channel.settimeout(exchange.remaining())
-            channel.exec_command(self._wrapped(command))
-            if self.become:
-                self._become(exchange)
-            exchange.read_errors_beside()
-            lines = OwnLines(heard)
             try:
-                exchange.read_lines(lines.hear)
+                session.read_lines(heard)
             except KeyboardInterrupt:
-                channel.shutdown_write()
-                exchange.deadline = time.monotonic() + LAST_WORDS_SECONDS
-                exchange.read_lines(lines.hear)
+                session.channel.shutdown_write()
+                session.deadline = time.monotonic() + LAST_WORDS_SECONDS
+                session.read_lines(heard)
                 raise
-            return exchange.exit_code()
+            return session.exit_code()
         finally:
-            channel.close()
+            session.channel.close()
 
     @contextlib.contextmanager
     def _explained(self, command: str, seconds: float) -> Iterator[None]:
@@ -186,8 +179,8 @@ class SshShell:
             return self.idle.pop()
         return None
 
-    def _login(self, deadline: float) -> Exchange:
-        """A shell that runs commands one after another; nothing of what was printed before it is left.
+    def _login(self, command: str, deadline: float) -> Exchange:
+        """The conversation with a command, of which nothing is left that was printed before it began.
 
         Raises:
             LoginRefused: the login shell ended without running it.
@@ -196,7 +189,7 @@ class SshShell:
         session = Exchange(channel, deadline)
         try:
             channel.settimeout(session.remaining())
-            channel.exec_command(self._wrapped(LOOP))
+            channel.exec_command(self._wrapped(command))
             if self.become:
                 self._become(session)
             beside = session.read_errors_beside()
@@ -266,24 +259,6 @@ class SshShell:
                 raise refusal(self.host, exchange.error.decode(errors="replace"))
         self.used_password |= answered
         exchange.error = exchange.error.partition(READY)[2]
-
-
-class OwnLines:
-    """Passes on the lines of a command's output, without those before its mark.
-
-    Args:
-        heard: called with each line.
-    """
-
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self.heard = heard
-        self.has_begun = False
-
-    def hear(self, line: str) -> None:
-        """Take the next line of the output."""
-        if self.has_begun:
-            self.heard(line)
-        self.has_begun |= line.endswith(READY.decode().strip())
 
 
 def last_line(output: bytes) -> str:

@@ -137,7 +137,7 @@ def test_a_row_has_figure_target_difference_and_what_has_become_worse() -> None:
 
 def test_junit_has_a_case_for_each_result_and_takes_any_text() -> None:
     results = (result(), result(FAILED, 90.0), result(NOT_STARTED, None, words="\x00 <&> \ud800"))
-    suite = ET.fromstring(Verdict("lab", "c1", results, 1.0).as_junit().encode())
+    suite, *_ = ET.fromstring(Verdict("lab", "c1", results, 1.0).as_junit().encode())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     messages = [one.get("message") for case in suite for one in case]
     assert messages[0] == "failed: 90 GB/s, wanted 100"

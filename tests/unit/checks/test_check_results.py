@@ -75,6 +75,7 @@ def test_json_has_the_documented_shape() -> None:
                 "repair": "bury it",
                 "drift": "",
                 "because": "",
+                "own": False,
                 "seconds": 0.25,
             }
         ],

@@ -1,0 +1,80 @@
+"""A site's own checks: `checks/test_*.py` beside the cluster file, which are run as slurmfab's are.
+
+They run on this machine as the user who calls check-cluster, with the connections to all hosts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import traceback
+from pathlib import Path
+
+from slurmfab.base.errors import HostError
+from slurmfab.commands.checks.results import cause_and_repair
+
+PREFIX = "own-"
+"""How the groups of these checks begin."""
+
+ALL = "own"
+"""The word that selects all of them."""
+
+LOADS, TITLE = "file_loads", "the file with the site's own checks is used"
+"""Name and title of the check of a file itself, which is a result only where it fails."""
+
+
+def directory(cluster_file: Path) -> Path:
+    """The directory of a site's own checks."""
+    return cluster_file.resolve().parent / "checks"
+
+
+def files(cluster_file: Path) -> list[Path]:
+    """The files with a site's own checks, in the order in which they run."""
+    return sorted(directory(cluster_file).glob("test_*.py"))
+
+
+def group_of(path: Path) -> str:
+    """The group of the checks in a file: `own-motd` for test_motd.py."""
+    return PREFIX + path.stem.removeprefix("test_")
+
+
+def why_unsafe(path: Path, cluster_file: Path) -> str:
+    """Why a file with checks is not run; empty if only those could write it who may change the cluster file."""
+    real = path.resolve()
+    for place in (path, path.parent, path.parent / "__pycache__", real, real.parent):
+        if place.exists() and (why := why_foreign(place.stat(), cluster_file.stat())):
+            return f"{why.format(place)}, and what is in it would run as you. Nothing in this file was run."
+    return ""
+
+
+def why_foreign(found: os.stat_result, shared: os.stat_result) -> str:
+    """Why a file or directory, `{}` in the text, can be changed by somebody who may not change a shared file."""
+    group_writes = stat.S_IWGRP if not shared.st_mode & stat.S_IWGRP or found.st_gid != shared.st_gid else 0
+    if found.st_uid not in {0, os.geteuid(), shared.st_uid}:
+        return f"{{}} belongs to another user (UID {found.st_uid})"
+    if found.st_mode & (stat.S_IWOTH | group_writes):
+        return f"others may write to {{}} (mode {stat.S_IMODE(found.st_mode):04o})"
+    return ""
+
+
+def why_broken(error: BaseException) -> str:
+    """Why pytest cannot load a file, in one sentence; of an import that fails, it has only the text."""
+    first = error.__cause__ or error
+    return f"it cannot be loaded: {type(first).__name__}: {' '.join(str(first).split())}"
+
+
+def explained(error: BaseException, path: Path) -> tuple[str, str]:
+    """Cause and repair of a site's own check that failed; the repair is empty if it tells none.
+
+    Args:
+        path: the file of the check.
+    """
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    place = f"{path.name}, line {lines[-1]}" if lines else path.name
+    if isinstance(error, HostError):
+        return str(error), ""
+    if not isinstance(error, AssertionError):
+        return f"the check itself is broken ({type(error).__name__}: {error}; {place}).", ""
+    cause, repair = cause_and_repair(str(error))
+    # An assertion without a message has what pytest tells of it: what was compared, and where each value is from.
+    return ", ".join(line.strip().lstrip("+ ") for line in cause.splitlines()[:2]) or place, repair

@@ -1,0 +1,168 @@
+"""A site's own checks, beside the cluster file: they run as slurmfab's do, and a file that cannot run is a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from ruled_shells import file
+
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.checks import kept
+from slurmfab.commands.checks.results import Result, Verdict
+from slurmfab.commands.checks.shell import CommandResult
+
+Look = Callable[..., Verdict]
+
+MOTD = '''
+"""Checks of the message of the day."""
+
+import pytest
+
+from slurmfab.commands.checks.applies import DoesNotApply
+
+
+def test_motd_is_ours(host):
+    """the message of the day is ours"""
+    assert host.file("/etc/motd").mode == 0o644
+
+
+def test_nodes_have_room(node, cluster):
+    assert node.file("/scratch").is_directory, f"{node.name} of {cluster.name} lacks it. Repair: mkdir /scratch"
+
+
+@pytest.mark.parametrize("path", ["/a", "/b"])
+def test_link(controller, path):
+    """there is a link"""
+    if path == "/a":
+        raise DoesNotApply
+    pytest.skip("not today")
+'''
+
+
+@pytest.fixture
+def own(known: Inventory, shells: dict) -> Path:
+    """The directory of a site's own checks, with one file; n2 has another mode of /etc/motd."""
+    for name, shell in shells.items():
+        shell.rules |= file("/etc/motd", access=f"root root {'600' if name == 'n2' else '644'}")
+    known.path.touch(0o644)
+    directory = known.path.parent / "checks"
+    directory.mkdir(0o755)
+    (directory / "test_motd.py").write_text(MOTD)
+    (directory / "test_motd.py").chmod(0o644)
+    return directory
+
+
+def told(verdict: Verdict, check: str) -> list[Result]:
+    return [one for one in verdict.results if one.check == check]
+
+
+@pytest.mark.usefixtures("own")
+def test_own_checks_run_on_their_hosts_and_tell_what_they_compared(look: Look) -> None:
+    verdict = look("own")
+    motd = told(verdict, "motd_is_ours")
+    assert [(one.host, one.outcome) for one in motd] == [("ctl", "passed"), ("n1", "passed"), ("n2", "failed")]
+    assert motd[2].cause == "assert 384 == 420, where 384 = <file /etc/motd>.mode"
+    assert {(one.group, one.title, one.own) for one in motd} == {("own-motd", "the message of the day is ours", True)}
+    room = told(verdict, "nodes_have_room")
+    assert [(one.host, one.cause, one.repair) for one in room] == [
+        (name, f"{name} of tiny lacks it.", "mkdir /scratch") for name in ("n1", "n2")
+    ]
+    assert room[0].title == "nodes have room"
+    assert told(verdict, "link./a") == []
+    assert [(one.outcome, one.cause) for one in told(verdict, "link./b")] == [("not run", "not today")]
+
+
+@pytest.mark.usefixtures("own")
+def test_own_checks_are_selected_as_others_are(look: Look) -> None:
+    assert {one.group for one in look("own-motd").results} >= {"own-motd"}
+    assert {one.check for one in look("nodes_have").results if one.own} == {"nodes_have_room"}
+    assert {one.host for one in look("own", hosts=("n2",)).results} == {"n2"}
+    with pytest.raises(InputError, match=r"mungo: no check is called that\. .*afterwards, own-motd\."):
+        look("mungo")
+
+
+@pytest.mark.usefixtures("own")
+def test_own_checks_are_the_sites_in_every_output(look: Look, tmp_path: Path, known: Inventory) -> None:
+    verdict = look("own", junit=tmp_path / "checks.xml")
+    assert {one["own"] for one in verdict.as_json()["checks"] if one["group"] == "own-motd"} == {True}
+    cases = ElementTree.parse(tmp_path / "checks.xml").getroot().iter("testcase")
+    assert ("own.test_motd", "test_motd_is_ours[n2]") in {(case.get("classname"), case.get("name")) for case in cases}
+    kept.keep(known.path, kept.this_run(verdict, datetime.now(timezone.utc)))
+    stored = kept.last(known.path)
+    assert stored is not None
+    assert [one.own for one in stored.verdict.results] == [one.own for one in verdict.results]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def test_x(host:\n", "it cannot be loaded: SyntaxError: "),
+        ("import nosuch\n", "it cannot be loaded: ModuleNotFoundError: No module named 'nosuch'"),
+        ("1 / 0\n", "it cannot be loaded: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_broken_file_is_one_sentence_and_the_others_run(look: Look, own: Path, text: str, words: str) -> None:
+    (own / "test_broken.py").write_text(text)
+    verdict = look("own")
+    (broken,) = told(verdict, "file_loads")
+    assert broken.cause.startswith(f"{own / 'test_broken.py'}: {words}")
+    assert "\n" not in broken.cause
+    assert (broken.group, broken.outcome, broken.own) == ("own-broken", "failed", True)
+    assert len(told(verdict, "motd_is_ours")) == 3
+
+
+BROKEN = """
+def test_a(host):
+    host.nosuch
+
+def test_b(host, tmp_path):
+    pass
+
+def test_c(controller):
+    assert False
+"""
+
+
+def test_a_check_that_is_broken_itself_says_where(look: Look, own: Path) -> None:
+    (own / "test_mine.py").write_text(BROKEN)
+    causes = {one.check: one.cause for one in look("own-mine").results if one.own}
+    assert causes["a"] == "the check itself is broken (AttributeError: a host has no nosuch; test_mine.py, line 3)."
+    assert causes["b"] == "the check has the argument tmp_path, which checks are not given"
+    assert causes["c"] == "assert False"
+
+
+@pytest.mark.parametrize("place", ["checks/test_motd.py", "checks", "checks/__pycache__"])
+@pytest.mark.parametrize("mode", [0o002, 0o020], ids=["others", "group"])
+def test_a_file_that_others_may_write_is_not_run(look: Look, own: Path, place: str, mode: int) -> None:
+    (own / "__pycache__").mkdir(exist_ok=True, mode=0o755)
+    (own / "test_motd.py").write_text(f"{MOTD}\nopen('{own}/ran', 'w')\n")
+    path = own.parent / place
+    path.chmod(path.stat().st_mode | mode)
+    (refused,) = told(look("own"), "file_loads")
+    assert f"others may write to {path} (mode " in refused.cause
+    assert refused.cause.endswith("would run as you. Nothing in this file was run.")
+    assert not (own / "ran").exists()
+
+
+def test_a_group_that_may_change_the_cluster_file_may_write_checks(look: Look, own: Path, known: Inventory) -> None:
+    for path in (known.path, own, own / "test_motd.py"):
+        path.chmod(path.stat().st_mode | 0o020)
+    assert told(look("own"), "file_loads") == []
+
+
+def test_the_example_of_the_documentation_works(look: Look, own: Path, shells: dict) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    (own / "test_example.py").write_text(text.split("```python\n")[1].split("```")[0])
+    for shell in shells.values():
+        shell.rules["^dpkg-query .* -W vim-tiny$"] = "install ok installed"
+        shell.rules["^dpkg-query .* -W nano$"] = CommandResult(1)
+    verdict = look("own-example")
+    assert {(one.outcome, one.cause, one.repair) for one in told(verdict, "editors_are_there")} == {
+        ("failed", "there is no nano.", "apt-get install nano")
+    }
+    assert told(verdict, "data_is_mounted") == []
