@@ -157,8 +157,8 @@ OF_HOSTS = (
         f"mkdir -p {NO_DROP_IN} && ln -s /dev/null {NO_DROP_IN}/10-slurmfab.conf && systemctl daemon-reload && "
         f"systemctl stop slurmctld && chown root {STATE}/job_state && chmod 600 {STATE}/job_state && "
         "systemctl start slurmctld && until scontrol ping | grep 'is UP'; do sleep 0.2; done",
-        f"rm -r {NO_DROP_IN} && systemctl daemon-reload && systemctl stop slurmctld && chown slurm {STATE}/job_state && "
-        "systemctl start slurmctld",
+        f"rm -r {NO_DROP_IN} && systemctl daemon-reload && systemctl stop slurmctld && "
+        f"chown slurm {STATE}/job_state && systemctl start slurmctld",
         "slurmctld started without the jobs",
     ),
     Falsified(
