@@ -21,11 +21,13 @@ homes: /home
 mounts: [{path: /home, source: /srv/homes, type: bind}]
 users: [{name: ada, uid: 3000, accounts: physics}, {name: bob, uid: 3001, accounts: physics, shell: /bin/rbash}]
 accounts: [{name: physics}]
-health: {interval: 1}
+health: {interval: 20}
+slurm_conf: {SlurmdTimeout: 30}
 backup: {directory: /var/backups/slurm, when: daily}
 user_tools: true
 private_tmp: true
 node_logins: with_job
+login_limits: {memory: 300M, tasks: 100}
 user_ssh: hostbased
 motd: true
 x11: true
@@ -38,17 +40,15 @@ packages: {compute: [hello]}
 """
 
 SHARED_KEYS = """\
-login: [n3]
-login_limits: {memory: 300M, tasks: 100}
 database: {host: ctl}
 slurm_ssh: none
 users: [{name: ada, uid: 3000, accounts: physics}]
 accounts: [{name: physics}]
-slurm_conf: {AccountingStorageEnforce: none, MailProg: /usr/local/bin/mailer}
+slurm_conf: {AccountingStorageEnforce: null, MailProg: /usr/local/bin/mailer, SlurmdTimeout: 30}
 slurm_files: {plugstack.conf: plugstack.conf}
 mounts:
   - {path: /data, source: "root@ADDRESS:/srv/brick", type: sshfs, options: [OPTIONS]}
-exports: [{path: /srv/soft, host: n2, mount: /soft, to: login}]
+exports: [{path: /srv/data, host: n2}]
 power:
   nodes: n2
   suspend_after: 20d
@@ -72,7 +72,7 @@ SSH_OPTIONS = f"allow_other, IdentityFile={SSH_KEY}, StrictHostKeyChecking=accep
 SERVES = (
     f"mkdir -p /srv/brick /root/.ssh; ssh-keygen -q -t ed25519 -N '' -f {SSH_KEY}; "
     f"cat {SSH_KEY}.pub >>/root/.ssh/authorized_keys; "
-    "printf '#!/bin/sh\\nexec cat >/dev/null\\n' >/usr/local/bin/mailer; chmod 755 /usr/local/bin/mailer"
+    "printf '#!/bin/sh\\ncat >/dev/null\\n' >/usr/local/bin/mailer; chmod 755 /usr/local/bin/mailer"
 )
 
 CONTAINERS_KEYS = """\
@@ -87,7 +87,7 @@ HTPASSWD = "perl -e 'print crypt(q(in-no-dictionary), q($2y$05$) . q(abcdefghijk
 
 @dataclass(frozen=True)
 class Scene:
-    """A cluster.
+    """A cluster; slurmctld asks nodes every 10 s (a third of SlurmdTimeout), so that they are soon back.
 
     Args:
         wanted: the arguments of `Stock.copy` for its hosts.

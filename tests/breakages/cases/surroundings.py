@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from breakage import Breakage, Checked
 
-KEPT = "cp -a /etc/nsswitch.conf /etc/nsswitch.conf.usual; "
-BACK = "mv /etc/nsswitch.conf.usual /etc/nsswitch.conf"
-
 ROWS = (
     Breakage(
         name="tmp-closed",
@@ -32,9 +29,12 @@ ROWS = (
     Breakage(
         name="nsswitch-without-hosts-file",
         what="/etc/nsswitch.conf does not look up hosts in /etc/hosts",
-        breaks=f"{KEPT} sed -i 's/^hosts:.*/hosts: dns/' /etc/nsswitch.conf",
-        check=("hosts in /etc/nsswitch.conf (dns) leaves out /etc/hosts",),
-        deploy=Checked(BACK),
+        breaks="sed -i 's/^hosts:.*/hosts: dns/' /etc/nsswitch.conf",
+        check=(
+            "hosts in /etc/nsswitch.conf (dns) leaves out /etc/hosts",
+            "write `files` into that line of /etc/nsswitch.conf",
+        ),
+        deploy=Checked("sed -i 's/^hosts:/& files/' /etc/nsswitch.conf"),
     ),
     Breakage(
         name="variable-of-all-logins",
