@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
@@ -47,7 +48,16 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
     if forecast.disruptions:
         lines = "\n".join(line for one in forecast.disruptions for line in format_disruption(one, "deploy"))
         return replace(plan, refusals=(f"The deployment at the end would be refused:\n{lines}",))
-    return replace(plan, steps=(*plan.steps, *as_step(steps, forecast)))
+    lost = {host: str(error).removeprefix(f"{host}: ") for host, error in run.failed_hosts.items() if host in there}
+    told = fold_lines(
+        (host, f"was lost while the upgrade was planned: {why.rstrip('.')}") for host, why in lost.items()
+    )
+    return replace(
+        plan,
+        steps=(*plan.steps, *as_step(steps, forecast)),
+        warnings=(*plan.warnings, *(f"{line}. It keeps its Slurm; upgrade it when it answers." for line in told)),
+        silent={**plan.silent, **lost},
+    )
 
 
 def after(fact: HostFacts, versions: HostVersions) -> HostFacts:

@@ -42,6 +42,7 @@ def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradeP
         way_back(todo, changed) if todo and not reasons else (),
         dict(asked.silent),
         jobs=job_counts(asked),
+        batches=sum(len(list(there.batches(step.hosts))) for step in todo if step.what == "nodes"),
     )
 
 

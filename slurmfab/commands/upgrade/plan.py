@@ -109,6 +109,7 @@ class UpgradePlan:
     silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
     # number of jobs by state, such as `RUNNING`; empty where slurmctld could not be asked
     jobs: Mapping[str, int] = field(default_factory=dict)
+    batches: int = 0  # how many groups of nodes are upgraded one after the other
 
     @property
     def is_done(self) -> bool:

@@ -8,12 +8,25 @@ from typing import TypedDict
 from slurmfab.base.archive import format_size
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import hang, table
 from slurmfab.commands.upgrade.conversion import FAST, SLOW
-from slurmfab.commands.upgrade.plan import Conversion, HostVersions, UpgradePlan, UpgradeStep, upstream
+from slurmfab.commands.upgrade.plan import Conversion, HostVersions, UpgradePlan, UpgradeStep, What, upstream
 
 VERSION = 1
 """Version of the JSON format."""
+
+SECONDS: Mapping[What, tuple[float, float]] = {
+    "backup": (5, 120), "slurmdbd": (15, 120), "controllers": (15, 120), "nodes": (0, 0), "others": (10, 60),
+    "files": (10, 120),
+}  # fmt: skip
+"""The least and the most seconds of a step, without a conversion, as seen on busy lab hosts and with a slow mirror."""
+
+BATCH_SECONDS = (15.0, 90.0)
+"""The same for each batch of nodes; the most where packages are fetched slowly."""
+
+CHECK_SECONDS = (30.0, 300.0)
+"""The same for check-cluster: its jobs may wait for several cycles of the backfill scheduler (bf_interval is 30)."""
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
@@ -102,6 +115,7 @@ class UpgradePlanJson(TypedDict):
     conversion: ConversionJson | None
     way_back: list[str]
     silent: dict[str, str]
+    seconds: list[float]  # the least and the most time that all of it is expected to take
     jobs: dict[str, int]
 
 
@@ -129,6 +143,7 @@ def as_json(plan: UpgradePlan) -> UpgradePlanJson:
         "conversion": conversion_json(plan.conversion),
         "way_back": list(plan.way_back),
         "silent": dict(plan.silent),
+        "seconds": [*total_seconds(plan)] if not plan.is_done else [0.0, 0.0],
         "jobs": dict(plan.jobs),
     }
 
@@ -214,6 +229,25 @@ def steps_text(plan: UpgradePlan) -> Iterator[str]:
         if step.what == "slurmdbd" and plan.conversion:
             yield hang(f"     {conversion_text(plan.conversion)}")
         yield from (f"     {line}" if step.what == "files" else hang(f"     - {line}") for line in step.lines)
+    if not plan.is_done:
+        yield hang(f"At the end, {FAB} check-cluster runs. {total_text(plan)}")
+
+
+def total_text(plan: UpgradePlan) -> str:
+    """How long the upgrade may take in all."""
+    least, most = total_seconds(plan)
+    return (
+        f"In all, this may take {duration(least)} to {duration(most)}, check-cluster and its jobs included; with "
+        "--drain, the wait for users' jobs comes on top."
+    )
+
+
+def total_seconds(plan: UpgradePlan) -> tuple[float, float]:
+    """The least and the most time that an upgrade is expected to take, without waiting for jobs."""
+    times = [SECONDS[step.what] for step in plan.steps] + [CHECK_SECONDS]
+    times += [(count * low, count * high) for low, high in (BATCH_SECONDS,) for count in (plan.batches,)]
+    times += [plan.conversion.seconds] if plan.conversion else []
+    return sum(low for low, _ in times), sum(high for _, high in times)
 
 
 def conversion_text(conversion: Conversion) -> str:
