@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from slurmfab.commands.upgrade.running import UpgradeOptions
 from slurmfab.commands.upgrade.steps import steps
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, our_reason
 
@@ -287,9 +288,21 @@ def test_steps_that_are_done_already_are_not_done_again() -> None:
 
 def test_the_steps_of_a_plan_are_done_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     there, begun = place(), list[str]()
-    monkeypatch.setattr(running, "back_up", lambda _: begun.append("backup"))
     for what in ("slurmdbd", "controllers", "nodes", "others"):
         monkeypatch.setattr(running.Stages, what, lambda _, step: begun.append(step.what))
     running.do(there.run, there.plan, there.plan.steps, JobSafety(there.run), UpgradeOptions())
-    assert begun == ["backup", "slurmdbd", "controllers", "nodes", "others"]
-    assert replace(there.plan, steps=()).is_done
+    assert begun == ["slurmdbd", "controllers", "nodes", "others"]
+
+
+def test_the_backup_comes_before_anything_is_changed_and_has_the_cluster_file_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there, begun = place(), list[str]()
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: there.plan)
+    for name in ("require_claim", "back_up", "write_target", "do"):
+        monkeypatch.setattr(running, name, lambda *_, name=name: begun.append(name))
+    monkeypatch.setattr(running, "finish", lambda *_: begun.append("finish") or True)
+    monkeypatch.setattr(running.under_way, "begin", lambda *_: begun.append("begin"))
+    every = frozenset(there.run.hosts)
+    assert running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
+    assert begun == ["require_claim", "begin", "back_up", "write_target", "do", "finish"]
