@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from slurmfab.base.errors import HostlistError, InputError
+from slurmfab.base.errors import DeployFailed, HostlistError, InputError
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
@@ -97,15 +97,24 @@ def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) 
     for daemon in OWN:
         some = [host for host in wanted if daemon in there[host].programs]
         change_each(run, "stop", some, Service(daemon, running=False))
+    require(run, wanted, "did not stop its daemons")
     work_on_each(run, wanted, lambda host: change_each(run, "packages", (host,), ExchangedPackages(wanted[host])))
-    run.require_controller()
-    failed = [host for host in wanted if host in run.failed_hosts]
-    if failed:
-        raise InputError(
-            f"{fold(failed)} did not get the packages of before. Repair that, then run this command again."
-        )
+    require(run, wanted, "did not get the packages of before")
     write_key(run, backup)
     under_way.put(run, None)
+
+
+def require(run: Run, hosts: Iterable[str], what: str) -> None:
+    """Stop if a host has failed.
+
+    Args:
+        what: what failed there.
+
+    Raises:
+        DeployFailed: one has.
+    """
+    if failed := [host for host in hosts if host in run.failed_hosts]:
+        raise DeployFailed(f"{fold(failed)} {what}. Repair that, then run this command again.")
 
 
 def older(versions: HostVersions, before: Mapping[str, str]) -> tuple[str, ...]:
