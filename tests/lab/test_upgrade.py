@@ -231,8 +231,9 @@ def test_the_runs_when_compared_with_the_plan_then_have_changed_what_it_names_an
     }
     every = {one for some in named.values() for one in some}
     assert done <= every
-    # Of a run that was killed the record lacks the step at which it was.
-    assert every - done <= named["slurmdbd"] | named["nodes"]
+    # Of a run that was killed the record lacks the step at which it was; and not all that may differ did.
+    left = {one for one in every - done if " directory:" not in one and " units-loaded:" not in one}
+    assert left <= named["slurmdbd"] | named["nodes"]
 
 
 def test_jobs_when_slurm_was_upgraded_under_them_then_end_whole_and_keep_their_ids(story: Story) -> None:

@@ -11,6 +11,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.commands.upgrade.changes import with_directories
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradePlan, UpgradeStep, upstream
 from slurmfab.core.engine import plan_text, planning
 from slurmfab.core.engine.converge import compare_host
@@ -42,7 +43,8 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
         planning.refuse_unfit(inventory, plan_input, hosts=tuple(there), failed=run.failed_hosts, allowed=())
     except SlurmfabError as error:
         return replace(plan, refusals=(f"The deployment at the end would be refused: {error}",))
-    earlier = {(host, one) for step in plan.steps for host, ids in step.changes.items() for one in ids}
+    steps_before = tuple(with_directories(step, plan_input) for step in plan.steps)
+    earlier = {(host, one) for step in steps_before for host, ids in step.changes.items() for one in ids}
     steps = compared(run, unjudged(make_plan(plan_input, there)), earlier)
     forecast = forecast_of(run, plan_input, steps)
     if forecast.disruptions:
@@ -54,7 +56,7 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
     )
     return replace(
         plan,
-        steps=(*plan.steps, *as_step(steps, forecast)),
+        steps=(*steps_before, *as_step(steps, forecast)),
         warnings=(*plan.warnings, *(f"{line}. It keeps its Slurm; upgrade it when it answers." for line in told)),
         silent={**plan.silent, **lost},
     )

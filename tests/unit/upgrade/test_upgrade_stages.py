@@ -147,6 +147,7 @@ def test_an_upgrade_follows_slurms_order_host_by_host() -> None:
         "db renewed-daemon:slurmdbd",
         "db conversion",
         f"db {PATIENT}",
+        "db units-loaded:slurmdbd",
         # The primary is the last to stop and the first to start, so that no backup takes over meanwhile.
         packages("c2", "slurmctld"),
         packages("c1", "slurmctld"),
