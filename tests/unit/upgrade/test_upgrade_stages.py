@@ -11,7 +11,7 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.base.errors import DeployFailed
+from slurmfab.base.errors import DeployFailed, Unreachable
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import changes, running
@@ -212,6 +212,14 @@ def test_a_controller_that_fails_stops_the_upgrade_before_the_nodes() -> None:
     with pytest.raises(DeployFailed, match=r"c2: packages-exchanged:.*: it cannot be done"):
         there.upgrade()
     assert not any("pause" in one or one.startswith("n") for one in there.hosts.done)
+
+
+@pytest.mark.parametrize(("host", "what"), [("db", "slurmdbd"), ("c2", "controllers")])
+def test_a_host_that_was_lost_before_its_step_stops_the_upgrade_there(host: str, what: str) -> None:
+    there = place()
+    there.run.exclude(host, Unreachable(host, "nothing listens at port 22."))
+    with pytest.raises(DeployFailed, match=f"{host} did not get the new Slurm, so nothing else was begun"):
+        there.upgrade(what)
 
 
 def test_a_job_that_the_new_slurmctld_does_not_know_stops_the_upgrade_before_the_nodes() -> None:
