@@ -37,7 +37,7 @@ def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradeP
         hosts,
         todo,
         tuple(dict.fromkeys(reasons)),
-        tuple(dict.fromkeys(hints.warnings(asked, hosts))) if todo else (),
+        tuple(dict.fromkeys(hints.warnings(asked, hosts) if todo else hints.of_users(hosts))),
         changed,
         way_back(todo, changed) if todo and not reasons else (),
         dict(asked.silent),

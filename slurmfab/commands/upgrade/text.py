@@ -190,7 +190,7 @@ def text(plan: UpgradePlan, width: int) -> str:
         "\n".join(table([("hosts", "Slurm", "runs", "gets"), *rows(plan.hosts)], width)),
         "\n".join(steps_text(plan)),
         listed("Refused, nothing was changed:", plan.refusals),
-        listed("To know before it begins:", plan.warnings),
+        listed("To know:" if plan.is_done else "To know before it begins:", plan.warnings),
         listed("The way back:", plan.way_back),
     ]
     return "\n\n".join(filter(None, parts))
