@@ -65,7 +65,8 @@ def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(hos
     assert (hosts.inventory_path.read_text(), hosts.on("n1", CONF)) == (file, conf)
     assert hosts.on("ctl", HISTORY) == history
     hosts.until("ctl", "sinfo -h -o '%D %t'", "1 idle", patience=120)
-    assert hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname") == later, "ids go on from the backup"
+    # Job ids go on from the backup.
+    assert hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname") == str(int(job) + 1)
     told = hosts.slurmfab("plan", "--json", "-")
     assert (told.returncode, json.loads(told.stdout)["steps"]) == (0, []), told.stdout
     assert "under way" not in told.stderr
