@@ -123,6 +123,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("restore", "signed_by"): FILE,
     ("resume", "hosts"): Takes(takes.OUT_OF_SERVICE, many=True),
     ("status", "user"): Takes(takes.USERS),
+    ("upgrade", "back"): FILE,
     ("upgrade", "suite"): TEXT,
     ("upgrade", "to"): TEXT,
     ("user-guide", "output"): DIRECTORY,

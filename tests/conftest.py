@@ -58,6 +58,7 @@ EVERY_TIME = (
     "lab",
     "promises",
     "saved_plan",
+    "upgrade",
     "wheel",
 )
 """The files of tests/lab that are always played, without `test_`: what everything else stands on, and what could lose
@@ -88,6 +89,7 @@ LONGEST = {
             "guides",
             "come_and_go",
             "cut_off",
+            "upgrade",
             "bundle",
             "people",
             "backup",

@@ -71,23 +71,18 @@ BY_HAND = "cd /etc/slurm && sed -i '/^#/d; /^$/d; 1i # ann, 2019' slurm.conf cgr
 """Writes Slurm's files in an admin's way: without slurmfab's comments."""
 
 FILES = "cat /etc/slurm/slurm.conf /etc/slurm/cgroup.conf"
-SERVICES = {
-    "slurmrestd": "User=daemon\nEnvironment=SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files\n"
-    "ExecStart=/usr/sbin/slurmrestd -a rest_auth/local unix:/tmp/slurmrestd.sock",
-    "sites-own": "User=nobody\nExecStart=/usr/bin/python3 -c 'import ctypes, glob, time; "
-    'ctypes.CDLL(glob.glob("/usr/lib/*/slurm*/libslurmfull.so")[0]); time.sleep(1e9)\'',
-}
-"""Services that use Slurm's files as other users than root and slurm, by name."""
-
-REST = "slurm-smd-slurmrestd" if PACKAGES == "smd" else "slurmrestd"
-INSTALL_REST = f"""\
-DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install \
-  {REST}=$(dpkg-query -W -f '${{Version}}' {REST.replace("restd", "ctld")}) >/dev/null
-"""
-BY_NOBODY = (
-    "setsid runuser -u nobody -- python3 -c 'import ctypes, glob, time; "
-    'ctypes.CDLL(glob.glob("/usr/lib/*/slurm*/libslurmfull.so")[0]); time.sleep(1e9)\' >/dev/null 2>&1 &'
+USES_LIBRARY = (
+    "/usr/bin/python3 -c 'import ctypes, glob, time; "
+    'ctypes.CDLL(glob.glob("/usr/lib/*/slurm*/libslurmfull.so")[0]); time.sleep(1e9)\''
 )
+SERVICE = f"""\
+cd /etc/systemd/system
+printf '%s\\n' '[Service]' 'User=daemon' {shlex.quote(f"ExecStart={USES_LIBRARY}")} >sites-own.service
+systemctl daemon-reload && systemctl start sites-own
+"""
+"""Starts a service that uses Slurm's library as slurmrestd does: as another user than root and slurm."""
+
+BY_NOBODY = f"setsid runuser -u nobody -- {USES_LIBRARY} >/dev/null 2>&1 &"
 """Starts a process of no service that uses Slurm's library."""
 
 OLD_FILES = "grep -ls 'slurm.*(deleted)' /proc/[0-9]*/maps | wc -l"
@@ -143,11 +138,9 @@ def story(stock: Stock) -> Iterator[Story]:
         hosts.deploy()
         for host in ("ctl", "n1", "n2"):
             hosts.on(host, BY_HAND)
-        hosts.on("ctl", f"scontrol reconfigure; {INSTALL_REST}")
-        for host, unit in (("ctl", "slurmrestd"), ("n2", "sites-own")):
-            path = f"/etc/systemd/system/{unit}.service"
-            hosts.on(host, f"printf '%s\\n' [Service] {shlex.quote(SERVICES[unit])} >{path}")
-            hosts.on(host, f"systemctl daemon-reload; systemctl restart {unit}")
+        hosts.on("ctl", "scontrol reconfigure")
+        hosts.on("ctl", SERVICE)
+        hosts.on("n2", SERVICE)
         hosts.on("n1", BY_NOBODY)
         hosts.until("ctl", "sinfo -h -o '%D %t'", "2 idle")
         ended, running, waiting = (
@@ -210,13 +203,14 @@ def test_an_upgrade_when_killed_between_two_nodes_then_the_same_command_ends_it(
 
 def test_services_and_files_when_slurm_was_upgraded_under_them_then_are_as_the_plan_says(story: Story) -> None:
     hosts, steps = story.hosts, {step["what"]: step for step in story.planned["steps"]}
-    assert steps["others"]["daemons"] == {"ctl": ["slurmrestd"], "n2": ["sites-own"]}
-    assert {host: hosts.on(host, OLD_FILES) for host in ("ctl", "n2")} == {"ctl": "0", "n2": "0"}
-    assert hosts.on("ctl", "systemctl is-active slurmrestd") + hosts.on("n2", "systemctl is-active sites-own") == (
-        "activeactive"
-    )
-    # What the new Slurm reads stays as an admin wrote it.
-    assert "files" not in steps
+    # A line in slurmd's unit depends on the version; Slurm's files stay as an admin wrote them.
+    renewed = ["owned-files:restarts", "service:slurmd"]
+    assert steps["files"]["changes"] == {"n1": renewed, "n2": renewed}
+    assert "+IgnoreSIGPIPE=no" in "\n".join(steps["files"]["lines"])
+    assert steps["others"]["daemons"] == {"ctl": ["sites-own"], "n2": ["sites-own"]}
+    assert [hosts.on(host, f"{OLD_FILES}; systemctl is-active sites-own") for host in ("ctl", "n2")] == [
+        "0\nactive"
+    ] * 2
     assert {hosts.on(host, FILES) for host in ("ctl", "n1", "n2")} == {story.files}
 
 
@@ -237,8 +231,9 @@ def test_the_runs_when_compared_with_the_plan_then_have_changed_what_it_names_an
     }
     every = {one for some in named.values() for one in some}
     assert done <= every
-    # Of a run that was killed the record lacks the step at which it was.
-    assert every - done <= named["slurmdbd"] | named["nodes"]
+    # Of a run that was killed the record lacks the step at which it was; and not all that may differ did.
+    left = {one for one in every - done if " directory:" not in one and " units-loaded:" not in one}
+    assert left <= named["slurmdbd"] | named["nodes"]
 
 
 def test_jobs_when_slurm_was_upgraded_under_them_then_end_whole_and_keep_their_ids(story: Story) -> None:

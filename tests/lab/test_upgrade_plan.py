@@ -60,7 +60,11 @@ def test_a_plan_shows_what_apt_would_install_in_slurms_order_and_changes_nothing
         ("slurmdbd", ["ctl"]),
         ("controllers", ["ctl"]),
         ("nodes", ["n1"]),
+        ("files", ["ctl", "n1"]),
     ]
+    last = "\n".join(plan["steps"][-1]["lines"])
+    assert "CommunicationParameters: (default) -> disable_http   [restart of slurmctld and slurmd]" in last
+    assert "+CommunicationParameters=disable_http" in last
     ctl, n1 = plan["hosts"]["ctl"], plan["hosts"]["n1"]
     assert {name: version[:5] for name, version in ctl["running"].items()} == {
         "slurmctld": "24.11",

@@ -11,6 +11,8 @@ from slurmfab.cli.tasks.options import APPROVALS, Common
         "to": "the Slurm to go to: a series such as 26.05, or a version (default: slurm.version of the cluster file)",
         "suite": "another suite of the hosts' own mirrors that has it, such as trixie-backports",
         "hosts": "only these hosts (default: all); slurmdbd's host and controllers come before others",
+        "back": "the backup of an upgrade: go back to the packages, the state and the accounting of before it",
+        "abandon_jobs": "with --back: let Slurm end running jobs that are not in the backup",
         "plan": "show what would be done, and change nothing",
         "at_once": "how many compute nodes at a time, as a number or as a part of them (default: 10%)",
         "drain": "wait until the last job of a node has ended, before it is upgraded",
@@ -23,6 +25,8 @@ def upgrade(
     to: str = "",
     suite: str = "",
     hosts: str = "",
+    back: str = "",
+    abandon_jobs: bool = False,
     plan: bool = False,
     at_once: str = "10%",
     drain: bool = False,
@@ -41,10 +45,18 @@ def upgrade(
         fab upgrade --to 26.05 --plan
         fab upgrade --suite trixie-backports --at-once 25%
         fab upgrade --hosts 'n[1-8]' --drain
+        fab upgrade --back configs/cluster.backups/titanic-20261121T143200Z.tar
     """
     from slurmfab.base.errors import InputError
+    from slurmfab.commands.upgrade import back as way_back
     from slurmfab.commands.upgrade import planning, running
 
+    if back:
+        if to or suite or hosts or plan or drain:
+            raise InputError("--back needs no other option than --abandon-jobs and --yes.")
+        return way_back.back(common.cluster, back, common.output, abandon_jobs=abandon_jobs, yes=yes)
+    if abandon_jobs:
+        raise InputError("--abandon-jobs is for --back: an upgrade ends no job.")
     if plan:
         if hosts or drain:
             raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")

@@ -12,18 +12,24 @@ from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
 from slurmfab.core.engine.actor import stamp
-from slurmfab.core.plan.phases import slurm_source
+from slurmfab.core.plan.phases import slurm_conf, slurm_source
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
+from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
 from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 from slurmfab.on_hosts.agent.upgrade.renewed_daemon import PATIENT, RenewedDaemon
 from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
+
+IMPATIENT: tuple[Resource, ...] = (Absent(PATIENT), UnitsLoaded("slurmdbd", ("slurmdbd",)))
+"""systemd's own limits for slurmdbd again, when it has converted its database."""
 
 SUBJECT = "Slurm's upgrade"
 """What nodes are drained for."""
@@ -103,7 +109,7 @@ class Changes:
             yield from ((host, one) for one in self.packages(step, host))
             yield from ((host, RenewedDaemon(unit)) for unit in step.daemons.get(host, ()))
             if step.what == "slurmdbd":
-                yield host, Absent(PATIENT)
+                yield from ((host, one) for one in IMPATIENT)
 
     def told(self, step: UpgradeStep) -> UpgradeStep:
         """A step with all that it changes."""
@@ -119,6 +125,26 @@ class Changes:
         order = {host: number for number, host in enumerate(self.cluster.hosts)}
         lines.sort(key=lambda line: order[line[0]])
         return replace(step, changes={host: tuple(some) for host, some in ids.items()}, lines=tuple(fold_lines(lines)))
+
+
+def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """Slurm's directories on a host, whose owner the scripts of Slurm's packages change whenever they are installed."""
+    return tuple(one for one in slurm_conf.directories(plan_input, host) if isinstance(one, Directory))
+
+
+def with_directories(step: UpgradeStep, plan_input: PlanInput) -> UpgradeStep:
+    """A step that gives hosts packages, with the directories that are put right after that."""
+    found = {host: directories(plan_input, host) for host in step.packages if host in plan_input.facts}
+    ids = {host: (*some, *(one.id for one in found.get(host, ()))) for host, some in step.changes.items()}
+    told = [
+        (
+            host,
+            f"owner and mode of {', '.join(one.name() for one in some)} are put back, where the packages change them",
+        )
+        for host, some in found.items()
+        if some
+    ]
+    return replace(step, changes=ids, lines=(*step.lines, *fold_lines(told)))
 
 
 def words(resource: Resource) -> Iterator[str]:

@@ -82,5 +82,5 @@ def ended(host: str, found: Mapping[str, Any]) -> DeployFailed:
     return DeployFailed(
         f"{host}: slurmdbd ended while it converted its database: {said}. slurmctld keeps the records of jobs until it "
         f"answers. Repair what it says, then run the same command again, which goes on. To see more: on {host}, "
-        f"runuser -u slurm -- slurmdbd -D. To give up: the backup, with {FAB} upgrade's way back (docs/upgrade.md)."
+        f"runuser -u slurm -- slurmdbd -D. To give up: {FAB} upgrade --back BACKUP."
     )

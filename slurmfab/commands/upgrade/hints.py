@@ -113,6 +113,8 @@ def warnings(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
     yield from of_packages(asked)
     yield from of_daemons(hosts)
     yield from of_users(hosts)
+    for line in fold_lines(asked.out_of_service.items()):
+        yield f"{line}. Its slurmd gets the new Slurm, too; no job proves it, and it stays out of service."
     for line in fold_lines((host, f"did not answer: {reason.rstrip('.')}") for host, reason in asked.silent.items()):
         yield f"{line}. It keeps its Slurm; upgrade it when it answers."
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.commands.upgrade.changes import with_directories
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradePlan, UpgradeStep, upstream
 from slurmfab.core.engine import plan_text, planning
 from slurmfab.core.engine.converge import compare_host
@@ -41,13 +43,23 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
         planning.refuse_unfit(inventory, plan_input, hosts=tuple(there), failed=run.failed_hosts, allowed=())
     except SlurmfabError as error:
         return replace(plan, refusals=(f"The deployment at the end would be refused: {error}",))
-    earlier = {(host, one) for step in plan.steps for host, ids in step.changes.items() for one in ids}
+    steps_before = tuple(with_directories(step, plan_input) for step in plan.steps)
+    earlier = {(host, one) for step in steps_before for host, ids in step.changes.items() for one in ids}
     steps = compared(run, unjudged(make_plan(plan_input, there)), earlier)
     forecast = forecast_of(run, plan_input, steps)
     if forecast.disruptions:
         lines = "\n".join(line for one in forecast.disruptions for line in format_disruption(one, "deploy"))
         return replace(plan, refusals=(f"The deployment at the end would be refused:\n{lines}",))
-    return replace(plan, steps=(*plan.steps, *as_step(steps, forecast)))
+    lost = {host: str(error).removeprefix(f"{host}: ") for host, error in run.failed_hosts.items() if host in there}
+    told = fold_lines(
+        (host, f"was lost while the upgrade was planned: {why.rstrip('.')}") for host, why in lost.items()
+    )
+    return replace(
+        plan,
+        steps=(*steps_before, *as_step(steps, forecast)),
+        warnings=(*plan.warnings, *(f"{line}. It keeps its Slurm; upgrade it when it answers." for line in told)),
+        silent={**plan.silent, **lost},
+    )
 
 
 def after(fact: HostFacts, versions: HostVersions) -> HostFacts:

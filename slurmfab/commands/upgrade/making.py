@@ -37,11 +37,12 @@ def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradeP
         hosts,
         todo,
         tuple(dict.fromkeys(reasons)),
-        tuple(dict.fromkeys(hints.warnings(asked, hosts))) if todo else (),
+        tuple(dict.fromkeys(hints.warnings(asked, hosts) if todo else hints.of_users(hosts))),
         changed,
         way_back(todo, changed) if todo and not reasons else (),
         dict(asked.silent),
         jobs=job_counts(asked),
+        batches=sum(len(list(there.batches(step.hosts))) for step in todo if step.what == "nodes"),
     )
 
 
@@ -97,15 +98,9 @@ def way_back(todo: tuple[UpgradeStep, ...], changed: Conversion | None) -> tuple
     starts = {daemon for step in todo for daemons in step.daemons.values() for daemon in daemons}
     told = []
     if changed and "slurmdbd" in starts:
-        told.append("Until slurmdbd has converted its database: the packages of before; nothing is lost.")
-        told.append(
-            "After the conversion: the packages of before on slurmdbd's host, and the backup; jobs that were submitted "
-            "since are lost."
-        )
+        told.append("Until slurmdbd has converted its database: nothing but packages has changed, and nothing is lost.")
+        told.append("After the conversion: jobs that were submitted since the backup are lost.")
     if "slurmctld" in starts:
-        told.append(
-            "After the new slurmctld has written its state: the packages of before on all hosts, and the backup; jobs "
-            "that were submitted since are lost, and those of them that run are ended."
-        )
-    told.append(f"The backup lies beside the cluster file; {FAB} restore brings it back.")
+        told.append("After the new slurmctld has written its state: likewise, and those of them that run are ended.")
+    told.append(f"{FAB} upgrade --back BACKUP, which lies beside the cluster file, does it at any time.")
     return tuple(told)

@@ -18,6 +18,19 @@ NO_UPGRADE: tuple[What, ...] = ("backup", "files")
 """The steps that give no host another Slurm."""
 
 
+SECONDS: Mapping[What, tuple[float, float]] = {
+    "backup": (5, 120), "slurmdbd": (15, 120), "controllers": (15, 120), "nodes": (0, 0), "others": (10, 60),
+    "files": (10, 120),
+}  # fmt: skip
+"""The least and the most seconds of a step, without a conversion, as seen on busy lab hosts and with a slow mirror."""
+
+BATCH_SECONDS = (15.0, 90.0)
+"""The same for each batch of nodes; the most where packages are fetched slowly."""
+
+CHECK_SECONDS = (30.0, 300.0)
+"""The same for check-cluster: its jobs may wait for several cycles of the backfill scheduler (bf_interval is 30)."""
+
+
 @dataclass(frozen=True)
 class Target:
     """What an upgrade leads to."""
@@ -107,7 +120,7 @@ class Conversion:
     "version", "exit_code", Key("from_series", "have", form=str),
     Key("to_series", "target.series", form=str, text="the series that the hosts would get"),
     Key("suite", "target.suite", text="of `--suite`; empty for none"), "hosts", "steps", "refusals", "warnings",
-    "conversion", "way_back", "silent", "jobs",
+    "conversion", "way_back", "silent", "seconds", "jobs",
 )  # fmt: skip
 @dataclass(frozen=True)
 class UpgradePlan:
@@ -125,6 +138,17 @@ class UpgradePlan:
     silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
     # number of jobs by state, such as `RUNNING`; empty where slurmctld could not be asked
     jobs: Mapping[str, int] = field(default_factory=dict)
+    batches: int = 0  # how many groups of nodes are upgraded one after the other
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """The least and the most time that all of it is expected to take, without waiting for jobs."""
+        if self.is_done:
+            return 0.0, 0.0
+        times = [SECONDS[step.what] for step in self.steps] + [CHECK_SECONDS]
+        times += [(count * low, count * high) for low, high in (BATCH_SECONDS,) for count in (self.batches,)]
+        times += [self.conversion.seconds] if self.conversion else []
+        return sum(low for low, _ in times), sum(high for _, high in times)
 
     @property
     def is_done(self) -> bool:

@@ -48,6 +48,8 @@ def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
         SlurmfabError: a step failed; the same command goes on.
     """
     known = loading.load_named(cluster)
+    if known.lock.upgrade and not options.to and not options.suite:
+        options = replace(options, to=known.lock.upgrade.to.removesuffix(".*"))
     wanted = target.target_of(known.cluster.slurm, options.to, options.suite)
     if isinstance(wanted.source, DebDirectory) or known.cluster.bundle:
         raise InputError(
@@ -95,8 +97,10 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
             f"Upgrade Slurm on {hosts} to {version}?",
         )
     require_claim(run)
-    write_target(run, final)
     under_way.begin(run, plan, version)
+    if steps and steps[0].what == "backup":
+        back_up(run)  # with the cluster file of before, for the way back
+    write_target(run, final)
     converge.with_job_safety(run, lambda safety: do(run, plan, steps, safety, options))
     return finish(run, plan, final)
 
@@ -153,7 +157,7 @@ def write_target(run: Run, final: SlurmPackages) -> None:
 
 
 def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobSafety, options: UpgradeOptions) -> None:
-    """Carry the steps out, in their order.
+    """Carry the steps out that change hosts, in their order.
 
     Args:
         steps: those of its steps that are done now.
@@ -173,12 +177,11 @@ def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobS
         "controllers": stages.controllers,
         "nodes": stages.nodes,
         "others": stages.others,
-        "backup": lambda _: back_up(run),
-        "files": lambda _: None,  # see `finish`
     }
     for step in steps:
-        work[step.what](step)
-        run.update_record()
+        if step.what not in NO_UPGRADE:
+            work[step.what](step)
+            run.update_record()
 
 
 def count_jobs(run: Run, safety: JobSafety, stages: Stages) -> None:

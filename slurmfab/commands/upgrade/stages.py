@@ -15,7 +15,7 @@ from slurmfab.base.errors import DeployFailed, HostError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.commands.upgrade import conversion_wait
-from slurmfab.commands.upgrade.changes import SUBJECT, Changes
+from slurmfab.commands.upgrade.changes import IMPATIENT, SUBJECT, Changes, directories
 from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
 from slurmfab.core.engine import drain_first, job_waiting
 from slurmfab.core.engine.drain_first import DrainTarget
@@ -29,11 +29,10 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, SHOW_SLURMD
-from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
-from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome, Resource
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
-from slurmfab.on_hosts.agent.upgrade.renewed_daemon import PATIENT, RenewedDaemon
+from slurmfab.on_hosts.agent.upgrade.renewed_daemon import RenewedDaemon
 
 ANSWERS = {"slurmd": SHOW_SLURMD}
 """Programs that succeed once a daemon works."""
@@ -66,6 +65,11 @@ class Stages:
         series, options = str(self.plan.target.series), (self.at_once, self.drain)
         return Changes(there.cluster, self.plan.hosts, series, state, there.slurm_key, *options)
 
+    def packages(self, step: UpgradeStep, host: str) -> tuple[Resource, ...]:
+        """The new packages of a host, and Slurm's directories, which their scripts change; nothing if it has them."""
+        wanted = self.changes.packages(step, host)
+        return (*wanted, *directories(self.plan_input, host)) if wanted else ()
+
     def slurmdbd(self, step: UpgradeStep) -> None:
         """The new slurmdbd, which converts its database; slurmctld goes on meanwhile.
 
@@ -77,10 +81,10 @@ class Stages:
         """
         self.pause_slurmctld(step)
         for host in self.run.remaining(step.hosts):
-            change(self.run, "packages", host, *self.changes.packages(step, host))
+            change(self.run, "packages", host, *self.packages(step, host))
             change(self.run, "slurmdbd", host, RenewedDaemon("slurmdbd"))
             conversion_wait.wait(self.run, host)
-            change(self.run, "slurmdbd", host, Absent(PATIENT))
+            change(self.run, "slurmdbd", host, *IMPATIENT)
         self.require(step.hosts)
 
     def pause_slurmctld(self, step: UpgradeStep) -> None:
@@ -100,7 +104,7 @@ class Stages:
         primary = self.run.controller
         order = sorted(self.run.remaining(step.hosts), key=lambda host: host == primary)
         for host in order:
-            if wanted := self.changes.packages(step, host):
+            if wanted := self.packages(step, host):
                 change(self.run, "packages", host, *wanted)
         self.pause_slurmctld(step)
         for host in reversed([host for host in order if "slurmctld" in step.daemons.get(host, ())]):
@@ -166,7 +170,7 @@ class Stages:
 
     def renew_node(self, step: UpgradeStep, host: str) -> None:
         """The new packages of a node, then its daemons."""
-        wanted = self.changes.packages(step, host)
+        wanted = self.packages(step, host)
         daemons = [RenewedDaemon(unit, ANSWERS.get(unit, ())) for unit in step.daemons.get(host, ())]
         change(self.run, "nodes", host, *wanted, *daemons)
 
@@ -236,7 +240,7 @@ class Stages:
         """
         for host in self.run.remaining(step.hosts):
             daemons = map(RenewedDaemon, step.daemons.get(host, ()))
-            change(self.run, "others", host, *self.changes.packages(step, host), *daemons)
+            change(self.run, "others", host, *self.packages(step, host), *daemons)
 
     def require(self, hosts: Iterable[str]) -> None:
         """Stop if a host that all others depend on has failed.

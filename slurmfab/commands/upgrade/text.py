@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from slurmfab.base.archive import format_size
 from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import hang, table
 from slurmfab.commands.upgrade.conversion import FAST, SLOW
 from slurmfab.commands.upgrade.plan import Conversion, HostVersions, UpgradePlan, upstream
@@ -24,7 +25,7 @@ def text(plan: UpgradePlan, width: int) -> str:
         "\n".join(table([("hosts", "Slurm", "runs", "gets"), *rows(plan.hosts)], width)),
         "\n".join(steps_text(plan)),
         listed("Refused, nothing was changed:", plan.refusals),
-        listed("To know before it begins:", plan.warnings),
+        listed("To know:" if plan.is_done else "To know before it begins:", plan.warnings),
         listed("The way back:", plan.way_back),
     ]
     return "\n\n".join(filter(None, parts))
@@ -63,6 +64,17 @@ def steps_text(plan: UpgradePlan) -> Iterator[str]:
         if step.what == "slurmdbd" and plan.conversion:
             yield hang(f"     {conversion_text(plan.conversion)}")
         yield from (f"     {line}" if step.what == "files" else hang(f"     - {line}") for line in step.lines)
+    if not plan.is_done:
+        yield hang(f"At the end, {FAB} check-cluster runs. {total_text(plan)}")
+
+
+def total_text(plan: UpgradePlan) -> str:
+    """How long the upgrade may take in all."""
+    least, most = plan.seconds
+    return (
+        f"In all, this may take {duration(least)} to {duration(most)}, check-cluster and its jobs included; with "
+        "--drain, the wait for users' jobs comes on top."
+    )
 
 
 def conversion_text(conversion: Conversion) -> str:

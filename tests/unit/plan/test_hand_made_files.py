@@ -97,6 +97,28 @@ def test_a_hand_made_file_that_lets_root_run_jobs_stays_until_the_cluster_file_s
     assert changed(later) == {("DisableRootJobs", "YES"), ("KillWait", "60")}
 
 
+def upgraded(wanted: PlanInput, to: str = "26.05.5") -> PlanInput:
+    """The same hosts with a newer Slurm."""
+    facts = {host: replace(fact, slurm_versions={"slurmctld": to}) for host, fact in wanted.facts.items()}
+    return replace(wanted, facts=facts)
+
+
+def test_a_hand_made_file_that_was_right_for_the_slurm_before_stays_with_a_newer_one() -> None:
+    before = found()
+    after = upgraded(before)
+    assert str(after.slurm_version) == "26.05"
+    assert "disable_http" in after.rendered["slurm.conf"]
+    assert (after.differences, after.files) == ((), before.files)
+    assert slurm_files(after, "n1").kept == ("slurm.conf", "cgroup.conf")
+    edited = found(text=before.facts["c1"].slurm_conf.replace("SlurmdTimeout=300", "SlurmdTimeout=60"))
+    assert changed(upgraded(edited)) == {("SlurmdTimeout", "300"), ("CommunicationParameters", "disable_http")}
+
+
+def test_a_file_of_slurmfab_gets_the_lines_of_the_newer_slurm() -> None:
+    after = upgraded(found(text=plan_input(cluster(), hosts()).rendered["slurm.conf"]))
+    assert changed(after) == {("CommunicationParameters", "disable_http")}
+
+
 def test_a_hand_made_file_that_says_something_else_is_replaced_on_all_hosts() -> None:
     fresh = plan_input(cluster(), hosts())
     wanted = found(text=by_hand(fresh.rendered["slurm.conf"]).replace("SlurmdTimeout=300", "SlurmdTimeout=60"))

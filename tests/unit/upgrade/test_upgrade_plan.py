@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.commands.upgrade import text
 from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, SpankPlugin
 from slurmfab.commands.upgrade.making import make
-from slurmfab.commands.upgrade.plan import UpgradePlan
+from slurmfab.commands.upgrade.plan import SlurmUser, UpgradePlan
 
 SITE = """\
 cluster: lab
@@ -217,6 +217,43 @@ def test_what_people_should_know_before_it_begins_is_told(hosts: dict[str, HostS
     plan = make(replace(there, hosts={**there.hosts, **hosts}))
     assert plan.refusals == ()
     assert any(words in one for one in plan.warnings), plan.warnings
+
+
+REST, SRUN = SlurmUser("7", "slurmrestd", "slurmrestd", "rest", False), SlurmUser("8", "", "srun", "ann", False)
+
+
+def test_services_that_use_slurms_files_are_restarted_when_all_daemons_are_new() -> None:
+    there = asked()
+    hosts = {host: replace(there.hosts[host], users=(REST, SRUN)) for host in ("ctl", "n1")}
+    plan = make(replace(there, hosts={**there.hosts, **hosts}))
+    assert steps(plan)["others"] == ("ctl,n1,login", ("login",), {"ctl": ("slurmrestd",), "n1": ("slurmrestd",)})
+    assert "ctl,n1: srun of ann: no service, so this keeps Slurm's old files until it ends." in plan.warnings
+
+
+def test_a_host_whose_service_still_uses_the_old_files_is_not_done() -> None:
+    there = replace(asked(have="26.05.5"), offers={"trixie amd64": Offer()})
+    left = replace(there.hosts["ctl"], users=(replace(REST, is_old=True),))
+    plan = make(replace(there, hosts={**there.hosts, "ctl": left}))
+    assert steps(plan)["others"] == ("ctl", (), {"ctl": ("slurmrestd",)})
+    ends = replace(there.hosts["ctl"], users=(replace(REST, is_old=False), replace(SRUN, is_old=True)))
+    done = make(replace(there, hosts={**there.hosts, "ctl": ends}))
+    assert done.is_done
+    assert "To know:\n  - ctl: srun of ann: no service" in text.text(done, 0)
+
+
+def test_nodes_that_are_out_of_service_are_told_with_what_becomes_of_them() -> None:
+    plan = make(replace(asked(), out_of_service={"n1": "drained (broken fan)"}))
+    (told,) = plan.warnings
+    assert told.startswith("n1: drained (broken fan). Its slurmd gets the new Slurm, too; no job proves it")
+
+
+def test_a_host_with_other_packages_gets_what_apt_would_install_there() -> None:
+    there = asked()
+    own = replace(there.offers["trixie amd64"], others={"libhwloc-plugins": "2.15.0-2"})
+    plan = make(replace(there, own_offers={"n2": own}))
+    lines = next(step.lines for step in plan.steps if step.what == "nodes")
+    assert "n2: comes along: libhwloc-plugins 2.15.0-2" in lines
+    assert (plan.hosts["n1"].others, plan.hosts["n2"].others) == ({}, {"libhwloc-plugins": "2.15.0-2"})
 
 
 def test_a_plugin_that_slurms_packages_have_themselves_is_no_news() -> None:

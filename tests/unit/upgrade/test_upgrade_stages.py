@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.base.errors import DeployFailed
+from slurmfab.base.errors import DeployFailed, Unreachable
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import changes, running
@@ -21,6 +21,7 @@ from slurmfab.commands.upgrade.running import UpgradeOptions
 from slurmfab.commands.upgrade.steps import steps
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, our_reason
 
@@ -146,6 +147,7 @@ def test_an_upgrade_follows_slurms_order_host_by_host() -> None:
         "db renewed-daemon:slurmdbd",
         "db conversion",
         f"db {PATIENT}",
+        "db units-loaded:slurmdbd",
         # The primary is the last to stop and the first to start, so that no backup takes over meanwhile.
         packages("c2", "slurmctld"),
         packages("c1", "slurmctld"),
@@ -210,6 +212,14 @@ def test_a_controller_that_fails_stops_the_upgrade_before_the_nodes() -> None:
     with pytest.raises(DeployFailed, match=r"c2: packages-exchanged:.*: it cannot be done"):
         there.upgrade()
     assert not any("pause" in one or one.startswith("n") for one in there.hosts.done)
+
+
+@pytest.mark.parametrize(("host", "what"), [("db", "slurmdbd"), ("c2", "controllers")])
+def test_a_host_that_was_lost_before_its_step_stops_the_upgrade_there(host: str, what: str) -> None:
+    there = place()
+    there.run.exclude(host, Unreachable(host, "nothing listens at port 22."))
+    with pytest.raises(DeployFailed, match=f"{host} did not get the new Slurm, so nothing else was begun"):
+        there.upgrade(what)
 
 
 def test_a_job_that_the_new_slurmctld_does_not_know_stops_the_upgrade_before_the_nodes() -> None:
@@ -287,9 +297,21 @@ def test_steps_that_are_done_already_are_not_done_again() -> None:
 
 def test_the_steps_of_a_plan_are_done_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     there, begun = place(), list[str]()
-    monkeypatch.setattr(running, "back_up", lambda _: begun.append("backup"))
     for what in ("slurmdbd", "controllers", "nodes", "others"):
         monkeypatch.setattr(running.Stages, what, lambda _, step: begun.append(step.what))
     running.do(there.run, there.plan, there.plan.steps, JobSafety(there.run), UpgradeOptions())
-    assert begun == ["backup", "slurmdbd", "controllers", "nodes", "others"]
-    assert replace(there.plan, steps=()).is_done
+    assert begun == ["slurmdbd", "controllers", "nodes", "others"]
+
+
+def test_the_backup_comes_before_anything_is_changed_and_has_the_cluster_file_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there, begun = place(), list[str]()
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: there.plan)
+    for name in ("require_claim", "back_up", "write_target", "do"):
+        monkeypatch.setattr(running, name, lambda *_, name=name: begun.append(name))
+    monkeypatch.setattr(running, "finish", lambda *_: begun.append("finish") or True)
+    monkeypatch.setattr(running.under_way, "begin", lambda *_: begun.append("begin"))
+    every = frozenset(there.run.hosts)
+    assert running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
+    assert begun == ["require_claim", "begin", "back_up", "write_target", "do", "finish"]

@@ -15,6 +15,7 @@ from slurmfab.on_hosts.agent.packages import (
 )
 from slurmfab.on_hosts.agent.packages.apt import (
     CONFIGURE,
+    DOWNGRADES,
     ENVIRONMENT,
     INSTALL_SECONDS,
     MINIMAL,
@@ -90,7 +91,8 @@ class ExchangedPackages(Resource):
             if dpkg_status.is_interrupted(context.root):
                 complete(context, ())
             self.refresh(context)
-            arguments = [*MINIMAL, "--allow-change-held-packages", "install", "--", *self.versions, *self.others]
+            allowed = (*MINIMAL, *DOWNGRADES, "--allow-change-held-packages")
+            arguments = [*allowed, "install", "--", *self.versions, *self.others]
             self.refuse_more(must_apt(context, ["--simulate", *arguments]))
             must_apt(context, ["--download-only", *arguments])
             for unit in self.stops:

@@ -72,7 +72,8 @@ def users(context: Context, files: Container[str]) -> Iterator[SlurmUser]:
     for name in names(folder):
         place = "%s/%s" % (folder, name)
         maps = read_text(place + "/maps") if name.isdigit() else ""
-        used = list(mapped(maps, files))
+        # All of Slurm's programs use its library, so that most processes are told apart by one look.
+        used = list(mapped(maps, files)) if "slurm" in maps else []
         if not used or root_of(place + "/root") not in (root, None):
             continue
         program, cgroups = read_text(place + "/comm"), read_text(place + "/cgroup")

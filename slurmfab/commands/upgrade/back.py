@@ -1,0 +1,137 @@
+"""`fab upgrade --back`: the packages, the state and the accounting of before an upgrade, from its backup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from slurmfab.base.errors import DeployFailed, HostlistError, InputError
+from slurmfab.base.exit_codes import DONE
+from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
+from slurmfab.commands.backup import archive, restoring, trust
+from slurmfab.commands.backup.archive import Backup
+from slurmfab.commands.upgrade import asking, under_way
+from slurmfab.commands.upgrade.plan import HostVersions
+from slurmfab.core.engine import file_writing, requests, session
+from slurmfab.core.engine.node_changes import change_each, work_on_each
+from slurmfab.core.engine.requests import require_claim
+from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, LOCK
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.upgrade.slurm_users import OWN
+
+
+def back(cluster: str, file: str, output: Output, *, abandon_jobs: bool, yes: bool) -> int:
+    """Go back to the Slurm of before an upgrade: its packages first, then a restore of the backup.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        file: path of the upgrade's backup.
+        abandon_jobs: whether running jobs that are not in the backup may be ended.
+        yes: whether to begin without a question.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: the archive is none of an upgrade's, or not trusted; nothing was changed.
+        SlurmfabError: a host fails; the same command goes on.
+    """
+    known = loading.load_named(cluster)
+    backup = archive.verified(Path(file))
+    if backup.encrypted_to:
+        raise InputError(f"{file} is encrypted; the way back by hand is in docs/upgrade.md. Nothing was changed.")
+    trust.require([backup], known, "", trust=False)
+    before = packages_before(backup)
+    run = session.start(known, "", output, RunOptions("upgrade", asks=not yes))
+    code = session.perform(run, output, lambda begun: put_back(begun, backup, before))
+    if code != DONE:
+        return code
+    options = restoring.RestoreOptions(overwrite=True, abandon_jobs=abandon_jobs, yes=True)
+    return restoring.restore(cluster, file, options, output)
+
+
+def packages_before(backup: Backup) -> dict[str, Mapping[str, str]]:
+    """The versions of Slurm's packages that each host had before the upgrade, as the lock in its backup has them.
+
+    Raises:
+        InputError: the backup was not made by an upgrade.
+    """
+    record = restoring.lock_from(backup).upgrade if LOCK in backup.parts else None
+    if record is None or CLUSTER_FILE not in backup.parts:
+        raise InputError(f"{backup.path} was not made by {FAB} upgrade. Nothing was changed.")
+    try:
+        return {host: packages for hosts, packages in record.packages.items() for host in expand(hosts)}
+    except HostlistError as error:
+        raise InputError(f"{backup.path}: its lock names hosts wrongly: {error}. Nothing was changed.") from error
+
+
+def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) -> None:
+    """Give the hosts their packages of before, and the cluster file its key `slurm`; the daemons stay stopped.
+
+    Raises:
+        SlurmfabError: a host fails.
+    """
+    facts = requests.gather(run, run.hosts, may_prepare=False)
+    there = asking.ask_hosts(run, facts, run.inventory.cluster.state_directory)
+    wanted = {host: older(HostVersions(state.packages), before.get(host, {})) for host, state in there.items()}
+    wanted = {host: texts for host, texts in wanted.items() if texts}
+    missing = [host for host in before if host not in there]
+    if missing:
+        raise InputError(f"{fold(missing)}: no answer. All hosts go back together, so nothing was changed.")
+    run.progress.end()
+    if wanted:
+        run.confirm(
+            f"Slurm's daemons stop on all hosts, {fold(wanted)} gets the packages of before, and slurmctld's state and "
+            f"the accounting become those of {backup.made}: what was submitted since is lost.",
+            "Go back to the Slurm of before?",
+        )
+    require_claim(run)
+    # A new slurmd would take no messages of the old slurmctld, and an old slurmctld would not read the new state.
+    for daemon in OWN:
+        some = [host for host in wanted if daemon in there[host].programs]
+        change_each(run, "stop", some, Service(daemon, running=False))
+    require(run, wanted, "did not stop its daemons")
+    work_on_each(run, wanted, lambda host: change_each(run, "packages", (host,), ExchangedPackages(wanted[host])))
+    require(run, wanted, "did not get the packages of before")
+    write_key(run, backup)
+    under_way.put(run, None)
+
+
+def require(run: Run, hosts: Iterable[str], what: str) -> None:
+    """Stop if a host has failed.
+
+    Args:
+        what: what failed there.
+
+    Raises:
+        DeployFailed: one has.
+    """
+    if failed := [host for host in hosts if host in run.failed_hosts]:
+        raise DeployFailed(f"{fold(failed)} {what}. Repair that, then run this command again.")
+
+
+def older(versions: HostVersions, before: Mapping[str, str]) -> tuple[str, ...]:
+    """`NAME=VERSION` of each package that a host had before, where any of them has another version now."""
+    differs = any(versions.installed.get(name) != version for name, version in before.items())
+    return tuple(f"{name}={version}" for name, version in sorted(before.items())) if differs else ()
+
+
+def write_key(run: Run, backup: Backup) -> None:
+    """Put the key `slurm` of before into the cluster file; where nothing else has changed since, the file of before.
+
+    Raises:
+        InputError: the file cannot be changed safely.
+    """
+    path, old = run.inventory.path, restoring.cluster_text(backup)
+    now, there = loading.read_text(path), loading.parse(old, str(path))
+    here = loading.parse(now, str(path))
+    is_same = here.model_dump(exclude={"slurm"}) == there.model_dump(exclude={"slurm"})
+    file_writing.write(run, old if is_same else with_slurm(now, there.slurm))
+    run.change_cluster(replace(run.inventory, cluster=here.model_copy(update={"slurm": there.slurm})), run.hosts)

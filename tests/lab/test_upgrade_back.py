@@ -1,0 +1,72 @@
+"""The way back from an upgrade, by one command: packages, state and accounting of before.
+
+On "trixie" alone, as in test_upgrade.py. The files are slurmfab's, so that the upgrade's last step changes them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from lab_cluster import AS_SLURM, DeployedLab
+from stock import Stock
+from suites import PACKAGES, SUITES
+
+from slurmfab.lab import slurm_repository
+
+pytestmark = pytest.mark.lab
+
+SOURCE = f"""\
+database: ctl
+slurm:
+  packages: {PACKAGES}
+  version: "24.11.*"
+  source: {{uris: "file:/srv/newer-slurm", suites: newer, key: key.asc}}
+"""
+HISTORY = "sacct -anXP -o JobID,JobName,User,State,ExitCode,Submit,Start,End"
+VERSIONS = "for one in slurmctld slurmd slurmdbd; do command -v $one >/dev/null && $one -V; done | sort -u"
+RUNNING = "systemctl is-active slurmctld slurmdbd slurmd"
+CONF = "cat /etc/slurm/slurm.conf"
+
+
+@pytest.fixture(scope="module")
+def hosts(stock: Stock) -> Iterator[DeployedLab]:
+    if "trixie" not in SUITES:
+        pytest.skip("the newer Slurm can be installed on trixie alone")
+    with stock.copy("trixie", database=True, nodes=1, newer_slurm=True) as made:
+        beside = made.inventory_path.parent
+        shutil.copy(slurm_repository.ensure("trixie", print) / slurm_repository.KEY, beside / "key.asc")
+        without = re.sub("^slurm:.*\n", "", made.inventory_path.read_text(), flags=re.MULTILINE)
+        made.inventory_path.write_text(without + SOURCE)
+        made.deploy()
+        yield made
+
+
+def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(hosts: DeployedLab) -> None:
+    job = hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname")
+    hosts.until("ctl", f"sacct -nXP -j {job} -o State", "COMPLETED")
+    file, conf, history = hosts.inventory_path.read_text(), hosts.on("n1", CONF), hosts.on("ctl", HISTORY)
+    done = hosts.slurmfab("upgrade", "--to", "26.05", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "CommunicationParameters: (default) -> disable_http" in done.stdout
+    assert "disable_http" in hosts.on("n1", CONF)
+    (backup,) = (hosts.inventory_path.parent / f"{hosts.inventory_path.stem}.backups").glob("*.tar")
+    later = hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname")
+    hosts.until("ctl", f"sacct -nXP -j {later} -o State", "COMPLETED")
+
+    back = hosts.slurmfab("upgrade", "--back", str(backup), "--yes")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert all("24.11." in hosts.on(host, VERSIONS) for host in ("ctl", "n1"))
+    assert "26.05" not in "".join(hosts.on(host, VERSIONS) for host in ("ctl", "n1"))
+    assert hosts.on("ctl", RUNNING, check=False).splitlines()[:2] == ["active", "active"]
+    assert (hosts.inventory_path.read_text(), hosts.on("n1", CONF)) == (file, conf)
+    assert hosts.on("ctl", HISTORY) == history
+    hosts.until("ctl", "sinfo -h -o '%D %t'", "1 idle", patience=120)
+    # Job ids go on from the backup.
+    assert hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname") == str(int(job) + 1)
+    told = hosts.slurmfab("plan", "--json", "-")
+    assert (told.returncode, json.loads(told.stdout)["steps"]) == (0, []), told.stdout
+    assert "under way" not in told.stderr

@@ -1,0 +1,111 @@
+"""The way back from an upgrade: which packages each host gets, in which order, and what becomes of the cluster file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
+from support import FakeHosts, cluster, facts_of, prepared, run_over
+
+from slurmfab.base.errors import DeployFailed, InputError
+from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
+from slurmfab.commands.backup import archive as archives
+from slurmfab.commands.upgrade import back
+from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, LOCK
+
+OLD, NEW = "24.11.5-4", "26.05.5-1"
+PACKAGES = {"c1": {"slurmctld": OLD, "slurmdbd": OLD}, "n[1-2]": {"slurmd": OLD}}
+UPGRADE = {"had": "24.11.5", "to": "26.05.*", "since": "now", "by": "ann@laptop", "packages": PACKAGES}
+UPGRADED = CLUSTER_TEXT + 'slurm: {version: "26.05.*"}\n'
+
+
+@dataclass
+class Hosts(FakeHosts):
+    """Hosts of which some have the new packages."""
+
+    old: tuple[str, ...] = ()
+
+    def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
+        if request["op"] != "upgrade":
+            return super().call(host, request, *heard)
+        version = OLD if host in self.old else NEW
+        names = PACKAGES.get(host) or PACKAGES["n[1-2]"]
+        told = {"packages": dict.fromkeys(names, version), "programs": dict.fromkeys(names, version[:7]), "running": {}}
+        lists: dict[str, list[str]] = {name: [] for name in ("held", "plugins", "foreign", "spank", "users")}
+        return ({"upgrade": {**told, **lists, "state": "", "free": {}, "digest": "x"}},)
+
+
+def put_back(tmp_path: Path, text: str = UPGRADED, **hosts: Any) -> tuple[list[str], str]:
+    """What is changed on the hosts, in order, and the cluster file afterwards."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+    lock = {**json.loads(LOCK_TEXT), "upgrade": UPGRADE}
+    made = archives.verified(archive(tmp_path, {**PARTS, LOCK: json.dumps(lock).encode()}))
+    wanted = cluster(text)
+    wrong = {
+        host: {*(f"service:{one}" for one in ("slurmctld", "slurmdbd", "slurmd")), f"packages-exchanged:{packages}"}
+        for host, packages in (("c1", "slurmctld,slurmdbd"), ("n1", "slurmd"), ("n2", "slurmd"))
+    }
+    there = Hosts(facts_of(wanted, prepared), wrong=wrong, **hosts)
+    done: list[str] = []
+    there.when_changed = lambda host, one: done.append(f"{host} {one}")
+    known = Lock(upgrade=UpgradeUnderWay(**{**UPGRADE, "packages": PACKAGES}))
+    run = run_over(there, wanted, lock=known, path=path, command="upgrade")
+    back.put_back(run, made, back.packages_before(made))
+    assert run.inventory.lock.upgrade is None
+    return done, path.read_text()
+
+
+def test_all_daemons_stop_before_any_host_gets_its_packages_of_before(tmp_path: Path) -> None:
+    done, text = put_back(tmp_path)
+    stops = ["c1 service:slurmctld", "n1 service:slurmd", "n2 service:slurmd", "c1 service:slurmdbd"]
+    assert done[0] == stops[0]
+    assert sorted(done[:4]) == sorted(stops)
+    assert sorted(done[4:]) == [
+        "c1 packages-exchanged:slurmctld,slurmdbd",
+        "n1 packages-exchanged:slurmd",
+        "n2 packages-exchanged:slurmd",
+    ]
+    assert text == CLUSTER_TEXT, "byte for byte"
+
+
+def test_hosts_that_have_the_packages_of_before_are_left_alone(tmp_path: Path) -> None:
+    done, _ = put_back(tmp_path, old=("n1", "n2"))
+    assert {one.partition(" ")[0] for one in done} == {"c1"}
+
+
+def test_a_cluster_file_that_was_edited_meanwhile_keeps_its_edits_or_says_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be changed safely\. Write this into it yourself: slurm: \{\}"):
+        put_back(tmp_path, UPGRADED + "mpi: pmi2\n")
+
+
+@pytest.mark.parametrize(
+    ("failing", "words"),
+    [
+        (
+            "packages-exchanged:slurmd",
+            "n2 did not get the packages of before. Repair that",
+        ),
+        ("service:slurmd", "n2 did not stop its daemons. Repair that"),
+    ],
+)
+def test_a_host_that_fails_ends_the_way_back_before_the_cluster_file_changes(
+    tmp_path: Path, failing: str, words: str
+) -> None:
+    with pytest.raises(DeployFailed, match=re.escape(words)):
+        put_back(tmp_path, failing={"n2": {failing}})
+    assert (tmp_path / "cluster.yaml").read_text() == UPGRADED
+
+
+def test_a_backup_that_no_upgrade_has_made_is_refused(tmp_path: Path) -> None:
+    for parts in (PARTS, {name: content for name, content in PARTS.items() if name != LOCK}):
+        with pytest.raises(InputError, match=r"was not made by fab upgrade\. Nothing was changed"):
+            back.packages_before(archives.verified(archive(tmp_path, parts)))
+    assert CLUSTER_FILE in PARTS
