@@ -202,6 +202,8 @@ class Cluster(Model):
         slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
             of its own on each host.
         keep_files: whether the hosts' files of Slurm stay as they are, and are only compared with the cluster file.
+        guard_directories: whether no other user can change Slurm's directories, as their owners and modes have it.
+        rotate_logs: whether logrotate(8) is set up for Slurm's logs where the packages' own does not work.
         slurm_user: the user of slurmctld and slurmdbd (SlurmUser); another one than slurm is the site's own.
         slurm: Slurm's own packages: of which kind and version, and where they come from.
         packages: packages of the site's own, for all hosts, by role, and for groups of hosts.
@@ -281,6 +283,12 @@ class Cluster(Model):
     keep_files: Annotated[
         bool, Field(description="Whether Slurm's files stay as they are on hosts; they are compared, and not written.")
     ] = False
+    guard_directories: Annotated[
+        bool, Field(description="Whether slurmfab sets owners and modes of Slurm's directories that are there.")
+    ] = True
+    rotate_logs: Annotated[
+        bool, Field(description="Whether logrotate is set up for Slurm's logs where the packages' own does not work.")
+    ] = True
     slurm_user: Annotated[
         Login, Field(description="User of slurmctld and slurmdbd (SlurmUser); the site makes another one than slurm.")
     ] = "slurm"

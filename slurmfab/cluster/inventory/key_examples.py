@@ -59,6 +59,8 @@ slurmdbd_conf: {PurgeJobAfter: 24month}
 slurm_files: {plugstack.conf: slurm/plugstack.conf}
 slurm_conf_directory: /shared/slurm/etc
 keep_files: true
+guard_directories: true
+rotate_logs: true
 slurm_user: slurm
 slurm:
   packages: smd
