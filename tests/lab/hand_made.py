@@ -784,7 +784,9 @@ def own_user(lab: DeployedLab, suite: str) -> HandMade:
     daemons = f"{units}systemctl daemon-reload\nsystemctl restart slurmdbd\n{start}\n{add}{start}"
     lab.on("ctl", f"set -e\n{DATABASE}{dbd}{owner}{daemons}")
     everywhere(lab, "systemctl restart slurmd", "n1", "n2")
-    return replace(at_work(lab, "own-user", "hpc", ("n1", "n2"), "--mem=50"), accounting="ctl")
+    made = at_work(lab, "own-user", "hpc", ("n1", "n2"), "--mem=50")
+    lab.until("ctl", f"sacct -X -n -P -j {made.ended} -o State,Partition", "COMPLETED|batch")
+    return replace(made, accounting="ctl")
 
 
 GANG = """
