@@ -66,7 +66,7 @@ KEPT = {
         "slurm_conf_directory: /srv/shared",
     ),
     "own-user": ("slurm_user: hpc", "KillWait: 45", "database:"),
-    "opt": ("SlurmdLogFile: /var/log/slurmd.log", "KillWait: 45"),
+    "opt": ("AuthInfo: socket=/opt/munge/munge.socket.2", "KillWait: 45"),
     "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
     "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl", "slurm_user: root"),

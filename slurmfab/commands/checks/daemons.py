@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slurmfab.base.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_DIRECTORY
+from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY
 from slurmfab.cluster.slurm.platform import DEBIAN, PLATFORMS
 from slurmfab.commands.checks import system as systems
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
@@ -36,7 +36,7 @@ QUESTION = (
     f"echo {GAP}; stat --dereference --format='%.9Z %n' "
     f"{' '.join(sorted({path for paths in WATCHED.values() for path in paths}))} "
     f"2>/dev/null; echo {GAP}; stat --dereference --format='%U %G %a' {MUNGE_KEY} 2>/dev/null; "
-    f"echo {GAP}; if test -S {MUNGE_SOCKET}; then echo there; fi; "
+    f"echo {GAP}; if test -S {systems.SOCKET}; then echo there; fi; "
     f"echo {GAP}; awk '$4 == \"0A\" {{ print $2 }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null;"
 )
 """A shell command whose output has six parts, separated by `GAP`: the units; the time since boot, the clock, the ticks

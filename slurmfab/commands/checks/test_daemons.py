@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from slurmfab.base.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_SPOOL
+from slurmfab.base.paths import MUNGE_KEY, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
@@ -25,6 +25,7 @@ from slurmfab.commands.checks.processes import PROGRAMS, Process, processes
 from slurmfab.commands.checks.release import Remark
 from slurmfab.commands.checks.slurm import ping
 from slurmfab.commands.checks.slurmctld_state import refused_state, unread_state, unsaved_state, unusable_state
+from slurmfab.commands.checks.system import munge_socket
 from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, port, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
@@ -201,7 +202,7 @@ def test_slurmctld_saves_its_state(controller: CheckedHost, cluster: Cluster) ->
 def test_munge_socket_is_there(host: CheckedHost) -> None:
     """munged listens on its socket"""
     need_running(host, "munge")
-    assert daemons(host).has_munge_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
+    assert daemons(host).has_munge_socket, f"there is no socket {munge_socket(host)}. Repair: {deploy(host.name)}"
 
 
 @foundation
