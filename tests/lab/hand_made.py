@@ -703,6 +703,7 @@ OPT = """
 ClusterName=opt
 SlurmctldHost=ctl
 SlurmUser=slurm
+AuthInfo=socket=/opt/munge/munge.socket.2
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/spool/slurmd
 SlurmctldPidFile={slurmctld_pid}
@@ -723,8 +724,10 @@ PartitionName=all Nodes=ALL Default=YES
 
 
 def opt(lab: DeployedLab, suite: str) -> HandMade:
-    """Slurm's files in /opt/slurm/etc, which the daemons get by -f, and the commands by a link of the directory."""
+    """Slurm's files in /opt/slurm/etc, by -f for daemons and a link for commands; munged's socket in /opt, too."""
     prepare(lab)
+    socket = file("/etc/default/munge", 'OPTIONS="--socket=/opt/munge/munge.socket.2"')
+    everywhere(lab, f"install -d -o munge -g munge /opt/munge\n{socket}systemctl restart munge")
     place = "/opt/slurm/etc"
     conf = file(f"{place}/slurm.conf", OPT.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
     conf += file(f"{place}/nodes.conf", "NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500")
@@ -784,7 +787,9 @@ def own_user(lab: DeployedLab, suite: str) -> HandMade:
     daemons = f"{units}systemctl daemon-reload\nsystemctl restart slurmdbd\n{start}\n{add}{start}"
     lab.on("ctl", f"set -e\n{DATABASE}{dbd}{owner}{daemons}")
     everywhere(lab, "systemctl restart slurmd", "n1", "n2")
-    return replace(at_work(lab, "own-user", "hpc", ("n1", "n2"), "--mem=50"), accounting="ctl")
+    made = at_work(lab, "own-user", "hpc", ("n1", "n2"), "--mem=50")
+    lab.until("ctl", f"sacct -X -n -P -j {made.ended} -o State,Partition", "COMPLETED|batch")
+    return replace(made, accounting="ctl")
 
 
 GANG = """

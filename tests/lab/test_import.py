@@ -17,9 +17,9 @@ from suites import SUITES
 
 pytestmark = pytest.mark.lab
 
-WANTED_BY_PROOFS = r"directory:.*|accounts:.*|(owned-files|units-loaded):slurm(ctld|dbd)-user|packaged-rotation:.*"
-"""What any takeover changes on hosts: modes of directories, the slurm user's account, that slurmctld and slurmdbd do
-not start as root the next time, and how Debian 12 rotates their logs. No user, login or name of a host is touched."""
+WANTED_BY_PROOFS = r"directory:.*|accounts:.*|(owned-files|units-loaded):slurm(ctld|dbd)-user"
+"""What any takeover changes on hosts: modes of directories, the slurm user's account, and that slurmctld and slurmdbd
+do not start as root the next time. No user, login or name of a host is touched."""
 
 IN_PLACES_OF_SLURM = {"no_other_user_leads_slurmd_elsewhere", "no_other_user_leads_starting_daemons_elsewhere"}
 """What checks find wrong with `own-ids`, whose daemons have logs and spool in a directory of slurm's; the second where
@@ -66,7 +66,7 @@ KEPT = {
         "slurm_conf_directory: /srv/shared",
     ),
     "own-user": ("slurm_user: hpc", "KillWait: 45", "database:"),
-    "opt": ("ProctrackType: proctrack/cgroup", "KillWait: 45"),
+    "opt": ("AuthInfo: socket=/opt/munge/munge.socket.2", "KillWait: 45"),
     "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
     "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl", "slurm_user: root"),

@@ -221,6 +221,12 @@ class Cluster(Model):
     keep_files: Annotated[
         bool, Field(description="Whether Slurm's files stay as they are on hosts; they are compared, and not written.")
     ] = False
+    guard_directories: Annotated[
+        bool, Field(description="Whether slurmfab sets owners and modes of Slurm's directories that are there.")
+    ] = True
+    rotate_logs: Annotated[
+        bool, Field(description="Whether logrotate is set up for Slurm's logs where the packages' own does not work.")
+    ] = True
     slurm_user: Annotated[
         Login, Field(description="User of slurmctld and slurmdbd (SlurmUser); the site makes another one than slurm.")
     ] = "slurm"

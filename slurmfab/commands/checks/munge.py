@@ -7,6 +7,7 @@ import pytest
 from slurmfab.base.paths import MUNGE_KEY
 from slurmfab.commands.checks.daemons import is_frozen
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.system import SOCKET
 from slurmfab.commands.checks.wanted import deploy
 
 STATUS = "STATUS:"
@@ -35,10 +36,10 @@ def status_of_credential(maker: CheckedHost, reader: CheckedHost) -> str:
     Raises:
         AssertionError: munge cannot make a credential.
     """
-    made = maker.run("munge --no-input")
+    made = maker.run(f"munge --no-input --socket={SOCKET}")
     assert made.rc == 0, (
         f"munge cannot make a credential on {maker.name} ({last_words(made)}). Repair: {deploy(maker.name)}"
     )
-    read = reader.run("unmunge", stdin=made.stdout)
+    read = reader.run(f"unmunge --socket={SOCKET}", stdin=made.stdout)
     status = next((line.partition(":")[2].strip() for line in read.stdout.splitlines() if line.startswith(STATUS)), "")
     return status or last_words(read)

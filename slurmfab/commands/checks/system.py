@@ -15,10 +15,16 @@ GAP = "----"
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
 """Runs a command as an ordinary user; 65534 is nobody's UID on every Linux system, whether it has the user or not."""
 
+SOCKET = (
+    "$({ sed -n 's/^[[:space:]]*AuthInfo[[:space:]]*=.*socket=\\([^,[:space:]]*\\).*/\\1/Ip' "
+    f"{SLURM_DIRECTORY}/slurm.conf {FETCHED_LINK}/slurm.conf 2>/dev/null; echo {MUNGE_SOCKET}; }} | head -n 1)"
+)
+"""munged's socket in a shell command: that of slurm.conf (AuthInfo), or the usual one."""
+
 READS, ENCODES = "reads slurm.conf", "encodes"
 AS_USER = (
     f'head -c 1 -- "$0" >/dev/null && echo {READS}; '
-    f'if [ -n "$1" ]; then munge --no-input --output=/dev/null; fi && echo {ENCODES}'
+    f'if [ -n "$1" ]; then munge --no-input --socket="$1" --output=/dev/null; fi && echo {ENCODES}'
 )
 """What every user's command of Slurm does first: read slurm.conf, and let munge make a credential."""
 
@@ -32,7 +38,7 @@ UNFINISHED = f"/^Package: /{{name=$2}} /^Status: /&&$NF!~/^({FINISHED})$/{{print
 QUESTION = (
     f"conf={SLURM_DIRECTORY}/slurm.conf; "
     f"if [ -e {CONFIGLESS_DROP_IN} ] || [ ! -e $conf ]; then conf={FETCHED_LINK}/slurm.conf; fi; "
-    f"munged=; if [ -S {MUNGE_SOCKET} ]; then munged=there; fi; "
+    f"munged={SOCKET}; [ -S $munged ] || munged=; "
     f"timeout 10 {NOBODY} sh -c '{AS_USER}' $conf $munged 2>&1; echo {GAP}; "
     "state=$(sed -nE 's/^(StateSaveLocation|SlurmdSpoolDir)=//p' $conf 2>/dev/null); "
     f"timeout 10 df --block-size=1 --output=avail,itotal,iavail,target,file -- {' '.join(PLACES)} $state 2>/dev/null; "
@@ -41,6 +47,11 @@ QUESTION = (
 )
 """A shell command whose output has four parts, separated by `GAP`: what an ordinary user can do; the room on the file
 systems of Slurm's directories; unfinished packages; dpkg's journal."""
+
+
+def munge_socket(host: CheckedHost) -> str:
+    """The path of munged's socket on a host."""
+    return str(host.run(f"echo {SOCKET}").stdout).strip() or MUNGE_SOCKET
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from slurmfab.base.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_SPOOL
+from slurmfab.base.paths import MUNGE_KEY, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
@@ -25,6 +25,7 @@ from slurmfab.commands.checks.processes import PROGRAMS, Process, processes
 from slurmfab.commands.checks.release import Remark
 from slurmfab.commands.checks.slurm import ping
 from slurmfab.commands.checks.slurmctld_state import refused_state, unread_state, unsaved_state, unusable_state
+from slurmfab.commands.checks.system import munge_socket
 from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, port, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
@@ -119,6 +120,8 @@ def last_end(host: CheckedHost, unit: str) -> str:
 
 def test_directories_are_theirs(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the directories of Slurm's daemons belong to them, and no link of another user leads elsewhere"""
+    if not cluster.guard_directories:
+        raise DoesNotApply("the cluster file leaves them to the site (guard_directories: false)")
     wrong = wrong_directories(host, owners(cluster, host.name, spool_directory(cluster, lock, host.name)))
     has_link = any(LINK in one for one in wrong)
     attack = "see who made that and why, it may be an attack; remove a link with rm, move the directory back; then "
@@ -194,7 +197,8 @@ def test_slurmctld_saves_its_state(controller: CheckedHost, cluster: Cluster) ->
 def test_munge_socket_is_there(host: CheckedHost) -> None:
     """munged listens on its socket"""
     need_running(host, "munge")
-    assert host.file(MUNGE_SOCKET).is_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
+    socket = munge_socket(host)
+    assert host.file(socket).is_socket, f"there is no socket {socket}. Repair: {deploy(host.name)}"
 
 
 @foundation

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from slurmfab.base.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.base.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hand_made import need_files
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
-from slurmfab.commands.checks.system import Room, room, system
+from slurmfab.commands.checks.system import Room, munge_socket, room, system
 from slurmfab.commands.checks.wanted import deploy, spool_directory
 from slurmfab.core.plan.directories import logs_owner
 
@@ -88,7 +88,7 @@ def test_users_get_credentials(host: CheckedHost) -> None:
     found = system(host)
     assert found.encodes, (
         f"no user but root and munge can run Slurm's commands: {found.complaint('munge')}"
-        f"{closed_on_the_way(host, MUNGE_SOCKET)}. Repair: {deploy(host.name)}"
+        f"{closed_on_the_way(host, munge_socket(host))}. Repair: {deploy(host.name)}"
     )
 
 
@@ -172,7 +172,7 @@ def test_no_variable_leads_slurm_elsewhere(host: CheckedHost) -> None:
     """no variable for all logins leads Slurm's commands to another slurm.conf"""
     variables = dict(line.split("=", 1) for line in host.ask(VARIABLES).splitlines())
     conf = variables.pop("SLURM_CONF", SLURM_CONF).strip("'\"")
-    is_usual = conf == SLURM_CONF or not host.ask(f"[ %s -ef {SLURM_CONF} ] || echo other", conf).strip()
+    is_usual = conf == SLURM_CONF or host.run(f"[ %s -ef {SLURM_CONF} ] && echo same", conf).stdout == "same\n"
     assert is_usual, (
         f"/etc/environment sets SLURM_CONF={conf}, so users' commands there read another file than {SLURM_CONF}. "
         f"Repair: remove that line of /etc/environment on {host.name}"

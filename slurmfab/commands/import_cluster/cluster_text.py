@@ -155,8 +155,13 @@ NOT_TAKEN = {
     "slurm_ssh: none": "a home, a shell and SSH logins between hosts for the slurm user",
     "hosts_file: false": "names of all hosts in /etc/hosts, and their SSH host keys in /etc/ssh/ssh_known_hosts",
     "restart_daemons: false": "starting daemons again when they crash",
+    "rotate_logs: false": "rotation of Slurm's logs where the packages' own does not work",
 }
 """What an import that adopts the least leaves out, by the line of the cluster file that says so."""
+
+GUARD, GUARDED = "guard_directories: false", "Slurm's directories and the start of its daemons, by which another user "
+GUARDED += "could become root, are set right; this line leaves them as they are"
+"""The line that leaves even that, and what it is about."""
 
 
 def not_taken(draft: Draft) -> str:
@@ -164,7 +169,8 @@ def not_taken(draft: Draft) -> str:
     if not draft.adopts_least:
         return ""
     head = "# Not taken, as this cluster did not have it. Remove a line to have slurmfab manage that, too."
-    return "\n".join([head, *(f"{line}  # {what}" for line, what in NOT_TAKEN.items())]) + "\n"
+    lines = (f"{line}  # {what}" for line, what in NOT_TAKEN.items())
+    return "\n".join([head, *lines, f"# {GUARD}  # {GUARDED}"]) + "\n"
 
 
 def files_section(draft: Draft) -> str:

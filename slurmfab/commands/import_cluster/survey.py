@@ -235,6 +235,11 @@ def not_taken(draft: Draft) -> Iterator[str]:
     if draft.adopts_least:
         lines = "; ".join(f"{what} ({line})" for line, what in cluster_text.NOT_TAKEN.items())
         yield f"Not taken: {lines}. To take one, remove its line from the cluster file."
+        account = ", and the slurm user gets an account, for test jobs" if draft.database else ""
+        yield (
+            "Taken all the same: owners and modes of Slurm's directories, and daemons that start as the slurm user, "
+            f"without which another user could become root ({cluster_text.GUARD} leaves them){account}."
+        )
 
 
 def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:

@@ -6,6 +6,8 @@ An existing directory without such files, as one that a cluster file names by mi
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
@@ -34,6 +36,12 @@ BACKUP_MARKS = ("*-*T??????Z.tar", "*-*T??????Z-*.tar", ".new-*-*T??????Z.*")
 
 PRIVATE_MARKS = ("[1-9]*",)
 """Directories of jobs, which slurmd names by their ids (job_container.conf(5))."""
+
+
+def unguarded(resources: Iterable[Resource]) -> tuple[Resource, ...]:
+    """The same without changes of directories and logs that are there (`guard_directories: false`)."""
+    wanted = (one for one in resources if not isinstance(one, RootLog))
+    return tuple(replace(one, kept=True, for_root=False) if isinstance(one, Directory) else one for one in wanted)
 
 
 def slurm_directory() -> Directory:

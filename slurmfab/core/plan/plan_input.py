@@ -167,6 +167,8 @@ class PlanInput(LocalInput):
         after = {**render.render(self.comparable_conf), by_hand.GRES: self.gres_after}
         if by_hand.is_same_for(by_hand.GRES, self.compute_nodes, before[by_hand.GRES], after[by_hand.GRES]):
             del before[by_hand.GRES]
+        if not before[by_hand.CGROUP] and not self.is_compute_node(self.cluster.controller):
+            del before[by_hand.CGROUP]
         found = differences(before, after, self.is_same_host)
         return tuple(one for one in found if not by_hand.may_stay(one))
 

@@ -177,3 +177,13 @@ def test_a_file_that_is_not_a_secret_may_have_leftovers(root: Path, context: Con
 )
 def test_the_output_of_unmunge_gives_the_status(shown: str, status: str) -> None:
     assert credentials.status(shown) == status
+
+
+def test_credentials_come_from_the_socket_that_slurm_conf_names(root: Path) -> None:
+    context = Context(str(root))
+    assert credentials.place_of_socket(context) == []
+    conf = root / "etc/slurm/slurm.conf"
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    conf.write_text("Include auth.conf\n")
+    (conf.parent / "auth.conf").write_text("authinfo = ttl=60,socket=/opt/munge/sock # ours\n")
+    assert credentials.place_of_socket(context) == ["--socket", "/opt/munge/sock"]

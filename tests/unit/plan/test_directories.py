@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
+from slurmfab.base.errors import InputError
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.cluster.facts import Account
 from slurmfab.cluster.inventory.health import Health
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.directories import owners
@@ -19,6 +21,7 @@ from slurmfab.core.plan.phases import disks, scripts
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import configuration, hosts
 
 ELSEWHERE = """\
 slurm_conf:
@@ -55,6 +58,53 @@ def test_directories_that_slurm_conf_names_are_made_where_they_are_missing_and_l
 
 def test_slurmfabs_own_directories_have_slurmfabs_owners() -> None:
     assert directories(planned(""), "n1")[SLURM_SPOOL] == ("root", False)
+
+
+def test_directories_that_nobody_guards_are_made_where_they_are_missing_and_nothing_else_is_set_right() -> None:
+    wanted = planned("guard_directories: false\ndatabase: c1\n")
+    for host in ("c1", "n1"):
+        assert all(kept for _, kept in directories(wanted, host).values())
+    kinds = {one.kind for host in ("c1", "n1") for _, one in make_plan(wanted, (host,)).of_host(host)}
+    assert "root-log" not in kinds
+
+
+def test_another_slurm_user_has_state_logs_and_slurmdbd_conf_with_its_own_group() -> None:
+    known = cluster(f"{THREE_HOSTS}slurm_user: hpc\ndatabase: c1\n")
+    facts = {
+        host: dataclasses.replace(
+            one, accounts={**one.accounts, "hpc": Account(1800, 50, "/", "/bin/sh")}, gids={**one.gids, 50: "staff"}
+        )
+        for host, one in facts_of(known, prepared).items()
+    }
+    wanted = plan_input(known, facts)
+    of_controller = {one.id: one for _, one in make_plan(wanted, ("c1",)).of_host("c1")}
+    state: Any = of_controller["directory:/var/lib/slurm/slurmctld"]
+    slurmdbd: Any = of_controller["slurmdbd-conf:/etc/slurm/slurmdbd.conf"]
+    assert {(state.owner, state.group), (slurmdbd.owner, slurmdbd.group)} == {("hpc", "staff")}
+    assert "SlurmUser=hpc\n" in slurmdbd.content
+    assert "SlurmUser=hpc\n" in wanted.rendered["slurm.conf"]
+    assert directories(wanted, "c1")[SLURM_LOGS] == ("hpc", False)
+    assert directories(wanted, "n1")[SLURM_LOGS] == ("root", False)
+
+
+@pytest.mark.parametrize(("uid", "told"), [(None, "there is no user hpc"), (1801, "has UID 1801, and 1800 on c1")])
+def test_a_host_without_the_slurm_user_or_with_another_uid_is_left_out(uid: int | None, told: str) -> None:
+    known = cluster(f"{THREE_HOSTS}slurm_user: hpc\n")
+    facts = facts_of(known, prepared)
+    uids = {"c1": 1800, "n1": 1800, "n2": uid}
+    accounts = {host: {"hpc": Account(one, one, "/", "/bin/sh")} if one else {} for host, one in uids.items()}
+    facts = {host: dataclasses.replace(one, accounts={**one.accounts, **accounts[host]}) for host, one in facts.items()}
+    found = hosts.unfit(known, facts)
+    assert list(found) == ["n2"]
+    assert told in found["n2"]
+
+
+def test_another_slurm_user_than_that_of_slurm_conf_is_refused_with_what_to_do_by_hand() -> None:
+    known = cluster()
+    facts = facts_of(known, prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], slurm_conf="ClusterName=tiny\nSlurmUser=hpc\n")
+    with pytest.raises(InputError, match="SlurmUser is hpc on c1, and slurm_user in the cluster file is slurm"):
+        configuration.refuse_other_slurm_user(plan_input(known, facts))
 
 
 def test_room_and_health_are_about_the_directory_that_slurmd_uses() -> None:

@@ -133,12 +133,14 @@ KEEPS = f"{THREE_HOSTS}keep_files: true\n"
 def test_files_that_are_kept_are_neither_written_nor_removed_and_what_they_say_otherwise_is_told() -> None:
     text = by_hand(plan_input(cluster(), hosts(gpus=GPUS)).rendered["slurm.conf"])
     text = text.replace("SlurmdTimeout=300", "SlurmdTimeout=60")
-    facts = found(text=text, gpus=GPUS, of_hosts={"n1": {"gres_conf": ""}, "n2": {"gres_conf": OWN_GRES}}).facts
+    of_hosts = {"c1": {"cgroup_conf": ""}, "n1": {"gres_conf": ""}, "n2": {"gres_conf": OWN_GRES}}
+    facts = found(text=text, gpus=GPUS, of_hosts=of_hosts).facts
     wanted = plan_input(cluster(KEEPS), facts)
     assert wanted.differences == ()
     assert {slurm_conf.resources(wanted, host) for host in facts} == {()}
     told = [str(one) for one in wanted.kept_differences]
     assert told[0] == "SlurmdTimeout: 60 -> 300"
+    assert {one.file for one in wanted.kept_differences} == {"slurm.conf", "gres.conf"}
     assert any(one.startswith("devices of n1") for one in told)
     configuration.refuse_kept_files(wanted)
     assert "SlurmdTimeout: 60 -> 300" in notices.kept_files(wanted)

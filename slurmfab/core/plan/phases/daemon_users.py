@@ -42,12 +42,17 @@ def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
     unit: slurm might make no files there.
     """
     version, roles = plan_input.slurm_of(host), plan_input.cluster.roles(host)
-    if version >= BY_SYSTEMD or plan_input.cluster.slurm_user != "slurm" or ROLES[daemon] not in roles:
+    if version >= BY_SYSTEMD or not starts_as_slurm(plan_input) or ROLES[daemon] not in roles:
         return ()
     log, pid = log_and_pid(plan_input, host, daemon)
     usual = (plan_input.platform.pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")
     is_known = log.startswith(f"{SLURM_LOGS}/") and pid in usual
     return (f"{UNIT_FILES}/{daemon}.service.d/slurmfab-user.conf",) if is_known else ()
+
+
+def starts_as_slurm(plan_input: PlanInput) -> bool:
+    """Whether slurmfab has the daemons started as slurm, so that they guard directories and logs of slurm's."""
+    return plan_input.cluster.slurm_user == "slurm" and plan_input.cluster.guard_directories
 
 
 def log_and_pid(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, str]:

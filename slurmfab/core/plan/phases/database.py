@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from slurmfab.base.paths import SLURM_LOGS
 from slurmfab.cluster.inventory.accounting import Database
 from slurmfab.cluster.slurm import accounting
-from slurmfab.core.plan.directories import log_directory, slurm_directory
+from slurmfab.core.plan.directories import log_directory, slurm_directory, unguarded
 from slurmfab.core.plan.phases import daemon_users
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -36,10 +36,13 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         runs = host in plan_input.facts and plan_input.facts[host].services.get("slurmdbd") == "active"
         return (Service("slurmdbd", running=False),) if runs else ()
     own = plan_input.cluster.slurmdbd_conf
-    return (
+    directories = (
         slurm_directory(),
         log_directory(plan_input, host),
         *log_elsewhere(own, plan_input.slurm_owner(database.host)),
+    )
+    return (
+        *(directories if plan_input.cluster.guard_directories else unguarded(directories)),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         *daemon_users.resources(plan_input, host, "slurmdbd"),
         Service("slurmdbd", watches=(PATH,)),

@@ -17,6 +17,7 @@ from slurmfab.core.plan.directories import (
     slurm_directory,
     slurmd_directories,
     state_directory,
+    unguarded,
 )
 from slurmfab.core.plan.hand_made_files import may_keep_gres
 from slurmfab.core.plan.phases import daemon_users, log_rotation, site_files
@@ -45,14 +46,15 @@ NAME_MARK = "clustername"
 def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The directories of the host's daemons, slurmctld's state as slurmctld needs it, and the rotation of logs.
 
-    The state holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
+    The state holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory. Without
+    `guard_directories`, what is there stays as it is.
     """
     cluster = plan_input.cluster
     is_controller = host in cluster.controllers
     state, private = cluster.state_directory, cluster.private_tmp
     shared = cluster.slurm_conf_directory if host == cluster.controller else None
     access = StateAccess(plan_input.state_before or state, str(plan_input.slurm_version), cluster.slurm_user)
-    return (
+    found = (
         *((slurm_directory(),) if is_controller or has_own_files(plan_input, host) else ()),
         *((shared_directory(shared),) if shared else ()),
         log_directory(plan_input, host),
@@ -61,8 +63,8 @@ def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *((private_directory(private.base),) if private and "compute" in cluster.roles(host) else ()),
         *((state_directory(state, plan_input.slurm_owner(host)), access) if is_controller else ()),
         *daemon_users.resources(plan_input, host, "slurmctld"),
-        *log_rotation.resources(plan_input, host),
     )
+    return (*(found if cluster.guard_directories else unguarded(found)), *log_rotation.resources(plan_input, host))
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+import re
+from typing import Any, Dict, List, Mapping
 
+from slurmfab.on_hosts.agent.core.included_files import whole
+from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.facts.slurm_use import CONFS
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, uid_of
 
 USER = "munge"
@@ -14,6 +18,8 @@ MUNGE_SECONDS = 20.0
 """Time limit of munge(1) and unmunge(1)."""
 
 STATUS = "STATUS:"
+SOCKET = re.compile(rb"^[ \t]*AuthInfo[ \t]*=[^#\n]*socket=([^,\s\"]+)", re.IGNORECASE | re.MULTILINE)
+"""Where Slurm finds munged, if that is not the usual place (slurm.conf(5), AuthInfo)."""
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
@@ -31,14 +37,21 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """
     answer: Dict[str, Any] = {"made": "", "trouble": "", "decoded": []}
     for credential in request.get("decode", ()):
-        shown = context.run(["unmunge"], stdin=credential.encode(), seconds=MUNGE_SECONDS)
+        shown = context.run(["unmunge", *place_of_socket(context)], stdin=credential.encode(), seconds=MUNGE_SECONDS)
         answer["decoded"].append(status(shown.stdout.decode(errors="replace") or shown.stderr.decode(errors="replace")))
     if request.get("make"):
         account = uid_of(context, USER), gid_of(context, USER)
-        done = context.run(["munge", "--no-input"], seconds=MUNGE_SECONDS, account=account)
+        done = context.run(["munge", "--no-input", *place_of_socket(context)], seconds=MUNGE_SECONDS, account=account)
         answer["made"] = done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
         answer["trouble"] = done.stderr.decode(errors="replace").strip()
     return answer
+
+
+def place_of_socket(context: Context) -> List[str]:
+    """The option of munge(1) and unmunge(1) with the socket that slurm.conf names; nothing for the usual one."""
+    paths = (context.path(one) for one in CONFS[:2])
+    found = next((found for path in paths for found in SOCKET.findall(whole(path, read_bytes(path)))), b"")
+    return ["--socket", found.decode(errors="replace")] if found else []
 
 
 def status(shown: str) -> str:

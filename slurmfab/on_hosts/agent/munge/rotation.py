@@ -12,6 +12,7 @@ from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, uid_of
+from slurmfab.on_hosts.agent.munge.credentials import place_of_socket
 from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, Service, show
 
 UNIT = "munge"
@@ -147,7 +148,7 @@ def restart(context: Context) -> None:
         context.run(["systemctl", "restart", UNIT], seconds=60)
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
-        done = context.run(["munge", "--no-input"], seconds=ANSWER_SECONDS)
+        done = context.run(["munge", "--no-input", *place_of_socket(context)], seconds=ANSWER_SECONDS)
         if done.returncode == 0:
             return
         if time.monotonic() > deadline:

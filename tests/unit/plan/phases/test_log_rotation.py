@@ -34,6 +34,10 @@ def test_other_logs_are_rotated_where_the_packages_do_not() -> None:
     assert files(THREE_HOSTS, "c1") == {}
 
 
+def test_logs_that_the_site_rotates_have_no_file_of_slurmfabs() -> None:
+    assert {host: files(f"{SMD}rotate_logs: false\n", host) for host in ("c1", "n1")} == {"c1": {}, "n1": {}}
+
+
 def test_what_a_host_had_goes_with_its_reason() -> None:
     wanted = cluster()
     had = plan_input(wanted, {host: host_facts(host, owned=("log-rotation",)) for host in wanted.hosts})
