@@ -52,6 +52,7 @@ EVERY_TIME = (
     "database",
     "deploy",
     "first_contact",
+    "front_door",
     "hand_made_files",
     "import",
     "kill",
@@ -76,6 +77,7 @@ LONGEST = {
     f"test_{name}.py": place
     for place, name in enumerate(
         (
+            "clean_machines",
             "tutorial",
             "breakages",
             "import",
@@ -88,6 +90,7 @@ LONGEST = {
             "guides",
             "come_and_go",
             "cut_off",
+            "front_door",
             "bundle",
             "people",
             "backup",
