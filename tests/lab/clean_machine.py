@@ -45,14 +45,9 @@ END = "-- the command has ended: "
 class Shell:
     """A login shell on the machine, which keeps its directory and its variables, as in one terminal."""
 
-    def __init__(self, made: Lab, *words: str) -> None:
-        """Open it.
-
-        Args:
-            made: the lab that the machine belongs to.
-            words: the program, if it is not bash.
-        """
-        ssh = ["ssh", "-F", str(made.directory / "ssh_config"), CONTROLLER, *(words or ("bash", "-l"))]
+    def __init__(self, made: Lab) -> None:
+        """Log in to the machine that a lab's controller is."""
+        ssh = ["ssh", "-F", str(made.directory / "ssh_config"), CONTROLLER, "bash", "-l"]
         self.process = subprocess.Popen(
             ssh, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -77,7 +72,10 @@ class Shell:
 
     def close(self) -> None:
         """Log out."""
-        self.process.communicate()
+        try:
+            self.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
 
 
 @dataclass
@@ -121,8 +119,7 @@ def clean_machine(suite: str, directory: Path, *, cached: str = "") -> Iterator[
     """
     spec = LabSpec(name=f"clean{place()}", suite=suite, nodes=1, down=("n1",), shared=VOLUMES, no_python=(CONTROLLER,))
     with running_lab(spec, directory) as hosts:
-        shell = Shell(hosts.lab)
-        machine = CleanMachine(hosts.lab, shell)
+        machine = CleanMachine(hosts.lab, Shell(hosts.lab))
         _settle(machine)
         if cached:
             tree = base.ensure(cached, print)
