@@ -25,8 +25,10 @@ LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-v
   --no-python-downloads --custom-compile-command 'make constraints'
 
 # Installs those of some packages that are missing; $(2): further options of apt-get.
-INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { \
-  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $(2) $$missing >/dev/null; }
+INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { $(call APT,$$missing,$(2)); }
+# Installs packages, and asks nothing: debconf would say at length that it cannot.
+APT = echo "Installing with apt: $(1)"; $(AS_ROOT) apt-get update -qq && \
+  $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $(1) >/dev/null
 
 .PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-breakages unit lint format docs supported reference bench clean
 
@@ -36,8 +38,7 @@ help:  ## this list
 setup: $(VENV)/.ready  ## a virtual environment with slurmfab and what its tests need
 
 $(VENV)/.ready: setup.cfg pyproject.toml constraints-dev.txt
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
-	  echo "Installing with apt: python3-venv"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq python3-venv; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(call APT,python3-venv); }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --require-hashes --requirement constraints-dev.txt
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
@@ -71,10 +72,11 @@ demo: setup lab-packages  ## one controller and two compute nodes on this machin
 demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
 
-tried:  ## both commands of the README, twice, and the record of machines on which that has passed
+tried:  ## both commands of the README, twice, its pages typed on new machines, and the record of what has passed
 	rm -rf build/tried
 	for round in first second; do \
 	  $(MAKE) demo && $(MAKE) demo-down && $(MAKE) test && echo "The $$round round has passed." || exit 1; done
+	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest tests/lab/test_clean_machines.py
 	$(BIN)/python tests/lab/tried.py record
 	$(BIN)/python -m reference
 

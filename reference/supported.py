@@ -21,6 +21,7 @@ from slurmfab.cluster.slurm.versions import DISTRIBUTION, NEWEST, OLDEST
 REPOSITORY = Path(__file__).parents[1]
 RECORD = REPOSITORY / "tests" / "lab" / "deployed.json"
 TRIED = RECORD.with_name("tried.json")
+FOLLOWED = RECORD.with_name("followed.json")
 GOLDEN = REPOSITORY / "tests" / "golden"
 README = REPOSITORY / "README.md"
 
@@ -134,7 +135,7 @@ def lines() -> Iterator[str]:
         "- **Refused**: its Slurm is older than slurmfab supports. A host with that release is left out of a run, with "
         "the reason.",
     )
-    yield from (*_deployers(), *_ubuntu(), *_architectures(), "## Files by version of Slurm", "")
+    yield from (*_deployers(), *_followed(), *_ubuntu(), *_architectures(), "## Files by version of Slurm", "")
     yield from _wrapped(
         "The files of these versions are compared with kept ones. Those of some are read by the real Slurm as well: "
         "slurmctld starts with them, slurmd reads its devices, and the keys that it knows are those of slurmfab's "
@@ -190,6 +191,39 @@ def _deployer(one: Mapping[str, str | int]) -> tuple[str, ...]:
 
 
 _OF_DEPLOYERS = ("architecture", "root", "systemd", "python")
+
+
+PAGES: Mapping[str, tuple[str, str]] = {
+    "README.md": (
+        "[README](../README.md)",
+        "`apt`, `git clone`, `make demo` and `make demo-down` twice; `make wheel`, `pipx install`, `slurmfab --list`",
+    ),
+    "docs/tutorial.md": ("[the tutorial](tutorial.md)", "all commands, from `apt` to `lab-down`; all that it shows"),
+}
+"""Pages that a test types on new machines: how they are linked, and what of them is typed and compared."""
+
+
+def _followed() -> Iterator[str]:
+    """Yield the part about pages that were typed on new machines."""
+    yield from ("## New machines", "")
+    yield from _wrapped(
+        "[test_clean_machines.py](../tests/lab/test_clean_machines.py) acts as a new user: on a machine with a plain "
+        "Debian, without git, make and Python, it types what these pages say, in their order and nothing else, and "
+        "compares what they show as printed. The machine is a host of the lab, in which the labs of the pages run. "
+        "`make tried` puts what has passed into [a record](../tests/lab/followed.json); each run of all tests types "
+        "the README's demo once."
+    )
+    record: Mapping[str, list[str]] = json.loads(FOLLOWED.read_text())
+    suites = [suite for suite in RELEASES if any(suite in found for found in record.values())]
+    heads = ("page", "what is typed and compared", *(f"on {RELEASES[suite]}" for suite in suites))
+    yield from table(
+        heads,
+        (
+            (*PAGES[page], *("passed" if suite in found else "not tried" for suite in suites))
+            for page, found in record.items()
+        ),
+    )
+    yield ""
 
 
 def _ubuntu() -> Iterator[str]:

@@ -52,6 +52,7 @@ EVERY_TIME = (
     "database",
     "deploy",
     "first_contact",
+    "front_door",
     "hand_made_files",
     "import",
     "kill",
@@ -77,6 +78,7 @@ LONGEST = {
     f"test_{name}.py": place
     for place, name in enumerate(
         (
+            "clean_machines",
             "tutorial",
             "breakages",
             "import",
@@ -90,6 +92,7 @@ LONGEST = {
             "come_and_go",
             "cut_off",
             "upgrade",
+            "front_door",
             "bundle",
             "people",
             "backup",

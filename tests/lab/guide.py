@@ -13,6 +13,8 @@ A guide is Markdown. What is played of it, in its order:
   begins empty; `root@n1:~# ` and `ann@ctl:~$ ` are hosts. A command must succeed, or end with `; echo $?`; `plan` may
   end with 4. `…` stands for anything, alone on a line for any number of lines.
 
+An indented block is not played on lab hosts. `typed` reads its commands, for a machine on which nothing is installed.
+
 What differs from run to run does not count: times, addresses, versions, keys, hardware of this machine; nor do the
 numbers of changes and of checks, which each new check would change.
 """
@@ -32,6 +34,7 @@ PIECE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 FILE = re.compile(r"\b(?P<how>[Ww]rite|[Ss]et) (?:in )?`(?P<path>[^`]+)`:$")
+TYPED = re.compile(r"^ {4}(?P<command>\S.*?)(?: +# (?P<remark>.*))?$", re.MULTILINE)
 PROMPT = re.compile(r"^(?:(?P<user>[a-z]+)@(?P<host>[a-z]+[0-9]*):~[$#]|\$) (?P<command>.*)$")
 KEY = r"^{}:.*\n(?:(?:[ \t#-].*)?\n)*?(?=^[A-Za-z]|\Z)"
 """A top-level key of a YAML file with all lines that belong to it."""
@@ -98,6 +101,14 @@ class Switched:
 
 
 @dataclass(frozen=True)
+class Typed:
+    """A command of an indented block, which shows no output."""
+
+    command: str
+    remark: str  # what stands behind `#`
+
+
+@dataclass(frozen=True)
 class Guide:
     """A guide: the lab that it needs, and what is to be done in its order."""
 
@@ -111,6 +122,14 @@ def read(text: str) -> Guide:
     first = pieces.pop(0)
     assert isinstance(first, Switched), "A guide begins with the comment that says its lab."
     return Guide(first.hosts, tuple(pieces))
+
+
+def typed(page: str, heading: str) -> tuple[Typed, ...]:
+    """The commands of the indented blocks below a heading, up to the next heading of any level."""
+    section = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert section, f"no such heading: {heading}"
+    outside = re.sub(r"^```.*?^```$", "", section[1], flags=re.MULTILINE | re.DOTALL)
+    return tuple(Typed(found["command"], found["remark"] or "") for found in TYPED.finditer(outside))
 
 
 def _pieces(text: str) -> Iterator[Step | Written | Switched]:

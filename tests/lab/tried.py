@@ -1,8 +1,8 @@
 """On which machines the two commands of the README have passed: what deployed, and what started the lab's hosts.
 
 Each `make demo` and each `make test` that passes leaves a small file below build/tried, and one that fails removes
-those of its kind. `make tried` plays both twice and puts the result into tried.json, from which `python -m reference`
-makes a table of docs/supported.md.
+those of its kind. `make tried` plays both twice and puts the result into tried.json, and into followed.json which pages
+`test_clean_machines.py` has typed on new machines. `python -m reference` makes tables of docs/supported.md of these.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ PASSED = REPOSITORY / "build" / "tried"
 """A directory for each kind, with one file for each run that has passed since one of that kind failed."""
 
 KINDS = ("demo", "test")
+
+FOLLOWED = RECORD.with_name("followed.json")
+"""Pages, and on new machines of which releases all their commands were typed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -79,6 +82,23 @@ def note(kind: str, passed: bool = True) -> None:
         shutil.rmtree(PASSED / kind, ignore_errors=True)
 
 
+def note_followed(page: str, release: str) -> None:
+    """Note that all commands of a page were typed on a new machine with a release, and did what it says."""
+    place = PASSED / "followed" / page
+    place.mkdir(parents=True, exist_ok=True)
+    (place / release).touch()
+
+
+def renew_followed() -> None:
+    """Put the pages that were followed since the last `make tried` began into the record, in place of all others."""
+    place = PASSED / "followed"
+    files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+    found = {
+        str(page): [file.name for file in files if file.parent == page] for page in {file.parent for file in files}
+    }
+    FOLLOWED.write_text(json.dumps(dict(sorted(found.items())), indent=2) + "\n")
+
+
 def recorded() -> tuple[Machine, ...]:
     """The record that is in the repository."""
     return tuple(Machine(**row) for row in json.loads(RECORD.read_text())) if RECORD.exists() else ()
@@ -94,4 +114,8 @@ def renew() -> None:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    renew() if words == ["record"] else note(words[0], words[1:] != ["failed"])
+    if words == ["record"]:
+        renew()
+        renew_followed()
+    else:
+        note(words[0], words[1:] != ["failed"])

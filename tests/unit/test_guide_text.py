@@ -44,3 +44,15 @@ def test_read_when_a_guide_starts_its_lab_itself_then_its_name_is_known() -> Non
     found = guide.read("<!-- lab: {suite: trixie, up: tour} -->\n\n```console\n$ slurmfab lab-up --name tour\n```\n")
     assert found.lab["up"] == "tour"
     assert [step.command for step in found.pieces if isinstance(step, guide.Step)] == ["slurmfab lab-up --name tour"]
+
+
+def test_typed_when_a_page_has_several_blocks_then_the_commands_below_the_heading_come_with_their_remarks() -> None:
+    page = (
+        "# Page\n\n    not below it\n\n## 1. Begin\n\n    apt install git    # as root\n    make demo\n\nThen:\n\n"
+        "    cd x && . y/activate\n\n```console\n$ up \\\n    --name tour\n```\n\n## 2. End\n\n    rm x\n"
+    )
+    assert guide.typed(page, "1. Begin") == (
+        guide.Typed("apt install git", "as root"),
+        guide.Typed("make demo", ""),
+        guide.Typed("cd x && . y/activate", ""),
+    )

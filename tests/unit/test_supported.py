@@ -102,3 +102,20 @@ def test_the_record_of_machines_tells_what_has_passed_there_on_releases_that_are
     for one in tried.recorded():
         assert one.release in supported.RELEASES
         assert one.demo or one.test
+
+
+def test_the_record_of_typed_pages_has_those_of_the_table_on_releases_that_are_known() -> None:
+    record = json.loads(tried.FOLLOWED.read_text())
+    assert set(record) <= set(supported.PAGES)
+    assert {release for found in record.values() for release in found} <= set(supported.RELEASES)
+
+
+def test_pages_that_were_typed_replace_those_of_the_record(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tried, "FOLLOWED", record.with_name("followed.json"))
+    for page, release in (("docs/tutorial.md", "trixie"), ("README.md", "trixie"), ("README.md", "bookworm")):
+        tried.note_followed(page, release)
+    tried.renew_followed()
+    assert json.loads(tried.FOLLOWED.read_text()) == {
+        "README.md": ["bookworm", "trixie"],
+        "docs/tutorial.md": ["trixie"],
+    }
