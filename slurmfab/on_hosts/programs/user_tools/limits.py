@@ -12,7 +12,7 @@ UNLIMITED = frozenset({"", "-1"})
 class Association(NamedTuple):
     """A user in an account."""
 
-    account: str
+    account: str  # its name
     partition: str  # the only partition that it is for; empty for all
     default_qos: str  # the QOS of jobs that name none; empty for Slurm's default
     qos: Tuple[str, ...]  # the QOS that jobs may have
