@@ -93,7 +93,7 @@ class Maker:
 
     def annotated(self, kinds: Sequence[type]) -> Schema:
         """The schema of a dictionary that `asdict` has made of these classes, one after the other."""
-        return self.reference("".join(kind.__name__ for kind in kinds), kinds)
+        return self.reference(kinds[0].__name__, kinds)
 
     def reference(self, name: str, kinds: Sequence[type]) -> Schema:
         """A reference to the schema of an object, which is made if it is not there yet.

@@ -21,31 +21,30 @@ from slurmfab.cluster.inventory.acceptance import Acceptance
 from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User, database_of
 from slurmfab.cluster.inventory.backups import Backup
 from slurmfab.cluster.inventory.containers import ContainersOrNot
-from slurmfab.cluster.inventory.drift import DriftOrNot
+from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.exports import Exports, Served, served
 from slurmfab.cluster.inventory.files_on_hosts import Files
-from slurmfab.cluster.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
+from slurmfab.cluster.inventory.gpu_checks import GpuChecks
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
-from slurmfab.cluster.inventory.job_environment import JobEnvironmentOrNot
+from slurmfab.cluster.inventory.job_environment import JobEnvironment
 from slurmfab.cluster.inventory.logins import (
     BESIDE_SLURMCTLD,
     LoginLimits,
-    LoginLimitsOrNot,
     Motd,
     NodeLogins,
     PrivateData,
     UserSsh,
 )
-from slurmfab.cluster.inventory.mail import MailOrNot
+from slurmfab.cluster.inventory.mail import Mail
 from slurmfab.cluster.inventory.modules import ModulesOrNot
 from slurmfab.cluster.inventory.monitoring import MonitoringOrNot
 from slurmfab.cluster.inventory.mounts import Mounts
 from slurmfab.cluster.inventory.mpi import MpiOrNot
-from slurmfab.cluster.inventory.power import PowerOrNot
+from slurmfab.cluster.inventory.power import Power
 from slurmfab.cluster.inventory.private_tmp import PrivateTmpOrNot
-from slurmfab.cluster.inventory.quota import QuotaOrNot
+from slurmfab.cluster.inventory.quota import Quota
 from slurmfab.cluster.inventory.registry import RegistryOrNot
-from slurmfab.cluster.inventory.scratch import ScratchOrNot
+from slurmfab.cluster.inventory.scratch import Scratch
 from slurmfab.cluster.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.cluster.inventory.slurm_files import SlurmFiles
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages, SlurmsPackages
@@ -266,24 +265,28 @@ class Cluster(Model):
         Annotated[str, AfterValidator(check_directory("/home"))] | None,
         Field(description="Directory of the homes of users, on a file system that hosts share, such as /home."),
     ] = None
-    quota: QuotaOrNot = None
+    quota: Annotated[Quota | None, Field(description="What each user may store on a file system.")] = None
     private_tmp: PrivateTmpOrNot = None
-    scratch: ScratchOrNot = None
-    mail: MailOrNot = None
+    scratch: Annotated[
+        Scratch | None, Field(description="Directories of jobs on their nodes' own disks, counted as a Gres.")
+    ] = None
+    mail: Annotated[Mail | None, Field(description="Relay for mail about jobs.")] = None
     modules: ModulesOrNot = None
     mpi: MpiOrNot = None
     containers: ContainersOrNot = None
     registry: RegistryOrNot = None
     monitoring: MonitoringOrNot = None
-    gpu_checks: GpuChecksOrNot = None
+    gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     acceptance: Acceptance = {}
-    drift: DriftOrNot = None
+    drift: Annotated[Drift | None, Field(description="Plans by a timer on the deployer, with mail or metrics.")] = None
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None
-    job_environment: JobEnvironmentOrNot = None
+    job_environment: Annotated[
+        JobEnvironment | None, Field(description="Variables that jobs find in their environment.")
+    ] = None
     health: HealthOrNot = None
     mps_daemon: Annotated[bool, Field(description="Whether NVIDIA's MPS daemon runs around jobs with mps.")] = False
-    power: PowerOrNot = None
+    power: Annotated[Power | None, Field(description="Nodes that are switched off while they are idle.")] = None
     configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
     own_partition: Annotated[
         bool, Field(description="Whether slurm.conf has a hidden partition for slurmfab's own jobs.")
@@ -295,7 +298,9 @@ class Cluster(Model):
     slurm_ssh: SlurmSshOrLogins = SlurmSsh()
     node_logins: NodeLogins = "all"
     user_ssh: UserSsh = "own"
-    login_limits: LoginLimitsOrNot = None
+    login_limits: Annotated[
+        LoginLimits | None, Field(description="What each user may use on login hosts: memory, tasks, cpus.")
+    ] = None
     private_data: PrivateData = ()
     motd: Motd = False
     x11: Annotated[bool, Field(description="Whether jobs can open windows on users' screens (srun --x11).")] = False

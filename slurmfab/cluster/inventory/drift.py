@@ -45,7 +45,3 @@ class Drift(Model):
     def calendar(self) -> str:
         """The schedule as a calendar event of systemd (systemd.time(7))."""
         return systemd_calendar(self.when)
-
-
-DriftOrNot = Annotated[Drift | None, Field(description="Plans by a timer on the deployer, with mail or metrics.")]
-"""The key `drift`."""

@@ -113,7 +113,3 @@ class GpuChecks(Model):
         if self.when == NEVER:
             return 0
         return 2 * period(self.when) + _HOUR + 60 * self.wait
-
-
-GpuChecksOrNot = Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")]
-"""The key `gpu_checks`."""

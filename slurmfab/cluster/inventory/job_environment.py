@@ -83,8 +83,3 @@ class JobEnvironment(Model):
         for group in self.groups:
             found.update(group.variables if node in group.members else {})
         return dict(sorted(found.items()))
-
-
-JobEnvironmentOrNot = Annotated[
-    JobEnvironment | None, Field(description="Variables that jobs find in their environment.")
-]

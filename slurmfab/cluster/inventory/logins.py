@@ -56,12 +56,6 @@ BESIDE_SLURMCTLD = LoginLimits(memory="25%", tasks=1024)
 systemd shares CPUs equally between its services and all users together, whatever these run (CPUWeight).
 """
 
-LoginLimitsOrNot = Annotated[
-    LoginLimits | None,
-    Field(description="What each user may use on login hosts: memory, tasks, cpus."),
-]
-"""The key `login_limits`."""
-
 
 def _check_motd(value: bool | str) -> bool | str:
     """Plain lines: a terminal would obey control characters."""

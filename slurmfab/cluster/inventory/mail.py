@@ -86,7 +86,3 @@ class Mail(Model):
     def domain(self) -> str:
         """The domain of the sender."""
         return self.sender.rpartition("@")[2]
-
-
-MailOrNot = Annotated[Mail | None, Field(description="Relay for mail about jobs.")]
-"""The key `mail`."""

@@ -201,7 +201,3 @@ class Power(Model):
     def check_every(self) -> int:
         """Seconds between two looks at the nodes: often enough for `suspend_after`, at most a minute."""
         return max(2, min(60, self.suspend_after // 2))
-
-
-PowerOrNot = Annotated[Power | None, Field(description="Nodes that are switched off while they are idle.")]
-"""The key `power`."""

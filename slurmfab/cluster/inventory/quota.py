@@ -62,9 +62,6 @@ def _user_quota(value: Any) -> Any:
     return value
 
 
-QuotaOrNot = Annotated[Quota | None, Field(description="What each user may store on a file system.")]
-"""The key `quota`."""
-
 UserQuotaOrNot = Annotated[
     UserQuota | Literal[False] | None,
     BeforeValidator(_user_quota, json_schema_input_type=UserQuota | Literal[False]),

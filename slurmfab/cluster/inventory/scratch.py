@@ -75,9 +75,3 @@ class Scratch(Model):
     def variables(self) -> tuple[str, ...]:
         """The names of the variables that jobs get."""
         return (self.variable, *(("TMPDIR",) if self.tmpdir and self.variable != "TMPDIR" else ()))
-
-
-ScratchOrNot = Annotated[
-    Scratch | None, Field(description="Directories of jobs on their nodes' own disks, counted as a Gres.")
-]
-"""The key `scratch`."""

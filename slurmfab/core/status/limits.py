@@ -9,6 +9,8 @@ from typing import Any
 
 from slurmfab.on_hosts.agent.accounting.qos_usage import OF_ACCOUNT, OF_ALL, OF_USER
 from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
+from slurmfab.on_hosts.programs.user_tools.limits import Association, rows, set_limits
+from slurmfab.on_hosts.programs.user_tools.limits import associations as read_associations
 from slurmfab.on_hosts.programs.user_tools.use import amounts, named, sentence
 
 _TRES = re.compile(r"([^,=]+)=([^,=(]+)\((\d+)\)")
@@ -84,21 +86,6 @@ def figures_of(value: str, counted: str) -> dict[str, int]:
     return {named(name): int(used) for name, _, used in _TRES.findall(value)}
 
 
-_UNLIMITED = ("", "-1")
-
-
-@dataclass(frozen=True)
-class Association:
-    """A user in an account."""
-
-    account: str  # its name
-    partition: str  # the only partition it is for; empty for all
-    default_qos: str  # the QOS of jobs that name none; empty for Slurm's default
-    qos: tuple[str, ...]  # the QOS that jobs may request
-    # limits by sacctmgr's names, set here or inherited from the accounts above
-    limits: Mapping[str, str] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class QosLimits:
     """A quality of service."""
@@ -125,7 +112,7 @@ def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str
     """
     if "associations" not in answer:
         return None
-    associations = tuple(association_from(row) for row in rows(answer["associations"], ASSOCIATION_FIELDS))
+    associations = read_associations(answer["associations"], ASSOCIATION_FIELDS)
     accounts = [one.account for one in associations]
     by_qos = qos_of(partitions, accounts) if associations else {}
     usable = {name for one in associations for name in one.qos} | by_qos.keys()
@@ -144,25 +131,6 @@ def qos_of(partitions: Iterable[Mapping[str, str]], accounts: Iterable[str]) -> 
         if qos != "N/A" and usable:
             found[qos] = (*found.get(qos, ()), one["PartitionName"])
     return found
-
-
-def rows(text: str, fields: Sequence[str]) -> list[dict[str, str]]:
-    """The lines of a sacctmgr table, each as values by field."""
-    parts = (line.split("|") for line in text.split("\n"))
-    return [dict(zip(fields, values, strict=True)) for values in parts if len(values) == len(fields)]
-
-
-def association_from(row: Mapping[str, str]) -> Association:
-    """The association in one line of sacctmgr."""
-    named = ("Account", "Partition", "DefaultQOS", "QOS")
-    account, partition, default, qos = (row[name] for name in named)
-    limits = set_limits({name: value for name, value in row.items() if name not in named})
-    return Association(account, partition, default, tuple(filter(None, qos.split(","))), limits)
-
-
-def set_limits(row: Mapping[str, str]) -> dict[str, str]:
-    """The limits that are set."""
-    return {name: value for name, value in row.items() if value not in _UNLIMITED}
 
 
 def table_rows(limits: UserLimits) -> list[tuple[str, ...]]:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from slurmfab.base.json_output import Key, as_json, shows
 from slurmfab.base.markup import Markup, fill, joined, policy
-from slurmfab.core.user_guide.limits import Cap, caps
+from slurmfab.core.user_guide.limits import caps
 from slurmfab.core.user_guide.offer import Offer, OfferedPartition, caps_of_accounts
+from slurmfab.core.user_guide.shapes import Shape
 from slurmfab.on_hosts.programs.user_tools.amounts import clock
 
 STYLES = ("colours.css", "job.css")
@@ -20,6 +22,22 @@ WAYS = {"podman": "Podman (sdocker)", "oci": "Slurm's own", "enroot": "enroot", 
 
 USUAL_MINUTES, USUAL_MEMORY = 60, 4096
 """What the form begins with, where the cluster allows it."""
+
+
+def _counted(shapes: Iterable[tuple[Shape, int]]) -> list[dict[str, Any]]:
+    return [
+        {"count": count, "cpus": one.cpus, "memory": one.memory, "gpus": dict(one.gpus), "scratch": one.scratch}
+        for one, count in shapes
+    ]
+
+
+shows(
+    "name", Key("isOpen", "is_open"), Key("isExclusive", "is_exclusive"), "count", Key("maxMinutes", "max_minutes"),
+    Key("defaultMemory", "default_memory"), Key("minNodes", "min_nodes"), Key("maxNodes", "max_nodes"), "accounts",
+    Key("deniedAccounts", "denied_accounts"), "groups", Key("allowedQos", "allowed_qos"),
+    Key("deniedQos", "denied_qos"), "caps",
+    Key("shapes", form=_counted),
+)(OfferedPartition)  # fmt: skip
 
 
 def page(found: Offer) -> str:
@@ -63,41 +81,8 @@ def data(found: Offer) -> Markup:
     limits = {one.name: one.settings for one in found.cluster.qos}
     accounts = caps_of_accounts(found.cluster.accounts)
     value = {
-        "partitions": [_partition(one) for one in found.partitions],
-        "accounts": {name: _caps(accounts[name]) for name in found.accounts},
-        "qos": {name: _caps(caps(limits.get(name, {}), f"QOS {name}", is_qos=True)) for name in found.qos},
+        "partitions": as_json(found.partitions),
+        "accounts": {name: as_json(accounts[name]) for name in found.accounts},
+        "qos": {name: as_json(tuple(caps(limits.get(name, {}), f"QOS {name}", is_qos=True))) for name in found.qos},
     }
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
-
-
-def _partition(one: OfferedPartition) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "isOpen": one.is_open,
-        "isExclusive": one.is_exclusive,
-        "count": one.count,
-        "maxMinutes": one.max_minutes,
-        "defaultMemory": one.default_memory,
-        "minNodes": one.min_nodes,
-        "maxNodes": one.max_nodes,
-        "accounts": one.accounts,
-        "deniedAccounts": one.denied_accounts,
-        "groups": one.groups,
-        "allowedQos": one.allowed_qos,
-        "deniedQos": one.denied_qos,
-        "caps": _caps(one.caps),
-        "shapes": [
-            {
-                "count": count,
-                "cpus": shape.cpus,
-                "memory": shape.memory,
-                "gpus": dict(shape.gpus),
-                "scratch": shape.scratch,
-            }
-            for shape, count in one.shapes
-        ],
-    }
-
-
-def _caps(found: Iterable[Cap]) -> list[dict[str, Any]]:
-    return [{"of": one.of, "most": one.most, "says": one.says} for one in found]

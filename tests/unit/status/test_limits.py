@@ -10,8 +10,9 @@ import pytest
 from slurmfab.base.json_output import as_json
 from slurmfab.core.status import text
 from slurmfab.core.status.cluster_state import Status
-from slurmfab.core.status.limits import Association, QosLimits, UserLimits, limits_from
+from slurmfab.core.status.limits import QosLimits, UserLimits, limits_from
 from slurmfab.core.status.snapshot import Controller, Snapshot
+from slurmfab.on_hosts.programs.user_tools.limits import Association
 
 ANSWER = {
     "associations": "physics|||normal,urgent|1||||5|\nmaths|gpu|normal|normal|||02:00:00|gres/gpu=4|-1|\n",

@@ -12,7 +12,7 @@ UNLIMITED = frozenset({"", "-1"})
 class Association(NamedTuple):
     """A user in an account."""
 
-    account: str
+    account: str  # its name
     partition: str  # the only partition that it is for; empty for all
     default_qos: str  # the QOS of jobs that name none; empty for Slurm's default
     qos: Tuple[str, ...]  # the QOS that jobs may have
@@ -28,13 +28,13 @@ class Qos(NamedTuple):
     limits: Mapping[str, str]  # by sacctmgr's names, such as `MaxTRESPU`: those that are set
 
 
-def associations(shown: str) -> Tuple[Association, ...]:
-    """The rows of `questions.associations`."""
+def associations(shown: str, fields: Sequence[str] = ASSOCIATION_FIELDS) -> Tuple[Association, ...]:
+    """The rows of `questions.associations`, or of a table with other fields."""
     return tuple(
         Association(
             row.pop("Account"), row.pop("Partition"), row.pop("DefaultQOS"), names(row.pop("QOS")), set_limits(row)
         )
-        for row in rows(shown, ASSOCIATION_FIELDS)
+        for row in rows(shown, fields)
     )
 
 

@@ -38,15 +38,9 @@ class FreeNodesJson(TypedDict):
     names: str  # these, as a hostlist
 
 
-class LimitJson(TypedDict):
-    """A limit, and how much of it is used."""
+class LimitTextJson(TypedDict):
+    """What is told of a limit beside its own values."""
 
-    whose: str  # whose use counts: `user`, `account` or `all`
-    account: str  # the account, where it is about one
-    where: str  # as in `on partition gpu`, `with QOS normal`, `in account physics`
-    resource: str  # what is counted, such as `GPUs` or `jobs`
-    used: int  # how much is used, in MiB for memory
-    limit: int  # how much is allowed
     text: str  # the line for people
 
 
@@ -64,7 +58,7 @@ class SstatusJson(TypedDict):
     gpus: Dict[str, GpusJson]  # by type; GPUs without a type are `gpu`
     nodes: FreeNodesJson  # the compute nodes
     user: str  # whose limits and jobs these are
-    limits: List[LimitJson]  # of the user
+    limits: List[Annotated[Dict[str, Any], Limit, LimitTextJson]]  # of the user
     jobs: List[Annotated[Dict[str, Any], jobs.Job, WaitingJson]]  # of the user
     notes: List[str]  # what could not be had, such as limits while slurmdbd is down
 
@@ -103,18 +97,10 @@ class State(NamedTuple):
             "gpus": {kind: {"used": used, "total": total} for kind, (used, total) in self.gpus.items()},
             "nodes": {"total": len(self.nodes), "free": len(self.free), "names": hostnames.fold(self.free)},
             "user": self.person.name,
-            "limits": [limit_as_json(one) for one in self.limits],
+            "limits": [{**one._asdict(), "text": one.text} for one in self.limits],
             "jobs": [{**one._asdict(), "explanation": reasons.explained(one.reason, one.id)} for one in self.jobs],
             "notes": list(self.notes),
         }
-
-
-def limit_as_json(limit: Limit) -> LimitJson:
-    """A limit as JSON values."""
-    return {
-        "whose": limit.whose, "account": limit.account, "where": limit.where, "resource": limit.resource,
-        "used": limit.used, "limit": limit.limit, "text": limit.text,
-    }  # fmt: skip
 
 
 def state(

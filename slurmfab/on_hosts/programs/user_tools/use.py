@@ -44,7 +44,7 @@ class Record(NamedTuple):
 class Limit(NamedTuple):
     """A limit, and how much of it is used."""
 
-    whose: str  # `USER`, `ACCOUNT` or `ALL`
+    whose: str  # whose use counts: `user`, `account` or `all`
     account: str  # the account, where it is about one
     where: str  # as in `on partition gpu`, `with QOS normal`, `in account physics`
     resource: str  # what is counted, such as `GPUs` or `jobs`
