@@ -22,7 +22,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.opener import Opener, host_in
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
-from slurmfab.commands.checks.user_jobs import ANSWER_SECONDS, BAD_ENDS, asked, state
+from slurmfab.commands.checks.user_jobs import ANSWER_SECONDS, BAD_ENDS, Person, asked, state, submit
 from slurmfab.commands.checks.wanted import setting
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
@@ -38,6 +38,8 @@ TAKEOVER_SECONDS = 120
 
 RUNNING = frozenset({"RUNNING", "COMPLETING", "COMPLETED"})
 """States of a job that runs or has completed."""
+
+SLURM = Person("slurm", "/")
 
 WAITS_FOR_SIGNAL = "trap 'exit 0' USR1; sleep 600 & wait"
 """Script of a job that ends with exit code 0 when it gets SIGUSR1."""
@@ -223,13 +225,12 @@ class Proof:
 
     def submit(self, host: CheckedHost, script: str) -> str:
         """Submit a small job as the slurm user, with a wrapped script, and return its job ID."""
-        return host.ask(
-            f"cd /tmp && timeout {JOB_SECONDS:.0f} runuser -u slurm -- sbatch --parsable --job-name={self.job_name} "
-            "--time=15 --chdir=/tmp --output=/dev/null --ntasks=1 --mem=50M --partition=%s --wrap=%s",
-            partition_of_own_jobs(self.cluster, ()),
-            script,
-            seconds=JOB_SECONDS * 2,
-        )
+        partition = partition_of_own_jobs(self.cluster, ())
+        options = (f"--job-name={self.job_name}", "--time=15", "--chdir=/tmp", "--output=/dev/null", "--ntasks=1",
+                   "--mem=50M", f"--partition={partition}", f"--wrap={script}")  # fmt: skip
+        number, complaint = submit(host, SLURM, options, seconds=int(JOB_SECONDS))
+        assert number, f"sbatch fails on {host.name}: {complaint}"
+        return number
 
     def wait_for_job(self, host: CheckedHost, number: str, states: set[str]) -> None:
         """Wait until a job is in one of these states.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Set
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.client.commands import update_nodes
-from slurmfab.on_hosts.agent.nodes.states import HEALTH, OURS, flags
+from slurmfab.on_hosts.agent.nodes.states import HEALTH, OURS, UNDER_WAY, flags
 
 READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}
 """States of a node in service."""
@@ -97,10 +97,7 @@ def _rules(name: str, states: Set[str], reason: str, acceptance: str, resume: st
             f"An admin or Slurm itself has drained it. Repair: when the cause is fixed, {resume}",
         ),
         (
-            bool(
-                states
-                & {"REBOOT_ISSUED", "REBOOT_REQUESTED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}
-            ),
+            bool(states & (UNDER_WAY | ASLEEP)),
             "It is rebooting, powering up or down, or in maintenance. Repair: wait until it is back",
         ),
     )

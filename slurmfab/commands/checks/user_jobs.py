@@ -80,6 +80,7 @@ def submit(
     variables: Iterable[str] = (),
     script: str = "",
     directory: str = "",
+    seconds: int = SUBMIT_SECONDS,
 ) -> tuple[str, str]:
     """Submit a batch job.
 
@@ -88,15 +89,16 @@ def submit(
         variables: of the job's environment, as `NAME=VALUE`.
         script: of the job; empty if the options have its command.
         directory: in which the user submits it.
+        seconds: time limit of sbatch.
 
     Returns:
         The job's ID, or an empty one and Slurm's error.
     """
-    command: tuple[str, ...] = ("timeout", str(SUBMIT_SECONDS), "sbatch", "--parsable", *options)
+    command: tuple[str, ...] = ("timeout", str(seconds), "sbatch", "--parsable", *options)
     if directory:
         # The directory may be closed to root.
         command = ("sh", "-c", f"cd {shlex.quote(directory)} && exec {shlex.join(command)}")
-    done = host.run(who.line(*variables, *command), stdin=script, seconds=SUBMIT_SECONDS + 10)
+    done = host.run(who.line(*variables, *command), stdin=script, seconds=seconds + 10)
     number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
     if done.rc:
         return "", last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")

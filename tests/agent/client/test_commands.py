@@ -83,7 +83,7 @@ def test_jobs_when_cancelled_are_named_behind_the_options_and_without_their_limi
     assert commands.cancel(["12_[1-20%2]", "3"]) == ("scancel", "--quiet", "--", "12_[1-20]", "3")
 
 
-def test_states_of_jobs_when_read_have_exit_codes_in_slurms_form() -> None:
+def test_progress_of_a_job_when_read_has_its_exit_code_in_slurms_form() -> None:
     shown = "7|COMPLETED|None|n1|0|09:00|\n8|FAILED|NonZeroExitCode|n[1-2]|1792|09:00|\n9|CANCELLED|None||15|N/A|\n"
     found = commands.states(shown)
     assert found["7"] == commands.JobState("COMPLETED", "None", "n1", "0:0", "09:00")

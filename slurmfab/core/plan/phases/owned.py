@@ -24,8 +24,9 @@ def owned(plan_input: PlanInput, host: str, of: str, files: Iterable[OwnedFile])
 
 
 def removed(plan_input: PlanInput, host: str, of: str, program: str, timer: str = "") -> tuple[Resource, ...]:
-    """The removal of a capability's timer, program and files from a host; the files' record goes last: an interrupted
-    run finds it.
+    """The removal of a capability's timer, program and files from a host.
+
+    The files' record goes last: an interrupted run finds it.
 
     Args:
         of: the capability; its program is in a directory of this name.
