@@ -54,8 +54,7 @@ class LoginLimits(Model):
 
 
 LoginLimitsOrNot = Annotated[
-    LoginLimits | None,
-    Field(description="What each user may use on login hosts: memory, tasks, cpus."),
+    LoginLimits | None, Field(description="What each user may use on login hosts: memory, tasks, cpus.")
 ]
 """The key `login_limits`."""
 

@@ -100,10 +100,7 @@ def _owners(
 
 
 def _further(
-    cluster: Cluster,
-    before: Mapping[str, HostLock],
-    facts: Mapping[str, HostFacts],
-    owners: Mapping[str, Set[str]],
+    cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str, HostFacts], owners: Mapping[str, Set[str]]
 ) -> dict[str, tuple[str, ...]]:
     """The further addresses of hosts that lie in networks of the cluster file and are nobody else's."""
     told = {host: facts[host].addresses if host in facts else before[host].trusted for host in {**before, **facts}}

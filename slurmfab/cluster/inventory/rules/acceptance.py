@@ -61,10 +61,7 @@ def without_figures(name: str, job: AcceptanceJob) -> Iterator[tuple[Place, str]
     """Complain about a job in whose output nothing is looked for."""
     is_own = job.shipped(name) is None and _PATH.fullmatch(job.script or "")
     if is_own and not job.figures and job.pattern is None:
-        yield (
-            ("acceptance", name),
-            "it needs a pattern, with one group around the figure; or figures, with one each",
-        )
+        yield (("acceptance", name), "it needs a pattern, with one group around the figure; or figures, with one each")
 
 
 def acceptance_targets_can_be_met(cluster: Cluster) -> Iterator[tuple[Place, str]]:

@@ -48,10 +48,7 @@ def apptainer_needs_no_setuid(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     if cluster.containers is None or "apptainer" not in cluster.containers.use:
         return
     if any(one.name == APPTAINER_SETUID for one in cluster.packages.everything):
-        yield (
-            ("packages",),
-            f"{APPTAINER_SETUID} lets Apptainer work as root, which it does not need; remove it",
-        )
+        yield (("packages",), f"{APPTAINER_SETUID} lets Apptainer work as root, which it does not need; remove it")
 
 
 def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -63,10 +60,7 @@ def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]
             yield ("slurm_files", name), "slurmfab writes it for containers; remove one of the two"
     for key in cluster.slurm_conf:
         if key.lower() == "plugstackconfig":
-            yield (
-                ("slurm_conf", key),
-                "containers has Slurm load pyxis from plugstack.conf.d; remove this key",
-            )
+            yield (("slurm_conf", key), "containers has Slurm load pyxis from plugstack.conf.d; remove this key")
 
 
 def docker_is_for_users_of_the_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:

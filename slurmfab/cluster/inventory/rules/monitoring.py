@@ -18,11 +18,7 @@ _SLURMS_PORTS = {"slurmctldport": 6817, "slurmdport": 6818}
 
 _SLURMDBD_PORT = 6819
 
-FILES = (
-    "/etc/default/prometheus",
-    "/etc/default/prometheus-node-exporter",
-    "/etc/prometheus/prometheus.yml",
-)
+FILES = ("/etc/default/prometheus", "/etc/default/prometheus-node-exporter", "/etc/prometheus/prometheus.yml")
 """Files of Debian's packages that are slurmfab's where the cluster file has `monitoring`."""
 
 
