@@ -6,17 +6,14 @@ An existing directory without such files, as one that a cluster file names by mi
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.root_log import RootLog
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 SLURM_LIBRARY = "/var/lib/slurm"
 FORMER_LOG = f"{SLURM_LOGS}/slurmd.log"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import PYXIS_DROP_IN, SLURM_DIRECTORY
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mounts import covering, needs_network
 from slurmfab.cluster.inventory.people_ids import mistakes
 from slurmfab.cluster.inventory.rules.directories import overlap
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.software import APPTAINER_SETUID, ENROOT, PYXIS
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def users_have_subordinate_ids(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -110,7 +107,7 @@ def images_are_on_a_disk_of_the_host(cluster: Cluster) -> Iterator[tuple[Place, 
             return
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     users_have_subordinate_ids,
     enroot_has_its_packages,
     apptainer_needs_no_setuid,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
@@ -12,9 +11,7 @@ from slurmfab.cluster.inventory.private_tmp import unknown_to
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
 from slurmfab.cluster.slurm.versions import complaints
 from slurmfab.core.plan.configless_reach import refusal
-
-if TYPE_CHECKING:
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 
 class KeysRefused(InputError):
