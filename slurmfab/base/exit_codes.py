@@ -48,9 +48,7 @@ EXIT_CODES = {
         "Read what was not run, and why; run it again when that is over. With busy nodes a script may take it for 0.",
     ),
     INTERRUPTED: ExitCode(
-        "interrupted",
-        "Ctrl-C. Hosts complete the step that they are at.",
-        "Run the same command again to go on.",
+        "interrupted", "Ctrl-C. Hosts complete the step that they are at.", "Run the same command again to go on."
     ),
 }
 """What each exit code says in general."""

@@ -238,8 +238,7 @@ def refused_login(error: Exception, route: Route, message: str = "") -> LoginRef
         )
     if isinstance(error, paramiko.PasswordRequiredException):
         return LoginRefused(
-            route.host,
-            f"the SSH keys for the login at {where} have a passphrase. Add them to an SSH agent: ssh-add.",
+            route.host, f"the SSH keys for the login at {where} have a passphrase. Add them to an SSH agent: ssh-add."
         )
     return LoginRefused(route.host, refused_keys(error, route, message, install))
 

@@ -30,11 +30,7 @@ from slurmfab.cli.tasks.options import Common
 from slurmfab.cli.tasks.spelling import closest, did_you_mean
 
 
-@command(
-    common=(),
-    positional=["[task]"],
-    help={"task": "the task to show the help of (default: list all tasks)"},
-)
+@command(common=(), positional=["[task]"], help={"task": "the task to show the help of (default: list all tasks)"})
 def help(_common: Common, *, task: str = "") -> None:
     """Show all tasks, or the help of one.
 
@@ -81,17 +77,7 @@ GROUPS: tuple[Group, ...] = (
         "What the cluster looks like",
         (showing.report, showing.drift, showing.logs, showing.monitoring_files, showing.user_guide),
     ),
-    (
-        "Nodes",
-        (
-            deploy.add_node,
-            nodes.remove_node,
-            nodes.replace_node,
-            nodes.drain,
-            nodes.resume,
-            nodes.reboot,
-        ),
-    ),
+    ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
     ("Updates and upgrades", (update.update, upgrade.upgrade)),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, people.accounts_export, people.usage)),

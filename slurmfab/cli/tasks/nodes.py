@@ -34,10 +34,7 @@ def drain(common: Common, hosts: str, *, reason: str = "", wait: bool = False, t
     return draining.drain(common.cluster, hosts, reason, limit, common.output)
 
 
-@command(
-    positional=["hosts"],
-    help={"hosts": HOSTS, "any": "resume also nodes that somebody drained without slurmfab"},
-)
+@command(positional=["hosts"], help={"hosts": HOSTS, "any": "resume also nodes that somebody drained without slurmfab"})
 def resume(common: Common, hosts: str, *, any: bool = False) -> int:
     """Return compute nodes to service; repair stuck ones.
 
@@ -135,10 +132,7 @@ def replace_node(
     return replace.replace_node(common.cluster, host, options, common.output)
 
 
-@command(
-    common=("cluster", "json", "ask_sudo_password"),
-    help={"user": "list this user's jobs"},
-)
+@command(common=("cluster", "json", "ask_sudo_password"), help={"user": "list this user's jobs"})
 def status(common: Common, *, user: str = "") -> int:
     """Show nodes, GPUs, CPUs and jobs on one screen.
 

@@ -17,13 +17,7 @@ from slurmfab.cli.tasks.options import Common
     },
 )
 def quickcheck(
-    common: Common,
-    *,
-    hosts: str = "",
-    only: str = "",
-    user: str = "slurm",
-    image: str = "",
-    timeout: str = "",
+    common: Common, *, hosts: str = "", only: str = "", user: str = "slurm", image: str = "", timeout: str = ""
 ) -> int:
     """Try the cluster with small jobs, GPUs included.
 

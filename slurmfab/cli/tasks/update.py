@@ -16,7 +16,7 @@ from slurmfab.cli.tasks.options import APPROVALS, Common
         "timeout": "wait at most this many minutes for jobs to end (default: no limit)",
         "reboot_timeout": "minutes that a node may be away for its reboot (default: 20)",
         "yes": APPROVALS["yes"],
-    },
+    }
 )
 def update(
     common: Common,

@@ -17,7 +17,7 @@ from slurmfab.cli.tasks.options import APPROVALS, Common
         "at_once": "how many compute nodes at a time, as a number or as a part of them (default: 10%)",
         "drain": "wait until the last job of a node has ended, before it is upgraded",
         "yes": APPROVALS["yes"],
-    },
+    }
 )
 def upgrade(
     common: Common,

@@ -202,9 +202,7 @@ class Cluster(Model):
     login: Annotated[HostNames, Field(description="Hosts with Slurm's commands and no daemon.")] = ()
     nodes: Annotated[tuple[NodeGroup, ...], _NOT_EMPTY, Field(description="Compute nodes, in groups.")]
     partitions: Annotated[
-        tuple[Partition, ...],
-        _NOT_EMPTY,
-        Field(description="Partitions; without any, one main of all nodes."),
+        tuple[Partition, ...], _NOT_EMPTY, Field(description="Partitions; without any, one main of all nodes.")
     ] = (Partition(name="main", nodes="ALL", settings={"Default": "YES"}),)
     slurm_conf: Annotated[SlurmConf, Field(description="Further keys of slurm.conf; null drops slurmfab's own.")] = {}
     cgroup_conf: Annotated[CgroupConf, Field(description="Further keys of cgroup.conf; null drops slurmfab's.")] = {}

@@ -15,14 +15,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from slurmfab.base.bounded_file import without_waiting
 from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import PACKAGE_NAME
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.loading import Inventory
 
 LARGEST_FILE = 2 << 30
 """Bytes of the largest package."""

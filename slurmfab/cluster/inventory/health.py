@@ -80,8 +80,7 @@ DirectoriesOfScripts = str | tuple[tuple[frozenset[str], str], ...] | None
 """A directory of scripts for all nodes, or one for each group of nodes: the names of its nodes, and the directory."""
 
 _Directories = Annotated[
-    DirectoriesOfScripts,
-    BeforeValidator(_directories, json_schema_input_type=str | dict[str, str]),
+    DirectoriesOfScripts, BeforeValidator(_directories, json_schema_input_type=str | dict[str, str])
 ]
 ScriptsBefore = Annotated[
     _Directories, Field(min_length=1, description="Directory of scripts before each job, or one by hostlist of nodes.")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from slurmfab.cluster.facts import HostFacts
-    from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.lock import Lock
 
 RESERVED = ("localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "broadcasthost")
 """Names that /etc/hosts has on each host."""

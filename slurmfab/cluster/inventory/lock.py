@@ -17,18 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict
 
 from slurmfab.base import atomic_file, strict_json
-from slurmfab.base.answers import (
-    STRICT,
-    Address,
-    Digest,
-    HostKeyText,
-    Id,
-    Label,
-    Phrase,
-    Program,
-    Word,
-    pattern,
-)
+from slurmfab.base.answers import STRICT, Address, Digest, HostKeyText, Id, Label, Phrase, Program, Word, pattern
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.base.program_name import FAB

@@ -121,8 +121,7 @@ class Mount(Model):
         Roles, Field(description="Roles of the hosts that mount it; by default controller, login, compute.")
     ] = ROLES
     hosts: Annotated[
-        HostNames | None,
-        Field(min_length=1, description="Hostlist of the hosts that mount it, instead of roles."),
+        HostNames | None, Field(min_length=1, description="Hostlist of the hosts that mount it, instead of roles.")
     ] = None
     # left out, see `is_tried_again`
     automount: Annotated[

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from slurmfab.cluster.inventory.cluster import Cluster, Partition
 from slurmfab.on_hosts.agent.client.commands import PARTITION
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster, Partition
 
 LONGEST_JOB = 60
 """Minutes that each job may take in slurmfab's own partition, at least (SHORTEST_LIMIT of `cluster.slurm.render`)."""

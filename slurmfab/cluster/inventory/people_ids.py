@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from slurmfab.base.errors import IdConflict
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import system_ids
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.lock import Lock
 
 COUNT = 65536
 """How many numbers each user gets: images have all up to 65535, the number of `nogroup` in some."""

@@ -11,15 +11,12 @@ import binascii
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.cluster.inventory.deb_files import place_of
+from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.slurm_packages import AptRepository
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.loading import Inventory
 
 LARGEST_FILE = 256 << 10
 """Bytes of the largest file with keys."""

@@ -90,9 +90,7 @@ def _check_packages(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 PackageList = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_packages, json_schema_input_type=str | list[str]),
-    AfterValidator(_check_packages),
+    tuple[str, ...], BeforeValidator(_packages, json_schema_input_type=str | list[str]), AfterValidator(_check_packages)
 ]
 
 

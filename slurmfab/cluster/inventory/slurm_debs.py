@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.deb_files import DebFile, package_in, place_of
+from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import DEB
 from slurmfab.cluster.inventory.slurm_packages import DebDirectory
 from slurmfab.cluster.slurm.platform import PLATFORMS
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.loading import Inventory
 
 MOST_FILES = 512
 """The most packages in a directory."""

@@ -12,15 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from slurmfab.base.hostlist import expand_endpoints
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.facts import HostFacts
-    from slurmfab.cluster.inventory.cluster import Cluster, Ssh
-    from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster, Ssh
+from slurmfab.cluster.inventory.lock import HostLock
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = re.compile(rf"(?!0\.|127\.|22[4-9]\.|23\d\.){_BYTE}(?:\.{_BYTE}){{3}}", re.ASCII)
@@ -100,10 +98,7 @@ def _owners(
 
 
 def _further(
-    cluster: Cluster,
-    before: Mapping[str, HostLock],
-    facts: Mapping[str, HostFacts],
-    owners: Mapping[str, Set[str]],
+    cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str, HostFacts], owners: Mapping[str, Set[str]]
 ) -> dict[str, tuple[str, ...]]:
     """The further addresses of hosts that lie in networks of the cluster file and are nobody else's."""
     told = {host: facts[host].addresses if host in facts else before[host].trusted for host in {**before, **facts}}

@@ -37,10 +37,7 @@ steps, scripts when they run; slurmctld reads job_submit.lua again when it has c
 """
 
 _SERVED: Mapping[str, tuple[int, int]] = {
-    **dict.fromkeys(
-        ("acct_gather.conf", "job_container.conf", "mpi.conf", OCI, "plugstack.conf", TOPOLOGY),
-        (22, 5),
-    ),
+    **dict.fromkeys(("acct_gather.conf", "job_container.conf", "mpi.conf", OCI, "plugstack.conf", TOPOLOGY), (22, 5)),
     **dict.fromkeys(("cli_filter.lua", "helpers.conf", "scrun.lua"), (24, 5)),
 }
 """By name, the version from which slurmctld serves a file to configless nodes."""

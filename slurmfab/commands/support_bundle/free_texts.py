@@ -8,47 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import yaml
-
+from slurmfab.cluster.inventory import yaml_tokens
 from slurmfab.on_hosts.agent.logs.secret_detectors import Place
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's, where PyYAML has it."""
-
-
-class Token(NamedTuple):
-    """A token."""
-
-    before: str  # what stands between it and the former one: spaces, line breaks and comments
-    text: str  # its own text
-    value: str = ""  # of a scalar; empty for any other token
-    is_scalar: bool = False  # whether it is one
-    is_key: bool = False  # whether it is a key of a mapping
-    is_block: bool = False  # whether it is a scalar of several lines, behind `|` or `>`
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """Yield all tokens of a text, and at the end an empty one with what stands behind the last.
-
-    Raises:
-        ValueError: it is not YAML.
-    """
-    try:
-        found = list(yaml.scan(text, Loader=_LOADER))
-    except yaml.YAMLError as error:
-        raise ValueError("it is not YAML") from error
-    begin, is_key = 0, False
-    for one in found:
-        before, own = text[begin : one.start_mark.index], text[one.start_mark.index : one.end_mark.index]
-        if isinstance(one, yaml.ScalarToken):
-            yield Token(before, own, one.value, is_scalar=True, is_key=is_key, is_block=one.style in ("|", ">"))
-        else:
-            yield Token(before, own)
-        is_key, begin = isinstance(one, yaml.KeyToken), one.end_mark.index
-    yield Token(text[begin:], "")
-
 
 LEFT_OUT = "(text)"
 """Stands for a text that somebody wrote."""
@@ -90,7 +53,7 @@ def in_yaml(text: str) -> str:
         ValueError: it is not YAML.
     """
     parts, key = [], ""
-    for token in tokens(text):
+    for token in yaml_tokens.tokens(text):
         value = token.text
         if token.is_scalar:
             if not token.is_key and key in FREE and value:

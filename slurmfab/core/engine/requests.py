@@ -393,12 +393,7 @@ def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostE
 
 
 def request_apply(
-    run: Run,
-    host: str,
-    resources: Iterable[Any],
-    *,
-    dry_run: bool,
-    heard: Callable[[Line], None] = lambda _: None,
+    run: Run, host: str, resources: Iterable[Any], *, dry_run: bool, heard: Callable[[Line], None] = lambda _: None
 ) -> list[Outcome]:
     """Have a host's agent compare resources, or change what differs.
 

@@ -10,14 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from slurmfab.cluster.facts import Gpu, HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock
 from slurmfab.cluster.slurm.gres import named_files
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 _FOUND = re.compile(r"/dev/nvidia\d+")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
@@ -11,9 +10,7 @@ from slurmfab.cluster.inventory.rules.slurm_conf import CONFIGLESS_OPTION
 from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 from slurmfab.core.impact.restart_requirements import Requirement, need
 from slurmfab.core.impact.slurm_diff import DEVICES, NODE_LINE, SETTING, Difference
-
-if TYPE_CHECKING:
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 BY_SLURMCTLD = (Requirement.NOTHING, Requirement.RECONFIGURE, Requirement.RESTART_SLURMCTLD)
 """The requirements that slurmfab meets on the controllers alone."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.root_log import RootLog
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 ROOT = ("root", "root")
 SLURM_LIBRARY = "/var/lib/slurm"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from slurmfab.base.paths import user_guides
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.logins import LoginLimits
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.logins import LoginLimits
 
 COMMANDS = "Jobs: sbatch, srun, salloc, squeue, scancel. Nodes: sinfo."
 GUIDE = "What is free, and why jobs wait: sstatus. Guide: {0}/guide.md, with pages for a browser beside it."

@@ -7,13 +7,14 @@ import posixpath
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import IPV4, IPV6, canonical
 from slurmfab.base.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
 from slurmfab.cluster.inventory import trusted_addresses
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.cluster.inventory.lock import HostLock, Lock
@@ -36,9 +37,6 @@ from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, di
 from slurmfab.core.plan import hand_made_files as by_hand
 from slurmfab.core.plan.hand_made_files import ROOT_JOBS
 from slurmfab.core.plan.slurm_series import series
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 PASSWORDS = ("JobCompPass", "AccountingStoragePass")
 """Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from slurmfab.cluster.slurm.conf_text import Settings
 from slurmfab.core.plan.hand_made_files import ROOT_JOBS
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.slurm.conf_text import Settings
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 BESIDE = {"controller": "slurmctld", "database": "the accounting database"}
 """By role of a host, what users' jobs run beside if it is a compute node, too."""

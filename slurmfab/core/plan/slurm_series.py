@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.facts import HostFacts
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 parsed = cache(SlurmVersion.parse)
 """The series of a version; cached, because ten thousand hosts have the same."""

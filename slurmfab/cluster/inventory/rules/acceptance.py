@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.acceptance import AcceptanceJob, Figure
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.own_jobs import LONGEST_JOB
 from slurmfab.cluster.inventory.shipped_jobs import SHIPPED
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.acceptance import AcceptanceJob, Figure
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 OF_A_FIGURE = ("pattern", "unit", "target", "better")
 """Keys of a job that belong to its only figure."""
@@ -61,10 +58,7 @@ def without_figures(name: str, job: AcceptanceJob) -> Iterator[tuple[Place, str]
     """Complain about a job in whose output nothing is looked for."""
     is_own = job.shipped(name) is None and _PATH.fullmatch(job.script or "")
     if is_own and not job.figures and job.pattern is None:
-        yield (
-            ("acceptance", name),
-            "it needs a pattern, with one group around the figure; or figures, with one each",
-        )
+        yield (("acceptance", name), "it needs a pattern, with one group around the figure; or figures, with one each")
 
 
 def acceptance_targets_can_be_met(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -109,7 +103,7 @@ def long_acceptance_jobs_have_a_partition(cluster: Cluster) -> Iterator[tuple[Pl
             yield ("acceptance", name, "minutes"), words
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     acceptance_jobs_have_a_script,
     acceptance_jobs_have_figures,
     acceptance_targets_can_be_met,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from slurmfab.cluster.inventory.accounting import ROOT
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.slurm import limits
 from slurmfab.cluster.slurm.limits import NORMAL, Limit
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 _WRITE_INSTEAD = {
     "description": "write it in lower case: description",
@@ -181,7 +178,7 @@ def preemption_is_no_circle(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("qos", number, "settings", key), reason + advice
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     the_tree_needs_a_database,
     names_differ,
     parents_are_accounts,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from slurmfab.base import hostlist
 from slurmfab.base.ip_addresses import is_link_local
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.rules import (
     acceptance,
     accounting,
@@ -32,12 +32,9 @@ from slurmfab.cluster.inventory.rules import (
     slurm_files,
     slurm_packages,
 )
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.values import is_address
 from slurmfab.on_hosts.agent.client.commands import PARTITION
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 # A longer list of names does not help to find a typing mistake.
 _LONGEST_LIST = 120

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import PYXIS_DROP_IN, SLURM_DIRECTORY
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mounts import covering, needs_network
 from slurmfab.cluster.inventory.people_ids import mistakes
 from slurmfab.cluster.inventory.rules.directories import overlap
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.software import APPTAINER_SETUID, ENROOT, PYXIS
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def users_have_subordinate_ids(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -48,10 +45,7 @@ def apptainer_needs_no_setuid(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     if cluster.containers is None or "apptainer" not in cluster.containers.use:
         return
     if any(one.name == APPTAINER_SETUID for one in cluster.packages.everything):
-        yield (
-            ("packages",),
-            f"{APPTAINER_SETUID} lets Apptainer work as root, which it does not need; remove it",
-        )
+        yield (("packages",), f"{APPTAINER_SETUID} lets Apptainer work as root, which it does not need; remove it")
 
 
 def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -63,10 +57,7 @@ def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]
             yield ("slurm_files", name), "slurmfab writes it for containers; remove one of the two"
     for key in cluster.slurm_conf:
         if key.lower() == "plugstackconfig":
-            yield (
-                ("slurm_conf", key),
-                "containers has Slurm load pyxis from plugstack.conf.d; remove this key",
-            )
+            yield (("slurm_conf", key), "containers has Slurm load pyxis from plugstack.conf.d; remove this key")
 
 
 def docker_is_for_users_of_the_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -116,7 +107,7 @@ def images_are_on_a_disk_of_the_host(cluster: Cluster) -> Iterator[tuple[Place, 
             return
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     users_have_subordinate_ids,
     enroot_has_its_packages,
     apptainer_needs_no_setuid,

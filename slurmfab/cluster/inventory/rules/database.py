@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.hostlist import HIGHEST_PORT
 from slurmfab.base.ip_addresses import is_link_local
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.values import is_address
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 _SLURMDBD = "accounting_storage/slurmdbd"
 _PARTITION_KEYS = ("qos", "allowaccounts", "allowqos", "denyaccounts", "denyqos")
@@ -83,12 +80,7 @@ def partitions_need_a_database(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 )
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    external_is_whole,
-    slurmdbd_conf_has_a_slurmdbd,
-    database_is_where_no_jobs_run,
-    partitions_need_a_database,
-)
+RULES = (external_is_whole, slurmdbd_conf_has_a_slurmdbd, database_is_where_no_jobs_run, partitions_need_a_database)
 
 
 def _setting(cluster: Cluster, key: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from slurmfab.base.paths import (
     FORMER_SPOOL,
@@ -15,10 +14,8 @@ from slurmfab.base.paths import (
     SLURM_SPOOL,
     SLURMD_LOGS,
 )
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 SYSTEM = ("/bin", "/boot", "/dev", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin", "/sys")
 """Directories in and below which only the system has files (hier(7)); /root is a home."""
@@ -96,11 +93,7 @@ def shared_files_are_roots(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield place, f'"{shared}" contains or is inside {path}, which is {key}'
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    directories_have_one_purpose,
-    private_tmp_is_no_other_directory,
-    shared_files_are_roots,
-)
+RULES = (directories_have_one_purpose, private_tmp_is_no_other_directory, shared_files_are_roots)
 
 
 def named(cluster: Cluster) -> Iterator[tuple[Place, str]]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.rules.mounts import is_systems, used_by_others
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def servers_are_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -67,7 +64,7 @@ def exports_are_on_no_network_mount(cluster: Cluster) -> Iterator[tuple[Place, s
             )
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     servers_are_known_hosts,
     exports_hold_nothing_of_the_system,
     each_directory_is_exported_once,

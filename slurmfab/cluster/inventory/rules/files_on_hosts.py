@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME, UNIT_FILES
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.mounts import unit_name
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.mounts import Mount, unit_name
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.mounts import Mount
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 _OWN = "slurmfab writes there itself"
 _SYSTEM = "only the system has files there"
@@ -110,8 +106,4 @@ def _units(mount: Mount) -> tuple[str, ...]:
     return tuple(f"{UNIT_FILES}/{unit_name(mount.path, suffix)}" for suffix in (".mount", ".automount"))
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    files_are_nobody_elses,
-    files_have_one_content,
-    files_are_not_on_mounts,
-)
+RULES = (files_are_nobody_elses, files_have_one_content, files_are_not_on_mounts)

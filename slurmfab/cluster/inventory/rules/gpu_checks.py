@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.gpu_checks import ALL_TYPES
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def gpus_of_known_types(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -73,4 +70,4 @@ def gpu_types(gres: str) -> set[str]:
     return {kind[0] if kind else "gpu" for entry, kind in zip(entries, kinds, strict=True) if entry[0] == "gpu"}
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (gpus_of_known_types, gpu_jobs_have_a_place)
+RULES = (gpus_of_known_types, gpu_jobs_have_a_place)

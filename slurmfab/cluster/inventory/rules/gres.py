@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.slurm.gres import SHARED, Device, autodetect, finds_itself, gres_value, named_files, parsed
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 METHODS = ("nvidia", "nvml", "rsmi", "oneapi", "off")
 """Values of AutoDetect (gres.conf(5), 24.11) for GPUs that slurmfab supports."""
@@ -119,7 +116,7 @@ def _entries_of(cluster: Cluster) -> Iterator[tuple[Place, list[str]]]:
             yield ("nodes", number, "settings", key), value.strip('"').split(",")
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     gres_is_spelled_as_slurm_does,
     parts_of_gpus_have_gpus,
     mps_jobs_find_their_daemon,

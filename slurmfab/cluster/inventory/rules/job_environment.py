@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.hostlist import fold
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def variables_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -45,8 +42,4 @@ def scripts_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield (key,), f'"{fold(again)}" has two directories of scripts; one of them is {directory}'
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    variables_of_known_nodes,
-    one_task_prolog,
-    scripts_of_known_nodes,
-)
+RULES = (variables_of_known_nodes, one_task_prolog, scripts_of_known_nodes)

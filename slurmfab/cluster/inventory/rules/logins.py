@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 NEEDED = {"prologflags": ("contain", "x11"), "proctracktype": ("proctrack/cgroup",)}
 """By key of slurm.conf in lower case, the values of which pam_slurm_adopt needs one (pam_slurm_adopt, Slurm Config)."""
@@ -48,10 +46,4 @@ def limits_limit_something(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("login_limits",), "it limits nothing; it needs at least one of memory, tasks and cpus"
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    closed_nodes_exist,
-    jobs_can_adopt_logins,
-    login_hosts_exist,
-    limits_limit_something,
-    x11_is_among_the_flags,
-)
+RULES = (closed_nodes_exist, jobs_can_adopt_logins, login_hosts_exist, limits_limit_something, x11_is_among_the_flags)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def a_login_is_whole_and_encrypted(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -23,4 +21,4 @@ def a_login_is_whole_and_encrypted(cluster: Cluster) -> Iterator[tuple[Place, st
         yield ("mail", "tls"), "a password is sent over TLS only: write starttls or on"
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (a_login_is_whole_and_encrypted,)
+RULES = (a_login_is_whole_and_encrypted,)

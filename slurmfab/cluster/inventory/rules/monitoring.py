@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.rules.power import unknown
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 _SLURMS_PORTS = {"slurmctldport": 6817, "slurmdport": 6818}
 """Keys of slurm.conf with a port, and its default (slurm.conf(5))."""
 
 _SLURMDBD_PORT = 6819
 
-FILES = (
-    "/etc/default/prometheus",
-    "/etc/default/prometheus-node-exporter",
-    "/etc/prometheus/prometheus.yml",
-)
+FILES = ("/etc/default/prometheus", "/etc/default/prometheus-node-exporter", "/etc/prometheus/prometheus.yml")
 """Files of Debian's packages that are slurmfab's where the cluster file has `monitoring`."""
 
 
@@ -102,7 +95,7 @@ def files_of_monitoring_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place,
             yield ("files", path), "slurmfab writes it for the key monitoring"
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     monitored_hosts_are_known,
     prometheus_reaches_all_exporters,
     ports_of_monitoring_are_free,

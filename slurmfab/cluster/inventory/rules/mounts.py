@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.rules.directories import SYSTEM, USED, overlap
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of, named_mounts
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 WITH_FILES = ("/etc", "/usr", "/var", "/var/lib", "/var/log", "/var/cache", "/var/spool", "/var/run", "/var/lock")
 """Directories with files that a host needs to work, which a mount would hide; below them there may be mounts."""
@@ -84,9 +81,4 @@ def used_by_others(path: str) -> str:
     return next((one for one in USED if overlap(one, path)), "")
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    mounts_hide_nothing_of_the_system,
-    mounts_are_on_known_hosts,
-    each_path_is_mounted_once,
-    homes_are_shared,
-)
+RULES = (mounts_hide_nothing_of_the_system, mounts_are_on_known_hosts, each_path_is_mounted_once, homes_are_shared)

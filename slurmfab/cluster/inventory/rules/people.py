@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.public_keys import key_of, mistake
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.slurm.platform import DEBIAN
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 OF_THE_HOSTS = ("uid", "gid", "groups", "shell", "home", "comment", "keys", "sudo")
 """The fields of a user that concern the hosts; the others are for slurmdbd."""
@@ -132,7 +129,7 @@ def a_directory_service_has_the_rest(cluster: Cluster) -> Iterator[tuple[Place, 
                 )
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     users_differ,
     users_are_no_daemons,
     numbers_are_free_to_use,

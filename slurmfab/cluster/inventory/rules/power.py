@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from slurmfab.base import hostlist
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def sleepers_are_compute_nodes_alone(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -63,7 +60,4 @@ def unknown(place: Place, names: Iterable[str], known: Iterable[str], what: str)
         yield place, f'"{hostlist.fold(missing)}" is {what}'
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    sleepers_are_compute_nodes_alone,
-    sleepers_can_be_switched,
-)
+RULES = (sleepers_are_compute_nodes_alone, sleepers_can_be_switched)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mounts import covering
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of, places
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def quotas_are_set_by_hosts_of_the_cluster(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -35,7 +32,4 @@ def users_have_quotas_of_something(cluster: Cluster) -> Iterator[tuple[Place, st
             yield ("users", number, "quota"), "it needs the key quota, which names the file system"
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    quotas_are_set_by_hosts_of_the_cluster,
-    users_have_quotas_of_something,
-)
+RULES = (quotas_are_set_by_hosts_of_the_cluster, users_have_quotas_of_something)

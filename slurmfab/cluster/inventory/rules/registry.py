@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.paths import REGISTRY_FILES
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.rules.directories import named, overlap
 from slurmfab.cluster.inventory.rules.mounts import used_by_others
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
-
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 _NO_PLACES = ("/etc", "/tmp", "/var/run", "/var/tmp")  # noqa: S108 - they are refused
 """Directories of settings, and those that are emptied."""
@@ -45,8 +41,4 @@ def files_of_the_registry_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Plac
             yield ("files", path), "slurmfab writes it for the key registry"
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    the_registry_is_on_a_known_host,
-    images_have_a_directory_of_their_own,
-    files_of_the_registry_are_slurmfabs,
-)
+RULES = (the_registry_is_on_a_known_host, images_have_a_directory_of_their_own, files_of_the_registry_are_slurmfabs)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from slurmfab.base.hostlist import fold
-from slurmfab.cluster.inventory.mounts import covering, needs_network
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.mounts import Mount, covering, needs_network
 from slurmfab.cluster.inventory.rules.directories import named, overlap
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.gres import SCRATCH, gres_value, parsed
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.mounts import Mount
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 PATH = ("scratch", "path")
 
@@ -99,7 +95,7 @@ def wrong_mount(path: str, mounts: tuple[Mount, ...]) -> str:
     return ""
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     scratch_is_on_known_nodes,
     scratch_is_counted_once,
     scratch_has_its_variables,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.site_packages import DEB, ROLES, wanted_from
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.slurm.platform import PLATFORMS
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 OF_SLURMFAB = frozenset(
     name for one in PLATFORMS.values() for name in (*one.database.packages, *one.packages_of(ROLES.values()))
@@ -72,8 +69,4 @@ def _lists(cluster: Cluster) -> Iterator[tuple[Place, tuple[str, ...]]]:
         yield ("packages", "groups", number, "packages"), group.packages
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    packages_of_known_hosts,
-    slurms_packages_come_by_role,
-    one_version_on_each_host,
-)
+RULES = (packages_of_known_hosts, slurms_packages_come_by_role, one_version_on_each_host)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from slurmfab.base.hostlist import HIGHEST_PORT
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.slurm.preemption import preempts_by_partition, preempts_by_qos
 from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 CONFIGLESS_OPTION = "enable_configless"
 """The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
@@ -153,7 +150,7 @@ _LIMITS: Mapping[tuple[str, str], Callable[[str], int | None]] = {
     ("defaulttime", "maxtime"): seconds_of,
 }
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+RULES = (
     each_key_is_set_once,
     private_tmp_has_job_containers,
     a_node_fetches_files,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
 
 _WRITTEN: Mapping[str, str] = {
     "slurm.conf": "slurmfab writes it; its further keys go under slurm_conf",
@@ -108,9 +105,4 @@ def _cut_off(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("topology", number, "Switches"), f'switch "{switch.name}" is connected to itself'
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    each_file_has_one_source,
-    topology_has_its_plugin,
-    topology_has_its_file,
-    switches_are_a_tree,
-)
+RULES = (each_file_has_one_source, topology_has_its_plugin, topology_has_its_file, switches_are_a_tree)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from slurmfab.base.paths import SLURM_SOURCE_FILES
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
 
 
 def files_of_the_source_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -19,4 +16,4 @@ def files_of_the_source_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place,
             yield ("files", path), "slurmfab writes it for the key slurm"
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (files_of_the_source_are_slurmfabs,)
+RULES = (files_of_the_source_are_slurmfabs,)

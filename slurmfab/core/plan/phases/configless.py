@@ -45,11 +45,7 @@ def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -
     """
     own = site_servers(plan_input, host)
     if own:
-        return (
-            FetchedFiles(own, digests(plan_input), carried),
-            Service("slurmd"),
-            *site_files.fetched(plan_input),
-        )
+        return (FetchedFiles(own, digests(plan_input), carried), Service("slurmd"), *site_files.fetched(plan_input))
     is_turning = is_about_to_fetch(plan_input, host)
     return (
         *((local,) if is_turning else ()),

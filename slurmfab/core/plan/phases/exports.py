@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from slurmfab.cluster.inventory.exports import Export
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm.software import NFS_SERVER
 from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.mounts.export_files import ExportFiles
 from slurmfab.on_hosts.agent.mounts.exports_file import LOADED_OF, OF
 from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
 from slurmfab.on_hosts.agent.services.service import Service
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.exports import Export
-    from slurmfab.core.plan.plan_input import PlanInput
-    from slurmfab.on_hosts.agent.core.resource import Resource
 
 UNIT = "nfs-server"
 SETTINGS = """\

@@ -76,10 +76,7 @@ def login_hosts(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     limits = slices(wanted) if wanted else ()
     has_limits = host in plan_input.facts and LIMITS in plan_input.facts[host].owned
     message = (OwnedFile(MESSAGE, motd.message(cluster, host)),) if is_login and cluster.motd else ()
-    return (
-        *((UserSlices(LIMITS, limits),) if limits or has_limits else ()),
-        *owned(plan_input, host, MOTD, message),
-    )
+    return (*((UserSlices(LIMITS, limits),) if limits or has_limits else ()), *owned(plan_input, host, MOTD, message))
 
 
 def slices(limits: LoginLimits) -> tuple[OwnedFile, ...]:

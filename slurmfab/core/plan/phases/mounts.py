@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from slurmfab.base.paths import UNIT_FILES
-from slurmfab.cluster.inventory.mounts import BIND, CLIENTS, covering, is_tried_again, needs_network, unit_name
+from slurmfab.cluster.inventory.mounts import BIND, CLIENTS, Mount, covering, is_tried_again, needs_network, unit_name
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.mounts.mount_point import MountPoint
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT, OF
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.mounts import Mount
-    from slurmfab.core.plan.plan_input import PlanInput
-    from slurmfab.on_hosts.agent.core.resource import Resource
 
 SERVERS = {"nfs": "nfs-server.service", "nfs4": "nfs-server.service", "glusterfs": "glusterd.service"}
 """The server's unit by type, which starts before a host mounts what it serves itself."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from slurmfab.cluster.inventory.accounting import User
 from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.people_ids import former, further_groups, split
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.accounting.removed_associations import AssociationsGone
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
@@ -21,10 +22,6 @@ from slurmfab.on_hosts.agent.people.person import Person
 from slurmfab.on_hosts.agent.people.person_home import PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.accounting import User
-    from slurmfab.core.plan.plan_input import PlanInput
 
 SUDOERS = "/etc/sudoers.d/slurmfab"
 """The file with slurmfab's sudo rules."""

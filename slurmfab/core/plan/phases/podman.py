@@ -7,15 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from slurmfab.base.paths import (
-    PODMAN_PROGRAM,
-    PODMAN_SETTINGS,
-    PROGRAMS,
-    PRUNE_UNIT,
-    RUNTIME_UNIT,
-    SDOCKER,
-    UNIT_FILES,
-)
+from slurmfab.base.paths import PODMAN_PROGRAM, PODMAN_SETTINGS, PROGRAMS, PRUNE_UNIT, RUNTIME_UNIT, SDOCKER, UNIT_FILES
 from slurmfab.cluster.inventory import people_ids
 from slurmfab.cluster.inventory.containers import Podman
 from slurmfab.cluster.inventory.values import systemd_calendar

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slurmfab.cluster.inventory.storage import limits, places
 from slurmfab.cluster.slurm.software import QUOTA
 from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.mounts.quota_report import OF
 from slurmfab.on_hosts.agent.mounts.user_quotas import UserQuotas
-
-if TYPE_CHECKING:
-    from slurmfab.core.plan.plan_input import PlanInput
-    from slurmfab.on_hosts.agent.core.resource import Resource
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

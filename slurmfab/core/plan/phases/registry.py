@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from slurmfab.base.ip_addresses import in_url
 from slurmfab.base.paths import (
@@ -16,20 +15,18 @@ from slurmfab.base.paths import (
     REGISTRY_USERS,
     UNIT_FILES,
 )
+from slurmfab.cluster.inventory.registry import Registry
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import OPENSSL, REGISTRY_SERVER
 from slurmfab.core.plan.own_address import own_address, trusted_address
 from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.registry import Registry
-    from slurmfab.core.plan.plan_input import PlanInput
-    from slurmfab.on_hosts.agent.core.resource import Resource
 
 SERVER, TRUST, USE = "registry", "registry-trust", "registry-use"
 """What hosts note slurmfab's files as: the server's, the certificate that all hosts trust, and their settings."""

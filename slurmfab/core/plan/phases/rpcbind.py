@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slurmfab.base.paths import UNIT_FILES
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.software import RPCBIND
 from slurmfab.core.plan.phases import exports
 from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
-
-if TYPE_CHECKING:
-    from slurmfab.core.plan.plan_input import PlanInput
-    from slurmfab.on_hosts.agent.core.resource import Resource
 
 OF = "rpcbind"
 UNITS = ("rpcbind.socket", "rpcbind.service")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.slurm_packages import AptRepository, OtherSuite
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
 """Patterns of the names of Slurm's own packages, of all kinds, for pins."""

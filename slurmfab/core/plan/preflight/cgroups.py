@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.cgroups import (
     ONLY_V2,
     V1_DEPRECATED,
@@ -22,10 +23,6 @@ from slurmfab.cluster.slurm.cgroups import (
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.impact.disruptive_changes import LOST_LIMITS
 from slurmfab.on_hosts.agent.facts.cgroups import NO_BUS
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.lock import Lock
 
 
 def pinned(before: Cgroup | None, now: Cgroup, *, may_lose: bool = False) -> Cgroup:

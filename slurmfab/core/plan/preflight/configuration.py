@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
@@ -16,9 +15,7 @@ from slurmfab.core.plan.configless_reach import refusal
 from slurmfab.core.plan.hand_made_files import is_hand_made
 from slurmfab.core.plan.phases.configless import stops_fetching
 from slurmfab.core.plan.phases.slurm_conf import has_own_files, is_about_to_fetch
-
-if TYPE_CHECKING:
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 RELIED_UPON = (
     *("clustername", "slurmctldhost", "statesavelocation", "slurmctldport", "slurmdport"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
@@ -12,9 +11,7 @@ from slurmfab.cluster.inventory.people_ids import mistakes
 from slurmfab.cluster.slurm.software import APPTAINER
 from slurmfab.core.plan.phases import apptainer, packages
 from slurmfab.core.plan.phases.container_hosts import uses
-
-if TYPE_CHECKING:
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import DriverlessGpu, Gpu, HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.gres import (
     Device,
     autodetect,
@@ -25,11 +26,7 @@ from slurmfab.cluster.slurm.gres import (
 from slurmfab.cluster.slurm.platform import has
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.impact.drift_kinds import acceptance
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.lock import Lock
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 NVIDIA_PLUGIN_SINCE = SlurmVersion(24, 11)
 """The first version whose slurmd package has gpu_nvidia.so, which needs only the driver and no library."""

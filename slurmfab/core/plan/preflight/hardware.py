@@ -6,17 +6,15 @@ Slurm takes a node out of service (INVAL) that registers with less than its line
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.cluster.facts import Hardware
+from slurmfab.cluster.slurm.node import Kind, Node
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.core.impact.drift_kinds import acceptance
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.facts import Hardware
-    from slurmfab.cluster.slurm.node import Kind, Node
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 OVERRIDES = "config_overrides"
 """The value of SlurmdParameters with which Slurm believes slurm.conf whatever a node has (slurm.conf(5))."""

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.ip_addresses import family, is_link_local
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.trusted_addresses import is_source
 from slurmfab.cluster.slurm import mixed
 from slurmfab.cluster.slurm.platform import DEBIAN, installed
 from slurmfab.core.plan.preflight.addresses import NAMES
 from slurmfab.core.plan.preflight.package_kinds import wrong_packages
 from slurmfab.core.plan.slurm_series import series, version
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.lock import Lock
 
 CLOCK_SECONDS = 240
 """The greatest clock offset in seconds: munge refuses credentials after 300 s (munged(8), TTL), transfer included."""

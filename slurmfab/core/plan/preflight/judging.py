@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import (
     accounts,
     addresses,
@@ -19,11 +21,6 @@ from slurmfab.core.plan.preflight import (
     software,
 )
 from slurmfab.core.plan.preflight.cgroups import hosts_losing_limits
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.lock import Lock
-    from slurmfab.core.plan.plan_input import PlanInput
 
 
 def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]) -> dict[str, str]:

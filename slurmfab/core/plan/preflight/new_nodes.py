@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.slurm import cgroups
 from slurmfab.cluster.slurm.node import Node
 from slurmfab.cluster.slurm.node_lines import node_settings
@@ -15,10 +16,6 @@ from slurmfab.core.plan.preflight import other_clusters
 from slurmfab.core.plan.preflight.cgroups import allow_hint, cgroups_of_others
 from slurmfab.core.plan.preflight.gres import wrong_gpus
 from slurmfab.core.plan.preflight.other_clusters import RUNNING
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.loading import Inventory
 
 
 def refuse_unsuited(

@@ -11,19 +11,15 @@ from binascii import a2b_base64
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import ClusterMark, HostFacts
-from slurmfab.cluster.inventory.lock import is_new_to
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock, is_new_to
 from slurmfab.core.impact.disruptive_changes import HOST_IN_USE
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.lock import Lock
 
 UNSET_CONTROLLERS = ("localhost", "linux0")
 """Controllers of the slurm.conf in Slurm's examples, and of one that was made on a single machine to try it."""

@@ -6,15 +6,11 @@ removal of Debian's slurmctld cancels the jobs of a running cluster. So the way 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slurmfab.base.hostlist import natural
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.platform import PLATFORMS, Platform, all_installed, is_unfinished, wanted
 from slurmfab.cluster.slurm.versions import SlurmVersion
-
-if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
 
 STOP = "systemctl stop slurmctld slurmd slurmdbd"
 """What comes before a removal: Debian's package cancels all jobs while slurmctld runs (its prerm script)."""

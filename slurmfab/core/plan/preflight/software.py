@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.slurm.software import MODULE_SYSTEMS
 from slurmfab.core.plan.phases import modules
-
-if TYPE_CHECKING:
-    from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.plan_input import PlanInput
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
