@@ -35,10 +35,10 @@ def upgrade(
     """Upgrade Slurm in its own order; jobs go on meanwhile.
 
     Shows the plan, then: a backup that is proved to restore, slurmdbd with the conversion of its database, the
-    controllers with a copy of their state, compute nodes a few at a time with a job on each, login hosts, other services
-    and Slurm's files. It stops at the first host that fails; the same command goes on. Refuses what Slurm does not
-    allow. At the end, check-cluster runs. Exit codes: 0 done, or nothing to do, 1 failed or refused, 2 wrong input,
-    3 some hosts were left out, 4 with --plan: there is something to do.
+    controllers with a copy of their state, compute nodes a few at a time with a job on each, login hosts, other
+    services, and Slurm's files. It stops at the first host that fails; the same command goes on. Refuses what Slurm
+    does not allow. At the end, check-cluster runs. Exit codes: 0 done, or nothing to do, 1 failed or refused, 2 wrong
+    input, 3 some hosts were left out, 4 with --plan: there is something to do.
 
     Examples:
         fab upgrade --to 26.05 --plan
