@@ -65,14 +65,16 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
 
 
 def after(fact: HostFacts, versions: HostVersions) -> HostFacts:
-    """The facts of a host when it has its new packages."""
-    if not versions.offered:
-        return fact
-    new = upstream(next(iter(versions.offered.values())))
+    """The facts of a host when it has its new packages.
+
+    The versions are read later than the facts, when no dpkg runs any more, as that of a run that was just cut off.
+    """
+    new = upstream(next(iter(versions.offered.values()), "")) or versions.slurm
+    there = {**versions.installed, **versions.offered}
     return replace(
         fact,
-        slurm_versions=dict.fromkeys(fact.slurm_versions, new),
-        packages={name: versions.offered.get(name, version) for name, version in fact.packages.items()},
+        slurm_versions=dict.fromkeys(fact.slurm_versions or versions.programs, new),
+        packages={name: there.get(name, version) for name, version in fact.packages.items()},
     )
 
 
