@@ -204,7 +204,7 @@ def test_an_upgrade_when_killed_between_two_nodes_then_the_same_command_ends_it(
 def test_services_and_files_when_slurm_was_upgraded_under_them_then_are_as_the_plan_says(story: Story) -> None:
     hosts, steps = story.hosts, {step["what"]: step for step in story.planned["steps"]}
     # A line in slurmd's unit depends on the version; Slurm's files stay as an admin wrote them.
-    renewed = ["owned-files:restarts", "service:slurmd"]
+    renewed = ["owned-files:restarts", "units-loaded:restarts", "service:slurmd"]
     assert steps["files"]["changes"] == {"n1": renewed, "n2": renewed}
     assert "+IgnoreSIGPIPE=no" in "\n".join(steps["files"]["lines"])
     assert steps["others"]["daemons"] == {"ctl": ["sites-own"], "n2": ["sites-own"]}

@@ -35,11 +35,10 @@ def upgrade(
     """Upgrade Slurm in its own order; jobs go on meanwhile.
 
     Shows the plan, then: a backup that is proved to restore, slurmdbd with the conversion of its database, the
-    controllers with a copy of their state, compute nodes a few at a time with a job on each, and login hosts. It stops
-    at the first host that fails; the same command goes on, also after it was cut off. Refuses what Slurm does not
-    allow, such as too large a step, with the way that it does. At the end, check-cluster runs. Exit codes: 0 done, or
-    nothing to do, 1 failed or refused, 2 wrong input, 3 some hosts were left out, 4 with --plan: there is something to
-    do.
+    controllers with a copy of their state, compute nodes a few at a time with a job on each, login hosts, other
+    services, and Slurm's files. It stops at the first host that fails; the same command goes on. Refuses what Slurm
+    does not allow. At the end, check-cluster runs. Exit codes: 0 done, or nothing to do, 1 failed or refused, 2 wrong
+    input, 3 some hosts were left out, 4 with --plan: there is something to do.
 
     Examples:
         fab upgrade --to 26.05 --plan
@@ -51,12 +50,9 @@ def upgrade(
     from slurmfab.commands.upgrade import back as way_back
     from slurmfab.commands.upgrade import planning, running
 
-    if back:
-        if to or suite or hosts or plan or drain:
-            raise InputError("--back needs no other option than --abandon-jobs and --yes.")
-        return way_back.back(common.cluster, back, common.output, abandon_jobs=abandon_jobs, yes=yes)
-    if abandon_jobs:
-        raise InputError("--abandon-jobs is for --back: an upgrade ends no job.")
+    if back or abandon_jobs:
+        is_alone = not (to or suite or hosts or plan or drain)
+        return way_back.back(common.cluster, back, common.output, way_back.Options(is_alone, abandon_jobs, yes))
     if plan:
         if hosts or drain:
             raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")

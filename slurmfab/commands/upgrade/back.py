@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurmfab.base.errors import DeployFailed, HostlistError, InputError
@@ -27,14 +27,21 @@ from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
 from slurmfab.on_hosts.agent.upgrade.slurm_users import OWN
 
 
-def back(cluster: str, file: str, output: Output, *, abandon_jobs: bool, yes: bool) -> int:
+@dataclass(frozen=True)
+class Options:
+    """The options of `fab upgrade --back`."""
+
+    is_alone: bool  # whether none of those of an upgrade was given
+    abandon_jobs: bool  # whether running jobs that are not in the backup may be ended
+    yes: bool  # whether to begin without a question
+
+
+def back(cluster: str, file: str, output: Output, options: Options) -> int:
     """Go back to the Slurm of before an upgrade: its packages first, then a restore of the backup.
 
     Args:
         cluster: path of the cluster file; empty for the default one.
         file: path of the upgrade's backup.
-        abandon_jobs: whether running jobs that are not in the backup may be ended.
-        yes: whether to begin without a question.
 
     Returns:
         The exit code.
@@ -43,18 +50,22 @@ def back(cluster: str, file: str, output: Output, *, abandon_jobs: bool, yes: bo
         InputError: the archive is none of an upgrade's, or not trusted; nothing was changed.
         SlurmfabError: a host fails; the same command goes on.
     """
+    if not file:
+        raise InputError("--abandon-jobs is for --back: an upgrade ends no job.")
+    if not options.is_alone:
+        raise InputError("--back takes no other options than --abandon-jobs and --yes.")
     known = loading.load_named(cluster)
     backup = archive.verified(Path(file))
     if backup.encrypted_to:
         raise InputError(f"{file} is encrypted; the way back by hand is in docs/upgrade.md. Nothing was changed.")
     trust.require([backup], known, "", trust=False)
     before = packages_before(backup)
-    run = session.start(known, "", output, RunOptions("upgrade", asks=not yes))
+    run = session.start(known, "", output, RunOptions("upgrade", asks=not options.yes))
     code = session.perform(run, output, lambda begun: put_back(begun, backup, before))
     if code != DONE:
         return code
-    options = restoring.RestoreOptions(overwrite=True, abandon_jobs=abandon_jobs, yes=True)
-    return restoring.restore(cluster, file, options, output)
+    to_restore = restoring.RestoreOptions(overwrite=True, abandon_jobs=options.abandon_jobs, yes=True)
+    return restoring.restore(cluster, file, to_restore, output)
 
 
 def packages_before(backup: Backup) -> dict[str, Mapping[str, str]]:

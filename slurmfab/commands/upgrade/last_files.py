@@ -24,6 +24,7 @@ from slurmfab.core.plan.plan import Plan, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import OK, Resource
+from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 
@@ -45,7 +46,8 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
         return replace(plan, refusals=(f"The deployment at the end would be refused: {error}",))
     steps_before = tuple(with_directories(step, plan_input) for step in plan.steps)
     earlier = {(host, one) for step in steps_before for host, ids in step.changes.items() for one in ids}
-    steps = compared(run, unjudged(make_plan(plan_input, there)), earlier)
+    wanted = unjudged(make_plan(plan_input, there))
+    steps = compared(run, wanted, earlier)
     forecast = forecast_of(run, plan_input, steps)
     if forecast.disruptions:
         lines = "\n".join(line for one in forecast.disruptions for line in format_disruption(one, "deploy"))
@@ -56,21 +58,23 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
     )
     return replace(
         plan,
-        steps=(*steps_before, *as_step(steps, forecast)),
+        steps=(*steps_before, *as_step(steps, wanted, forecast)),
         warnings=(*plan.warnings, *(f"{line}. It keeps its Slurm; upgrade it when it answers." for line in told)),
         silent={**plan.silent, **lost},
     )
 
 
 def after(fact: HostFacts, versions: HostVersions) -> HostFacts:
-    """The facts of a host when it has its new packages."""
-    if not versions.offered:
-        return fact
-    new = upstream(next(iter(versions.offered.values())))
+    """The facts of a host when it has its new packages.
+
+    The versions are read later than the facts, when no dpkg runs any more, as that of a run that was just cut off.
+    """
+    new = upstream(next(iter(versions.offered.values()), "")) or versions.slurm
+    there = {**versions.installed, **versions.offered}
     return replace(
         fact,
-        slurm_versions=dict.fromkeys(fact.slurm_versions, new),
-        packages={name: versions.offered.get(name, version) for name, version in fact.packages.items()},
+        slurm_versions=dict.fromkeys(fact.slurm_versions or versions.programs, new),
+        packages={name: there.get(name, version) for name, version in fact.packages.items()},
     )
 
 
@@ -116,11 +120,15 @@ def forecast_of(run: Run, plan_input: PlanInput, steps: Sequence[Step]) -> Forec
     return forecast
 
 
-def as_step(steps: Sequence[Step], forecast: Forecast) -> tuple[UpgradeStep, ...]:
+def as_step(steps: Sequence[Step], plan: Plan, forecast: Forecast) -> tuple[UpgradeStep, ...]:
     """The last step; none where nothing differs."""
     changes: dict[str, tuple[str, ...]] = {}
     for step in steps:
-        changes[step.host] = (*changes.get(step.host, ()), *(one.id for one in step.outcomes))
+        ids = [one.id for one in step.outcomes]
+        # systemd has to read what such a phase writes, which no comparison shows before it is written.
+        ids += [one.id for phase, one in plan.of_host(step.host)
+                if phase.name == step.phase and isinstance(one, UnitsLoaded) and one.id not in ids]  # fmt: skip
+        changes[step.host] = (*changes.get(step.host, ()), *ids)
     if not changes:
         return ()
     why = f"brings these differences to the hosts, as {FAB} deploy would, when all have the new Slurm"

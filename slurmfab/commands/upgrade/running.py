@@ -100,6 +100,7 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     under_way.begin(run, plan, version)
     if steps and steps[0].what == "backup":
         back_up(run)  # with the cluster file of before, for the way back
+        run.update_record()
     write_target(run, final)
     converge.with_job_safety(run, lambda safety: do(run, plan, steps, safety, options))
     return finish(run, plan, final)

@@ -80,6 +80,19 @@ def test_hand_made_files_are_compared_as_they_are() -> None:
     assert dict(files["files"])["slurm.conf"].startswith("# ann, 2019\n")
 
 
+def test_a_host_whose_packages_came_after_its_facts_counts_with_what_it_has_now() -> None:
+    now = HostVersions({"slurm-client": "26.05.5-1"}, {"slurmd": "26.05.5"})
+    fact = last_files.after(prepared("n1"), now)
+    assert (fact.slurm_version, fact.packages["slurm-client"]) == ("26.05.5", "26.05.5-1")
+    assert last_files.after(prepared("n1"), HostVersions()).slurm_version == "24.11.5"
+
+
+def test_systemd_reads_what_is_written_for_units_in_the_same_phase() -> None:
+    run, hosts = place(by_hand=True, wrong={"n1": {"owned-files:restarts"}})
+    (step,) = planned(run, hosts).steps
+    assert step.changes == {"n1": ("owned-files:restarts", "units-loaded:restarts")}
+
+
 def test_what_earlier_steps_change_is_not_told_again() -> None:
     run, hosts = place(wrong={"n1": {FILES}})
     earlier = UpgradeStep("nodes", ("n1",), {}, {}, "", {"n1": (FILES,)})

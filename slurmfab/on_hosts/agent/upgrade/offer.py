@@ -82,11 +82,7 @@ def prepare(
         ResourceFailed: the source cannot be fetched, or there is no mirror whose suite it could be.
     """
     bundle_place.make_folders(place)
-    lists = os.path.join(place, "lists")
-    for name in names(context.path(LISTS)):
-        path = os.path.join(context.path(LISTS), name)
-        if os.path.isfile(path) and name != "lock":
-            os.symlink(path, os.path.join(lists, name))
+    link(context, LISTS, os.path.join(place, "lists"), ("lock",))
     state = settings(place)
     text = stanza(context, place, request)
     if not text:
@@ -94,17 +90,16 @@ def prepare(
             update(context, state)
         return state, None
     source = next(apt_sources.of_stanza(text))
-    alone, together = os.path.join(place, "alone"), os.path.join(place, "together")
-    for directory in (alone, together):
+    alone, together, pins = (os.path.join(place, name) for name in ("alone", "together", "pins"))
+    for directory in (alone, together, pins):
         os.mkdir(directory, 0o755)
+    for directory in (alone, together):
         write(os.path.join(directory, OWN + ".sources"), text)
     # The source that slurmfab has put there may be the same one; apt refuses one source with two keys.
     link(context, apt_sources.PARTS, together, (apt_sources.OWN,))
     only = (*state, "-o", "Dir::Etc::sourcelist=/dev/null", "-o", "Dir::Etc::sourceparts=" + alone)
     update(context, (*only, "-o", "APT::Get::List-Cleanup=0"))
     found = [slurm_release.Release(*release) for _, _, release in apt_sources.releases(context, only)]
-    pins = os.path.join(place, "pins")
-    os.mkdir(pins, 0o755)
     link(context, os.path.dirname(PREFERENCES), pins, (os.path.basename(PREFERENCES),))
     write(os.path.join(pins, OWN), SlurmSource(uris=source.uris).pins(found))
     return (*state, "-o", "Dir::Etc::sourceparts=" + together, "-o", "Dir::Etc::preferencesparts=" + pins), source
@@ -113,8 +108,9 @@ def prepare(
 def link(context: Context, folder: str, place: str, without: Sequence[str]) -> None:
     """Link all files of a directory of apt's in another one, but for some."""
     for name in names(context.path(folder)):
-        if name not in without:
-            os.symlink(os.path.join(context.path(folder), name), os.path.join(place, name))
+        path = os.path.join(context.path(folder), name)
+        if name not in without and os.path.isfile(path):
+            os.symlink(path, os.path.join(place, name))
 
 
 def write(path: str, text: str) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
@@ -64,13 +64,11 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     found = packages(dpkg_status.read(context.root), request["names"])
     files = frozenset(files_of(context, found))
     there = dict(plugins(context, request["plugins"]))
-    users = slurm_users.read(context, files) if context.root == "/" else []
     return {
         "packages": {name: version for name, (version, _) in found.items()},
         "held": sorted(name for name, (_, is_held) in found.items() if is_held),
         "programs": dict(programs(context, request["programs"])),
-        "running": dict(running(context, users)),
-        "users": [[str(one.pid), one.unit, one.program, one.user, one.is_old] for one in users if one.unit not in OWN],
+        **processes_of(context, files),
         "digest": digest(dpkg_status.read(context.root)),
         "plugins": sorted(there),
         "foreign": sorted(name for name, path in there.items() if path not in files),
@@ -129,6 +127,14 @@ def programs(context: Context, directory: str) -> Iterator[Tuple[str, str]]:
         version = version_in(context.path("%s/%s" % (directory, name)))
         if version:
             yield name, version
+
+
+def processes_of(context: Context, files: Container[str]) -> Dict[str, Any]:
+    """`running` and `users` of `read`; nothing but on a real host."""
+    users = slurm_users.read(context, files) if context.root == "/" else []
+    others = [one for one in users if one.unit not in OWN]
+    told = [[str(one.pid), one.unit, one.program, one.user, one.is_old] for one in others]
+    return {"running": dict(running(context, users)), "users": told}
 
 
 def running(context: Context, users: Iterable[SlurmUser]) -> Iterator[Tuple[str, str]]:
