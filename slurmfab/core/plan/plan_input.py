@@ -38,7 +38,7 @@ from slurmfab.core.plan.root_jobs import ROOT_JOBS
 from slurmfab.core.plan.slurm_series import series
 
 if TYPE_CHECKING:
-    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.cluster.inventory.cluster import Cluster, Partition
 
 PASSWORDS = ("JobCompPass", "AccountingStoragePass")
 """Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
@@ -450,10 +450,7 @@ class PlanInput:
             version=str(self.slurm_version),
             oldest=str(self.oldest_slurm),
             nodes=tuple(self.node(name) for name in self.compute_nodes),
-            partitions=tuple(
-                (partition.name, self.partition_nodes(partition.nodes), partition.settings)
-                for partition in self.cluster.partitions
-            ),
+            partitions=tuple(map(self.partition, self.cluster.partitions)),
             slurm_conf={**self.passwords_there, **self.cluster.slurm_conf},
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
@@ -515,6 +512,10 @@ class PlanInput:
             return False
         present = self.conf_before.nodes
         return node in present and meaning("gres", present[node].of(node, "gres"), {}) == meaning("gres", gres, {})
+
+    def partition(self, one: Partition) -> tuple[str, str, Mapping[str, str]]:
+        """Name, value of `Nodes=` and other keys of a partition's line in slurm.conf."""
+        return one.name, self.partition_nodes(one.nodes), one.settings
 
     def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
         """The value of a partition's `Nodes=`, without hosts whose hardware is not known yet; `ALL` stays as it is."""
