@@ -14,7 +14,7 @@ from slurmfab.base.ip_addresses import IPV4, IPV6, canonical
 from slurmfab.base.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
 from slurmfab.cluster.inventory import trusted_addresses
-from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.cluster import Cluster, Partition
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.cluster.inventory.lock import HostLock, Lock
@@ -463,10 +463,7 @@ class PlanInput(LocalInput):
             version=str(self.slurm_version),
             oldest=str(self.oldest_slurm),
             nodes=tuple(self.node(name) for name in self.compute_nodes),
-            partitions=tuple(
-                (partition.name, self.partition_nodes(partition.nodes), partition.settings)
-                for partition in self.cluster.partitions
-            ),
+            partitions=tuple(map(self.partition, self.cluster.partitions)),
             slurm_conf={**self.passwords_there, **self.cluster.slurm_conf},
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
@@ -528,6 +525,10 @@ class PlanInput(LocalInput):
             return False
         present = self.conf_before.nodes
         return node in present and meaning("gres", present[node].of(node, "gres"), {}) == meaning("gres", gres, {})
+
+    def partition(self, one: Partition) -> tuple[str, str, Mapping[str, str]]:
+        """Name, value of `Nodes=` and other keys of a partition's line in slurm.conf."""
+        return one.name, self.partition_nodes(one.nodes), one.settings
 
     def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
         """The value of a partition's `Nodes=`, without hosts whose hardware is not known yet; `ALL` stays as it is."""

@@ -179,7 +179,7 @@ def test_a_directory_of_root_is_given_away_if_it_is_empty_or_a_file_shows_what_i
         os.chown(state, 0, 0)
         if name:
             (state / name).touch()
-        assert apply(state_directory("/state"), context).status == status
+        assert apply(state_directory("/state", ("slurm", "slurm")), context).status == status
         assert state.stat().st_uid == (4711 if status == "changed" else 0)
 
 
