@@ -5,92 +5,10 @@ Where a real host cannot be broken in that way, a program on the host answers as
 
 from __future__ import annotations
 
-from falsified import Falsified
-
-NODES = 3
-KEYS = """\
-login: [n3]
-database: {host: ctl}
-slurm_ssh: both
-homes: /home
-mounts: [{path: /home, source: tmpfs, type: tmpfs, options: "size=64M"}]
-users: [{name: ada, uid: 3000, accounts: physics}, {name: bob, uid: 3001, accounts: physics, shell: /bin/rbash}]
-accounts: [{name: physics}]
-health: {interval: 1}
-backup: {directory: /var/backups/slurm, when: daily}
-user_tools: true
-private_tmp: true
-node_logins: with_job
-user_ssh: hostbased
-motd: true
-x11: true
-scratch: {size: 1G}
-modules: {system: environment-modules, path: [/sw/modules]}
-mpi: pmix
-containers: [podman]
-files: {/etc/site.conf: {text: "ours\\n"}}
-packages: {compute: [hello]}
-"""
-"""What the cluster of these rows has in its file: as much of what is checked as one small cluster can have."""
-
-BEFORE = "mkdir -p /sw/modules"
-"""What every host has before the first deployment."""
+import sentences_around
+from falsified import SAVED, Falsified, answering, closed, deaf, edited, not_seen, stopped
 
 CONF, KEY, STATE = "/etc/slurm/slurm.conf", "/etc/munge/munge.key", "/var/lib/slurm/slurmctld"
-SAVED = "/root/saved"
-
-
-def answering(program: str, script: str) -> dict[str, str]:
-    """A program that answers otherwise: `how` and `back`.
-
-    Args:
-        program: its path; the real one is `$0.was` meanwhile.
-        script: text for `sh`, without an apostrophe.
-    """
-    write = f"printf '%s\\n' '#!/bin/sh' '{script}' > {program} && chmod 755 {program}"
-    return {
-        "how": f"test ! -e {program}.was && mv {program} {program}.was && {write}",
-        "back": f"mv {program}.was {program}",
-    }
-
-
-def edited(path: str, sed: str, unit: str = "") -> dict[str, str]:
-    """A file that is edited, and a unit that is restarted then and afterwards: `how` and `back`."""
-    restart = f" && systemctl restart {unit}" if unit else ""
-    return {
-        "how": f"cp -a {path} {SAVED} && sed -i '{sed}' {path} && ! cmp -s {path} {SAVED}{restart}",
-        "back": f"cp -a {SAVED} {path}{restart}",
-    }
-
-
-def not_seen(path: str, sed: str, unit: str) -> dict[str, str]:
-    """A file that is edited; only putting it right restarts the unit that reads it: `how` and `back`."""
-    changed = edited(path, sed)
-    return {"how": changed["how"], "back": f"{changed['back']} && systemctl restart {unit}"}
-
-
-def stopped(unit: str, back: str = "") -> dict[str, str]:
-    """A unit that does not run: `how` and `back`."""
-    return {"how": f"systemctl stop {unit}", "back": back or f"systemctl start {unit}"}
-
-
-def deaf(unit: str) -> dict[str, str]:
-    """A unit that runs and listens to nobody: `how` and `back`."""
-    place = f"/run/systemd/system/{unit}.service.d"
-    text = "[Service]\\nType=simple\\nExecStart=\\nExecStart=/bin/sleep infinity\\n"
-    reload_ = f"systemctl daemon-reload && systemctl restart {unit}"
-    return {
-        "how": f"mkdir -p {place} && printf '{text}' > {place}/zz-deaf.conf && {reload_}",
-        "back": f"rm -r {place} && {reload_}",
-    }
-
-
-def closed(direction: str, port: int) -> dict[str, str]:
-    """A port that a rule of the network drops: `how` and `back`."""
-    rule = f"ipproto 6 {direction} {port} blackhole"
-    return {"how": f"ip rule add {rule}", "back": f"ip rule del {rule}"}
-
-
 OTHER_KEY = f"cp -a {KEY} {SAVED} && head -c 128 /dev/urandom > {KEY}"
 RIGHT_KEY = f"cp -a {SAVED} {KEY} && systemctl restart munge"
 MOUNTED = "systemctl start home.mount; for user in ada bob; do install -d -o $user -g $user -m 755 /home/$user; done"
@@ -609,6 +527,32 @@ OF_SLURM = (
         needs=("slurmd_runs",),
     ),
     Falsified(
+        "afterwards.node_still_takes_jobs",
+        "n1",
+        "somebody drains the node while a test job runs",
+        "systemd-run --quiet --collect --unit=falsified sh -c 'until squeue -h -t R -w n1 -o %j | grep -q "
+        "slurmfab-check; do sleep 0.05; done; scontrol update NodeName=n1 State=DRAIN Reason=fan'",
+        "scontrol update NodeName=n1 State=RESUME",
+        "Slurm took the node out of service during the checks",
+        at="ctl",
+        needs=("job_runs",),
+    ),
+    Falsified(
+        "cgroups.node_has_usable_control_groups",
+        "n2",
+        "the control groups of memory are read-only",
+        "mount -o remount,bind,ro /sys/fs/cgroup/memory",
+        "mount -o remount,bind,rw /sys/fs/cgroup/memory",
+        "memory read-only",
+    ),
+    Falsified(
+        "cgroups.swap_space_is_accounted",
+        "n2",
+        "the kernel has no limits for swap space",
+        **answering("/usr/bin/ls", 'case "$*" in *memsw*) exit 2 ;; esac; exec $0.was "$@"'),
+        says="this kernel does not account it",
+    ),
+    Falsified(
         "database.slurmdbd_listens",
         "ctl",
         "what runs as slurmdbd listens nowhere",
@@ -842,55 +786,10 @@ OF_SLURM = (
         says="slurmfab-backup.timer is inactive",
     ),
 )
-ROWS = (*OF_HOSTS, *OF_THE_SYSTEM, *OF_SLURM)
+ROWS = (*OF_HOSTS, *OF_THE_SYSTEM, *OF_SLURM, *sentences_around.ROWS)
 
-SECOND_CONTROLLER = "a second controller"
-FILE_SERVER = "a file server"
-POWER = "nodes that sleep"
-CGROUPS = "control groups of its own, and the lab's are the machine's"
-KEPT_OUT = "`slurm_ssh: none`, and the cluster of the rows has `both`"
-CONTAINERS = "containers in jobs of slurm"
-MEASURED = "GPUs that can be measured"
-MONITORING = "Prometheus, which takes too long to install"
 WITHOUT = {
-    "accounting.jobs_need_no_account": "accounts that jobs need not have",
-    "jobs.jobs_do_not_ignore_sigpipe": "Slurm 26.05",
-    "daemons.backup_runs": SECOND_CONTROLLER,
-    "daemons.backup_can_use_the_state": SECOND_CONTROLLER,
-    "daemons.backup_answers": SECOND_CONTROLLER,
-    "daemons.backup_has_its_files": SECOND_CONTROLLER,
-    "storage.exports_are_served": FILE_SERVER,
-    "storage.quotas_are_set": FILE_SERVER,
-    "storage.files_are_shared": FILE_SERVER,
-    "ssh.controller_is_kept_out": KEPT_OUT,
-    "ssh.host_is_kept_out_of_the_controller": KEPT_OUT,
-    "configuration.files_are_links_to_the_shared_directory": "a directory that hosts share",
-    "configuration.site_files_are_as_the_cluster_file_says": "`slurm_files`",
-    "power.idle_nodes_are_looked_for": POWER,
-    "power.nodes_could_be_switched": POWER,
-    "power.node_is_not_taken_for_switched_off": POWER,
-    "cgroups.node_has_usable_control_groups": CGROUPS,
-    "cgroups.swap_space_is_accounted": CGROUPS,
-    "logins.users_have_their_limits": "`login_limits`",
-    "gpus.job_with_a_share_has_one_gpu": "shards of GPUs",
-    "mps.mps_daemon_runs_for_jobs_alone": "mps",
-    "mail.end_of_a_job_is_mailed": "a mail program",
-    "registry.registry_answers_with_its_certificate": "a registry",
-    "registry.registry_takes_no_image_without_a_login": "a registry",
-    "docker.docker_answers": "Docker",
-    "docker.docker_is_for_its_users_alone": "Docker",
-    "mpi.mpi_is_there": "Open MPI",
-    "containers.srun_starts_containers": "pyxis",
-    "containers.apptainer_works_without_setuid": "Apptainer",
-    "containers.containers_start_in_jobs": CONTAINERS,
-    "containers.containers_have_the_gpus_of_their_job": CONTAINERS,
-    "containers.containers_are_held_to_the_memory_of_their_job": CONTAINERS,
-    "monitoring.exporter_answers_where_it_should": MONITORING,
-    "monitoring.prometheus_answers_where_it_should": MONITORING,
-    "monitoring.figures_of_slurm_are_fresh": MONITORING,
-    "monitoring.prometheus_reaches_all": MONITORING,
-    "performance.gpus_are_measured": MEASURED,
-    "performance.gpus_are_fast_enough": MEASURED,
-    "afterwards.node_still_takes_jobs": "a node that leaves service while checks run",
+    "jobs.jobs_do_not_ignore_sigpipe": "Slurm 26.05, newer than that of the suites of these rows",
+    "storage.quotas_are_set": "a kernel with quotas, which labs have not; so the check fails there, as repquota does",
 }
-"""The checks that no row breaks, each with what it needs and the cluster of the rows has not."""
+"""The checks that no row breaks, each with what it needs and the clusters of the rows have not."""

@@ -6,30 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab
+from stand_ins import MPS, MPS_LOG
 from stock import Stock, in_turn
-
-from slurmfab import lab
 
 pytestmark = pytest.mark.lab
 
 NODES = "  - hosts: n[1-2]\n"
 KEYS = '  - {hosts: n1, Gres: "gpu:2,mps:200"}\n  - hosts: n2\n'
-LOG = "/var/tmp/lab-mps"
-STAND_IN = f"""#!/bin/sh
-# STAND-IN for nvidia-cuda-mps-control in a lab: there is no GPU. It writes down its start, with the GPU, and its end.
-case $1 in
-    -d)
-        echo "start $CUDA_VISIBLE_DEVICES" >>{LOG}
-        setsid "$0" --serve </dev/null >/dev/null 2>&1 &
-        echo $! >{LOG}.pid ;;
-    --serve) while :; do sleep 1; done ;;
-    *)
-        read word
-        echo "$word" >>{LOG}
-        kill "$(cat {LOG}.pid)" ;;
-esac
-"""
-INSTALL = "cat >/usr/local/bin/nvidia-cuda-mps-control && chmod 755 /usr/local/bin/nvidia-cuda-mps-control"
 # A process that the stand-in forks has its name for a moment, so the number is awaited and not read once.
 RUNS = "grep -lx nvidia-cuda-mps /proc/[0-9]*/comm | wc -l"
 LEFT = (
@@ -42,8 +25,7 @@ LEFT = (
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A cluster whose first node shares its GPUs by MPS, with a stand-in for the daemon."""
     with stock.copy(request.param, nodes=2, gpus=("n1:2",)) as made:
-        done = lab.run(made.lab, "n1", ["sh", "-c", INSTALL], STAND_IN)
-        assert done.returncode == 0, done.stderr
+        made.on("n1", MPS)
         text = made.inventory_path.read_text()
         made.inventory_path.write_text(text.replace(NODES, KEYS) + "mps_daemon: true\n")
         made.deploy()
@@ -69,14 +51,14 @@ def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: Deploy
     check(cluster)
     cluster.on("ctl", f"scancel {jobs[1]}")
     cluster.until("n1", RUNS, "0")
-    assert cluster.on("n1", f"cat {LOG}").splitlines() == ["start 0", "quit"]
+    assert cluster.on("n1", f"cat {MPS_LOG}").splitlines() == ["start 0", "quit"]
     check(cluster)
 
 
 def test_a_job_with_a_whole_gpu_starts_no_daemon(cluster: DeployedLab) -> None:
-    cluster.on("n1", f": >{LOG}")
+    cluster.on("n1", f": >{MPS_LOG}")
     assert cluster.on("ctl", AS_SLURM + "srun -w n1 --gres=gpu:1 hostname") == "n1"
-    assert cluster.on("n1", f"cat {LOG}") == ""
+    assert cluster.on("n1", f"cat {MPS_LOG}") == ""
 
 
 def test_without_the_key_nothing_is_left(cluster: DeployedLab) -> None:

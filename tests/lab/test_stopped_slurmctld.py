@@ -104,7 +104,7 @@ def test_slurmctld_that_crashes_while_its_state_cannot_be_read_when_that_is_mend
 ) -> None:
     state = hosts.on("ctl", "scontrol show config | awk '$1 == \"StateSaveLocation\" {print $3}'")
     job = hosts.on("ctl", AS_SLURM + "sbatch --parsable --hold -J kept-in-state -o /dev/null --wrap true")
-    hosts.until("ctl", f"grep -c kept-in-state {state}/job_state", "1")
+    hosts.until("ctl", f"grep -aq kept-in-state {state}/job_state && echo saved", "saved")
     for closes, opens in (("chown root {0}/job_state", "chown slurm {0}/job_state"), ("chmod 0 {0}", "chmod 700 {0}")):
         hosts.on("ctl", f"{closes.format(state)}; {KILLED}")
         hosts.until("ctl", f"systemctl show -p NRestarts --value slurmctld | grep -c '[1-9]'; {PINGS}", "1\n0")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import words_of
+from stand_ins import NFS_SERVER
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -48,23 +49,6 @@ quota: {path: /srv/data, soft: 1G}
 exports:
   - {path: /srv/data, host: n2}
   - {path: /srv/soft, host: n2, mount: /soft, to: login}
-"""
-STAND_IN = """\
-(cat /proc/filesystems; printf 'nodev\\tnfsd\\n') > /run/filesystems
-mount --bind /run/filesystems /proc/filesystems
-cat > /etc/systemd/system/nfs-server.service <<'END'
-[Unit]
-Description=stand-in for the NFS server, which the kernel of the lab does not have
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStartPre=-/usr/sbin/exportfs -r
-ExecStart=/bin/true
-ExecStopPost=/usr/sbin/exportfs -au
-[Install]
-WantedBy=multi-user.target
-END
-systemctl daemon-reload
 """
 PORTMAP = "ss --listening --numeric --no-header --tcp --udp 'sport = :111'"
 EXPORTS_LEFT = (
@@ -224,7 +208,7 @@ def test_a_host_whose_kernel_has_no_nfs_server_is_named_and_others_go_on(stored:
 
 
 def test_exports_name_the_hosts_of_the_cluster_alone(stored: Stored) -> None:
-    stored.lab.on("n2", STAND_IN)
+    stored.lab.on("n2", NFS_SERVER)
     stored.lab.deploy()
     addresses = {stored.lab.lab.host(host).address for host in ("ctl", "n1")}
     served = [line.split("(")[0].split() for line in stored.lab.on("n2", "exportfs -s").splitlines()]

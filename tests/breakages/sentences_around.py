@@ -1,0 +1,295 @@
+"""Rows of what the usual cluster of the sentences has not: see `scenes`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from falsified import Falsified, answering, deaf, edited, stopped
+
+CGROUP, STATE = "/etc/slurm/cgroup.conf", "/shared/slurm/state"
+CONF, SHARED_CONF = "/etc/slurm/slurm.conf", "/shared/slurm/etc/slurm.conf"
+FAILURES, HISTORY = "/var/lib/slurmfab/power/n2", "/var/lib/slurmfab/gpu-checks/history.jsonl"
+MAILER = "/usr/local/bin/mailer"
+MPS = "/usr/local/bin/nvidia-cuda-mps-control"
+SHORT = '{"run": "x", "time": "2026-01-01T00:00:00", "nodes": ["n1"], "outcome": "falls short", "why": "0.5 GB/s"}'
+TARGETS = "http://ctl:9090/api/v1/targets?state=active"
+DOWN = (
+    'until python3 -c \'import urllib.request as r; print(r.urlopen("{}").read())\' | grep -q \'"health":"down"\'; '
+    "do sleep 0.5; done"
+)
+REGISTRY = "/etc/docker/registry/config.yml"
+
+OF_CONTROLLERS = (
+    Falsified(
+        "daemons.backup_runs", "n3", "slurmctld was stopped", **stopped("slurmctld"), says="slurmctld.service is"
+    ),
+    Falsified(
+        "daemons.backup_can_use_the_state",
+        "n3",
+        "a file of slurmctld's state is root's",
+        f"install -m 600 /dev/null {STATE}/falsified",
+        f"rm {STATE}/falsified",
+        "the slurm user cannot read and write",
+    ),
+    Falsified(
+        "daemons.backup_answers",
+        "n3",
+        "what runs as slurmctld listens to nobody",
+        **deaf("slurmctld"),
+        says="`scontrol ping` says",
+    ),
+    Falsified(
+        "daemons.backup_has_its_files",
+        "n3",
+        "slurm.conf was written after slurmctld's start",
+        f"touch {CONF}",
+        "systemctl restart slurmctld",
+        "slurmctld was started before",
+    ),
+)
+OF_SHARED_PLACES = (
+    Falsified(
+        "configuration.files_are_links_to_the_shared_directory",
+        "n1",
+        "slurm.conf is a file of the host's own",
+        f"rm {CONF} && cp {SHARED_CONF} {CONF}",
+        f"ln -sf {SHARED_CONF} {CONF} && systemctl restart slurmd",
+        "slurm.conf in /etc/slurm is no link",
+    ),
+    Falsified(
+        "configuration.site_files_are_as_the_cluster_file_says",
+        "n1",
+        "a file of the site's in Slurm's directory was edited",
+        **edited("$(readlink -f /etc/slurm/plugstack.conf)", "$a # by hand"),
+        says="plugstack.conf differs from the cluster file",
+    ),
+    Falsified(
+        "storage.exports_are_served",
+        "n2",
+        "the NFS server was stopped",
+        **stopped("nfs-server"),
+        says="nfs-server is inactive",
+    ),
+    Falsified(
+        "storage.files_are_shared",
+        "n1",
+        "the file server hangs",
+        "pkill -STOP sftp-server",
+        "pkill -CONT sftp-server",
+        "no answer within 10 s",
+        at="ctl",
+    ),
+)
+OF_LOGINS = (
+    Falsified(
+        "ssh.controller_is_kept_out",
+        "n1",
+        "slurm's login to a node succeeds",
+        **answering("/usr/bin/ssh", "exit 0"),
+        says="the slurm user on ctl can log in to n1",
+        at="ctl",
+    ),
+    Falsified(
+        "ssh.host_is_kept_out_of_the_controller",
+        "n1",
+        "slurm's login to the controller succeeds",
+        **answering("/usr/bin/ssh", "exit 0"),
+        says="the slurm user on n1 can log in to ctl",
+    ),
+    Falsified(
+        "logins.users_have_their_limits",
+        "n3",
+        "libpam-systemd was removed",
+        "dpkg --purge --force-depends libpam-systemd",
+        "apt-get -qq install libpam-systemd >/dev/null 2>&1",
+        "so login_limits reach nobody",
+    ),
+)
+OF_POWER_AND_GPUS = (
+    Falsified(
+        "power.idle_nodes_are_looked_for",
+        "ctl",
+        "the timer was stopped",
+        **stopped("slurmfab-power.timer"),
+        says="slurmfab-power.timer is inactive",
+    ),
+    Falsified(
+        "power.nodes_could_be_switched",
+        "ctl",
+        "a switch has failed",
+        f"echo loose cable > {FAILURES}",
+        f"rm {FAILURES}",
+        "n2: loose cable",
+    ),
+    Falsified(
+        "power.node_is_not_taken_for_switched_off",
+        "n2",
+        "Slurm powers the node down, and its switch does nothing",
+        "scontrol update NodeName=n2 State=POWER_DOWN && "
+        "until scontrol show node n2 | grep -q POWERED_DOWN; do sleep 0.2; done",
+        "systemctl restart slurmd",
+        "Slurm has it as powered down",
+    ),
+    Falsified(
+        "gpus.job_with_a_share_has_one_gpu",
+        "n1",
+        "cgroup.conf of the node limits no devices",
+        **edited(CGROUP, "s/^ConstrainDevices=.*/ConstrainDevices=no/", "slurmd"),
+        says="a job that requested one GPU can open",
+    ),
+    Falsified(
+        "mps.mps_daemon_runs_for_jobs_alone",
+        "n2",
+        "the daemon's program is gone",
+        f"mv {MPS} {MPS}.was",
+        f"mv {MPS}.was {MPS}",
+        "there is no nvidia-cuda-mps-control",
+    ),
+    Falsified(
+        "performance.gpus_are_measured",
+        "ctl",
+        "the timer was stopped",
+        **stopped("slurmfab-gpu-check.timer"),
+        says="slurmfab-gpu-check.timer is inactive",
+    ),
+    Falsified(
+        "performance.gpus_are_fast_enough",
+        "ctl",
+        "the last measurement of a node fell short",
+        f"mkdir -p $(dirname {HISTORY}) && echo '{SHORT}' > {HISTORY}",
+        f"sed -i 's/falls short/passed/' {HISTORY}",
+        "n1: 0.5 GB/s",
+    ),
+)
+OF_WITNESSES = (
+    Falsified(
+        "accounting.jobs_need_no_account",
+        "ctl",
+        "slurmctld wants accounts",
+        **answering("/usr/bin/scontrol", '$0.was "$@" | sed "s/^AccountingStorageEnforce .*/&,associations/"'),
+        says="slurmctld requires accounts",
+    ),
+    Falsified(
+        "mail.end_of_a_job_is_mailed",
+        "ctl",
+        "the mail program refuses mail",
+        **edited(MAILER, "$a exit 3"),
+        says="rejected the mail",
+    ),
+    Falsified(
+        "monitoring.exporter_answers_where_it_should",
+        "n1",
+        "the exporter was stopped",
+        **stopped("prometheus-node-exporter"),
+        says="nothing listens on port 9100",
+    ),
+    Falsified(
+        "monitoring.prometheus_answers_where_it_should",
+        "ctl",
+        "Prometheus was stopped",
+        **stopped("prometheus"),
+        says="nothing listens on port 9090",
+    ),
+    Falsified(
+        "monitoring.figures_of_slurm_are_fresh",
+        "ctl",
+        "the timer was stopped",
+        **stopped("slurmfab-metrics.timer"),
+        says="slurmfab-metrics.timer is inactive",
+    ),
+    Falsified(
+        "monitoring.prometheus_reaches_all",
+        "ctl",
+        "the exporter of a node was stopped",
+        f"systemctl stop prometheus-node-exporter && {DOWN.format(TARGETS)}",
+        "systemctl start prometheus-node-exporter",
+        "Prometheus gets nothing from n1",
+        at="n1",
+    ),
+)
+OF_CONTAINERS = (
+    Falsified(
+        "registry.registry_answers_with_its_certificate",
+        "n1",
+        "the registry was stopped",
+        **stopped("docker-registry"),
+        says="no answer from ctl:5000",
+        at="ctl",
+    ),
+    Falsified(
+        "registry.registry_takes_no_image_without_a_login",
+        "n1",
+        "the registry wants no login",
+        **edited(REGISTRY, '/^ "auth": {/,/^ }/d', "docker-registry"),
+        says="without a login, not 401",
+        at="ctl",
+    ),
+    Falsified(
+        "docker.docker_answers",
+        "n1",
+        "Docker was stopped",
+        "systemctl stop docker.socket docker",
+        "systemctl start docker.socket docker",
+        "Docker does not answer",
+    ),
+    Falsified(
+        "docker.docker_is_for_its_users_alone",
+        "n1",
+        "somebody added a user to the group",
+        "gpasswd --add nobody docker",
+        "gpasswd --delete nobody docker",
+        "nobody can use Docker",
+    ),
+    Falsified(
+        "mpi.mpi_is_there",
+        "n1",
+        "mpirun is gone",
+        "mv /usr/bin/mpirun /usr/bin/mpirun.was",
+        "mv /usr/bin/mpirun.was /usr/bin/mpirun",
+        "mpirun or libmpi.so.40 of Open MPI is missing",
+    ),
+    Falsified(
+        "containers.srun_starts_containers",
+        "n1",
+        "Slurm's line about pyxis is gone",
+        "mv /etc/slurm/plugstack.conf.d /root/plugstack.was",
+        "mv /root/plugstack.was /etc/slurm/plugstack.conf.d",
+        "srun has no --container-image",
+    ),
+    Falsified(
+        "containers.apptainer_works_without_setuid",
+        "n1",
+        "a program of Apptainer works as root",
+        "mkdir -p /usr/libexec/apptainer && install -m 4755 /bin/true /usr/libexec/apptainer/starter-suid",
+        "rm -r /usr/libexec/apptainer",
+        "works as root (setuid)",
+    ),
+    Falsified(
+        "containers.containers_start_in_jobs",
+        "n1",
+        "Apptainer fails",
+        **answering("/usr/bin/apptainer", "echo no container today >\\&2; exit 1"),
+        says="a job cannot start a container by apptainer",
+    ),
+    Falsified(
+        "containers.containers_have_the_gpus_of_their_job",
+        "n1",
+        "cgroup.conf of the node limits no devices",
+        **edited(CGROUP, "s/^ConstrainDevices=.*/ConstrainDevices=no/", "slurmd"),
+        says="a job that requested one GPU can open",
+    ),
+    Falsified(
+        "containers.containers_are_held_to_the_memory_of_their_job",
+        "n1",
+        "cgroup.conf of the node limits no memory",
+        **edited(CGROUP, "s/^\\(ConstrainRAMSpace\\|ConstrainSwapSpace\\)=.*/\\1=no/", "slurmd"),
+        says="could use 400 MiB",
+    ),
+)
+ROWS = (
+    *(
+        replace(row, scene="shared")
+        for row in (*OF_CONTROLLERS, *OF_SHARED_PLACES, *OF_LOGINS, *OF_POWER_AND_GPUS, *OF_WITNESSES)
+    ),
+    *(replace(row, scene="containers") for row in OF_CONTAINERS),
+)
