@@ -181,6 +181,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "backup": strict_object({"is_done": _FLAG}, present),
         "bundle": strict_object({}, {"lacking": _LINES}),
         "collected": strict_object({"index": _TEXT}, {}),
+        "daemon_errors": strict_object({"errors": core_schema.list_schema(_LINE, max_length=8)}, {}),
         "directory_sizes": _directory_sizes(),
         "file": _LINE,
         "found_files": _found_files(),

@@ -146,6 +146,10 @@ class FakeHosts:
             if not request["with_munge_key"]:
                 answer["munge_key"] = ""
             return ({"facts": answer},)
+        if request["op"] == "daemon-errors":
+            return (
+                {"daemon_errors": {"errors": [f"error: {request['unit']} of {host} cannot", "error: so it ends."]}},
+            )
         lines = []
         for outcome in self.outcomes(host, request):
             if not request["dry_run"] and outcome["id"] == self.vanishing.get(host):
@@ -199,7 +203,7 @@ class FakeHosts:
         """What a host was asked, in order: `facts`, `compare`, or the kinds of resources that it was to converge."""
         words = []
         for asked, request in self.requests:
-            if asked != host:
+            if asked != host or request["op"] == "daemon-errors":
                 continue
             if request["op"] == "facts":
                 words.append("facts")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from slurmfab.base.errors import DeployFailed, HostFailed, SlurmfabError
 from slurmfab.core.engine import earlier_files, notices
 from slurmfab.core.engine.login_proof import apply_proved_step
+from slurmfab.core.engine.node_errors import quote_logs
 from slurmfab.core.engine.report import Step, apart
 from slurmfab.core.engine.requests import apply_step
 from slurmfab.core.engine.run import Run
@@ -165,6 +166,7 @@ class PhaseRun:
     def take_step(self, number: int, host: str, step: Step) -> None:
         """Note a host's outcomes of a phase."""
         own, others = apart(step)
+        others = quote_logs(self.run, others, {at for _, at in self.at_work.values()}) if others else others
         for one in (own, *others):
             self.done[number].append(one)
             if one.differs:

@@ -18,6 +18,7 @@ another:
     {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
+    {"op": "daemon-errors", ...} -> {"daemon_errors": {...}}, {"done": true}
     {"op": "job", ...}      -> {"job": {...}}, {"done": true}
     {"op": "support", ...}  -> {"support": {...}}, {"done": true}
     {"op": "upgrade-rows", ...} -> {"upgrade_rows": {...}}, {"done": true}
@@ -296,6 +297,7 @@ READINGS = {
     "found-files": "slurm.found_files",
     "addresses": "slurm.member_addresses",
     "logs": "logs.reading",
+    "daemon-errors": "services.daemon_log",
     "job": "logs.job_record",
     "support": "support.reading",
     "upgrade-rows": "upgrade.proved_dump",

@@ -164,11 +164,15 @@ def test_a_coordinator_of_an_account_is_one_of_those_below_it_as_well() -> None:
 def test_a_silent_slurmdbd_is_said_to_be_silent() -> None:
     class Silent(Recorded):
         def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+            if argv[0] == "journalctl":
+                said = b"slurmdbd: error: Database settings not recommended values\n" if "--output=cat" in argv else b""
+                return subprocess.CompletedProcess(argv, 0, said, b"")
             words = b"sacctmgr: error: Sending PersistInit msg: Connection refused\n"
             return subprocess.CompletedProcess(argv, 1, b"", words)
 
-    with pytest.raises(ResourceFailed, match="slurmdbd does not answer"):
+    with pytest.raises(ResourceFailed, match="slurmdbd does not answer") as failed:
         tree().read(Silent())
+    assert "slurmdbd's own log says: error: Database settings not recommended values. See" in str(failed.value)
 
 
 def test_a_command_that_slurm_refuses_for_running_jobs_names_them() -> None:

@@ -92,7 +92,7 @@ def closed_port() -> int:
     [
         ("down|broken fan|root", ("down (broken fan), set by root.", "fab resume n1 --any.")),
         ("down*|broken fan|root", ("down, not responding (broken fan), set by root.", "fab resume n1 --any.")),
-        ("drained|Kill task failed|root", ("drained (Kill task failed).", "fab resume n1.")),
+        ("drained|Kill task failed|root", ("drained (Kill task failed).", "fab resume n1.", "slurmd.log")),
         (f"inval|{LESS}|slurm", (LESS, "less hardware than slurm.conf says", "`slurmd -C`")),
         ("inval|fan of last year|root", ("inval. It registered with less hardware",)),
         ("n/a|none|Unknown", ("n/a", "names do not resolve")),
@@ -137,7 +137,8 @@ def test_a_node_whose_slurmd_the_controller_cannot_reach_is_waited_for_no_longer
     port = closed_port()
     outcome, _ = waited(f"n1|unknown*|none|Unknown{N2}", seconds=600, port=port)
     assert why(outcome) == (
-        f"unknown, not responding. Nothing listens at 127.0.0.1 port {port}, slurmd's: is slurmd running there?"
+        f"unknown, not responding. Nothing listens at 127.0.0.1 port {port}, slurmd's: is slurmd running there? "
+        "See /var/log/slurmd/slurmd.log there."
     )
 
 

@@ -38,6 +38,7 @@ from slurmfab.core.impact.approvals import Approvals
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import Phase, make_plan
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.nodes.registered import SEE_LOG
 
 HOSTS = ("c1", "n1", "n2")
 
@@ -309,6 +310,14 @@ def test_a_node_that_slurmctld_reports_as_not_ready_is_that_nodes_failure_and_al
     done = [(step.phase, step.host, [one.status for one in step.outcomes]) for step in report.steps]
     assert done == [("nodes", "c1", ["changed"]), ("nodes", "n1", ["failed"])]
     assert not any(outcome.others for step in report.steps for outcome in step.outcomes)
+
+
+def test_a_node_that_is_not_ready_is_told_with_the_errors_of_its_slurmd() -> None:
+    late = {"slurm-nodes:n1,n2": {"n1": f"unknown. {SEE_LOG}."}}
+    hosts = in_place(wrong={"c1": {"slurm-nodes:n1,n2"}}, others=late)
+    report = deploy(run_over(hosts, cluster()))
+    said = "The log of its slurmd says: error: slurmd of n1 cannot | error: so it ends."
+    assert lost_words(report.failed_hosts) == {"n1": f"slurm-nodes:n1: unknown. {said}"}
 
 
 def test_a_controller_that_runs_jobs_and_is_not_ready_is_no_failure_of_the_run() -> None:

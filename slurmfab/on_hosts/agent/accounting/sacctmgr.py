@@ -20,7 +20,9 @@ NO_ANSWER = (
     "Problem talking to",
     "Unable to connect to",
 )
-ADVICE = "slurmdbd does not answer (%s). See `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there."
+ADVICE = (
+    "slurmdbd does not answer (%s). %sSee `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there."
+)
 JOBS_RUN = "Job(s) active"
 OTHER_FIELDS = "sacctmgr show %s answered with other fields than it was asked for, at %s"
 SHOWN_CHARACTERS = 80
@@ -76,7 +78,7 @@ class Sacctmgr:
         )
         if done.returncode != 0:
             output, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-            raise ResourceFailed(explain_failure(command, output, errors))
+            raise ResourceFailed(explain_failure(command, output, errors, self.context))
         return done.stdout
 
     def rows(self, columns: Sequence[str], *arguments: str) -> List[List[str]]:
@@ -139,12 +141,15 @@ def one_line(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
-def explain_failure(command: Sequence[str], output: str, errors: str) -> str:
-    """Why a command failed and what to try, in one line."""
+def explain_failure(command: Sequence[str], output: str, errors: str, context: Context) -> str:
+    """Why a command failed and what to try, in one line; with slurmdbd's own errors where it does not answer."""
     lines = [line.replace("sacctmgr: error: ", "").strip() for line in (errors + "\n" + output).splitlines()]
     text = " | ".join(dict.fromkeys(line for line in lines if line and not line.startswith("Use keyword")))
     if any(sign in text for sign in NO_ANSWER):
-        return ADVICE % text
+        from slurmfab.on_hosts.agent.services import daemon_log  # most runs need no cause
+
+        said = daemon_log.read({"unit": "slurmdbd"}, context)["errors"]
+        return ADVICE % (text, "slurmdbd's own log says: %s. " % " | ".join(said).rstrip(".") if said else "")
     if JOBS_RUN in text:
         return "%s: jobs still run there: %s. Cancel them or wait, and deploy again." % (" ".join(command), text)
     return "%s failed: %s" % (" ".join(command), text or "no error message")

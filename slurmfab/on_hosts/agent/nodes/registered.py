@@ -42,9 +42,12 @@ TELL_SECONDS = 3.0
 
 ACCEPTS = (
     "slurmctld has waited for it for %.0f s. Its slurmd accepts connections: does it hang, or can it not reach the "
-    "controller's SlurmctldPort? See /var/log/slurmd/slurmd.log there"
+    "controller's SlurmctldPort?"
 )
 """What is known of a node that does not answer although its port accepts connections, after that many seconds."""
+
+SEE_LOG = "See /var/log/slurmd/slurmd.log there"
+"""What to try where slurmd itself may say why its node is not ready; the deployer puts slurmd's words in its place."""
 
 WHEN_FIXED = "When the reason is fixed: " + FAB + " resume %s"
 HINTS = {
@@ -226,6 +229,8 @@ class Wait:
         elif node in self.resumed:
             parts.append("It was resumed once, and Slurm took it out of service again")
         parts.append(hint(node, state))
+        if not state.is_set_by_person and not state.flags & {"INVAL", "N/A"}:
+            parts.append(SEE_LOG)
         return " ".join(part if part.endswith("?") else part + "." for part in parts if part)
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import List, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
@@ -114,17 +114,28 @@ def last_words(context: Context, unit: str, start: Position) -> List[str]:
     Returns:
         At least one line, each once and without its time; the last ones name the site's own changes of the unit.
     """
+    of_systemd: List[str] = []
+    with suppress(ResourceFailed):
+        of_systemd += journal(context, "--unit=" + unit, "5", start.since).splitlines()
+    said = own_errors(context, unit, start) or list(dict.fromkeys(of_systemd))
+    return [*(said or ["it left no message; see: systemctl status %s" % unit]), *unit_changes.told(context, unit)]
+
+
+def own_errors(context: Context, unit: str, start: Position) -> List[str]:
+    """The errors that a daemon wrote itself since a position; empty if it wrote none."""
     in_file: List[str] = []
     with suppress(OSError, ResourceFailed):
         in_file += written_since(start).splitlines() if start.path else []
     in_journal: List[str] = []
-    of_systemd: List[str] = []
     with suppress(ResourceFailed):
         # Before a daemon knows its log, or where it cannot open it, it writes to the journal alone.
         in_journal += journal(context, "_SYSTEMD_UNIT=%s.service" % unit, JOURNAL_LINES, start.since).splitlines()
-        of_systemd += journal(context, "--unit=" + unit, "5", start.since).splitlines()
-    said = causes([*in_journal, *in_file]) or list(dict.fromkeys(of_systemd))
-    return [*(said or ["it left no message; see: systemctl status %s" % unit]), *unit_changes.told(context, unit)]
+    return causes([*in_journal, *in_file])
+
+
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """The `errors` that the daemon of the request's `unit` wrote since its start."""
+    return {"errors": own_errors(context, request["unit"], last_start(context, request["unit"]))}
 
 
 def journal(context: Context, match: str, lines: str, since: float = 0.0) -> str:
