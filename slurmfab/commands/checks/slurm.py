@@ -31,6 +31,17 @@ ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp")
 SMALL = ("--ntasks-per-node=1", "--cpus-per-task=1")
 """Options of srun for every test job: one task with one CPU on each node."""
 
+LIMIT_SECONDS = 5
+"""How often is looked whether a limit holds a test job, which then is cancelled: no wait would start most of them."""
+
+WATCHED = """\
+cd /tmp || exit 1
+{command} & started=$!
+(while sleep {seconds} && kill -0 "$started"; do {limited} | xargs -r scancel; done) >/dev/null 2>&1 & watching=$!
+wait "$started"; code=$?; kill "$watching" 2>/dev/null; exit "$code"
+"""
+"""Runs a command that runs jobs, and ends with its exit code; jobs that a limit holds are cancelled."""
+
 JOB_SECONDS = 90
 """Time limit in seconds of a test job, waiting included."""
 
@@ -163,9 +174,10 @@ class Slurm:
         size = [*SMALL, self.memory_option(nodes, memory), *options]
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
         command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
-        line = f"cd /tmp && exec timeout --kill-after=5 {self.seconds:.0f} "
-        line += shlex.join([*under, *self.sender, *command_line])
-        done = self.controller.run(line, seconds=self.seconds + 10)
+        line = f"timeout --kill-after=5 {self.seconds:.0f} {shlex.join([*under, *self.sender, *command_line])}"
+        limited = waiting.limited(line_of(commands.waiting_named(self.job_name)))
+        script = WATCHED.format(command=line, seconds=LIMIT_SECONDS, limited=limited)
+        done = self.controller.run(script, seconds=self.seconds + 10)
         self.explain(nodes, done)
         return done
 

@@ -43,6 +43,15 @@ def is_limit(reason: str) -> bool:
     return reason.startswith(_LIMITS)
 
 
+def limited(names: str) -> str:
+    """A shell command that prints the IDs of jobs that a limit holds.
+
+    Args:
+        names: a shell command that prints ID and reason of jobs, one per line.
+    """
+    return f"{names} | sed -nE 's/^([0-9_]+) ({'|'.join(_LIMITS)}).*/\\1/p'"
+
+
 def repair_of(partition: str, message: str) -> str:
     """What to try when Slurm does not run a job.
 

@@ -13,6 +13,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks import waiting
 from slurmfab.commands.checks.controllers import ENDED, Job, job
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
+from slurmfab.commands.checks.slurm import LIMIT_SECONDS
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.on_hosts.agent.client import commands
 
@@ -135,28 +136,37 @@ def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[
             looked = True
             trouble = trouble_on(bench, node)
             assert not trouble, f"job {number} makes no progress: {trouble}"
-        if passed > bench.seconds:
-            raise_late(bench, number, node, one)
+        is_limited = passed > LIMIT_SECONDS and one.state in WAITING and waiting.is_limit(reason_of(bench, number))
+        if passed > bench.seconds or is_limited:
+            raise_late(bench, number, node, one, min(passed, bench.seconds))
         time.sleep(POLL_SECONDS)
     return one
 
 
-def raise_late(bench: Bench, number: str, node: str, one: Job) -> NoReturn:
-    """Cancel a job that exceeded the time limit, and raise an error with the reason.
+def reason_of(bench: Bench, number: str) -> str:
+    """Why a job waits; empty if it does not."""
+    return waiting.real_reason(bench.sender.run(line_of(commands.waiting_reason(number))).stdout)
+
+
+def raise_late(bench: Bench, number: str, node: str, one: Job, passed: float) -> NoReturn:
+    """Cancel a job that exceeded the time limit, or that a limit holds, and raise an error with the reason.
+
+    Args:
+        passed: seconds since it was submitted.
 
     Raises:
         AssertionError: no other job is the cause.
         pytest.skip.Exception: other jobs come first.
     """
-    reason = waiting.real_reason(bench.sender.run(line_of(commands.waiting_reason(number))).stdout)
+    reason = reason_of(bench, number)
     bench.slurm.cancel()
     if one.state in WAITING and reason.startswith(waiting.FOR_NODES):
-        pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: other jobs come first ({reason}).")
+        pytest.skip(f"job {number} did not start within {passed:.0f} s: other jobs come first ({reason}).")
     if one.state in WAITING and waiting.is_limit(reason):
-        pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: a limit holds it ({reason}).")
+        pytest.skip(f"job {number} did not start within {passed:.0f} s: a limit holds it ({reason}).")
     place = bench.slurm.place((node,))
     raise AssertionError(
-        f"job {number} is {one.state} after {bench.seconds:.0f} s ({reason or 'no reason'}). "
+        f"job {number} is {one.state} after {passed:.0f} s ({reason or 'no reason'}). "
         f"Repair: {waiting.repair_of(place.partition if place else '', reason)}; {FAB} check-cluster"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended, Told
+from breakage import Breakage, Checked, Mended, Told
 
 STATE = "/var/lib/slurm/slurmctld"
 STOP = "systemctl stop slurmctld"
@@ -94,7 +94,11 @@ ROWS = (
         breaks=f"chown root:root {STATE}/job_state && chmod 600 {STATE}/job_state && "
         "systemctl kill --signal=KILL --kill-whom=main slurmctld && "
         "until [ $(systemctl show --property=NRestarts --value slurmctld) -ge 2 ]; do sleep 0.2; done",
-        check=("slurmctld would start without its jobs: slurm cannot read job_state", "job_state (of root, mode 600)"),
+        check=(
+            "cannot read and write",
+            "job_state (of root, mode 600)",
+            "because of this: daemons: slurmctld is running",
+        ),
         plan=("job_state (of root, mode 0600)",),
         deploy=Mended(),
     ),
@@ -106,7 +110,7 @@ ROWS = (
         "rm /etc/systemd/system/slurmctld.service.d/10-slurmfab.conf && systemctl daemon-reload && "
         "systemctl start slurmctld && sleep 1",
         check=("slurmctld started without the jobs that it knew before", "Could not open job state file", "Permission"),
-        deploy=Mended(),
+        deploy=Checked("systemctl restart slurmctld"),
     ),
     Breakage(
         name="state-not-saved",

@@ -96,7 +96,7 @@ def sound(name: str) -> dict[str, Rule]:
         "try\\(\\)": lambda command: "".join(f"{host} {port} 0 \n" for host, port in TRIED.findall(command)),
         "namei": "",
         "readlink": "",
-        "squeue": "",
+        "^squeue": "",
         "slurmd -C": f"NodeName={name} {LAYOUT} RealMemory=8000\n",
         "srun .*n.1-2.*uname -n": "n2\nn1\n",
         "srun .*uname -n": lambda command: re.findall(r"--nodelist=(\w+)", command)[0] + "\n",

@@ -469,7 +469,7 @@ def test_job_without_room_beside_other_jobs_is_left_out_and_not_tried_again(benc
     bench.shells["ctl"].rules["srun .*uname -n"] = refusal(
         "srun: error: Unable to allocate resources: Requested nodes are busy"
     )
-    bench.shells["ctl"].rules["squeue"] = lambda command: "" if "--name=" in command else "41\n"
+    bench.shells["ctl"].rules["^squeue"] = lambda command: "" if "--name=" in command else "41\n"
     slurm = bench.slurm
     for _ in range(2):
         with pytest.raises(Skipped, match=r"n1 had no room beside other jobs \(41\)"):
@@ -511,7 +511,7 @@ def test_a_job_that_waited_is_told_with_slurms_own_reason(
         "srun: error: Unable to allocate resources: Requested nodes are busy"
     )
     answers = {"--format=%r": f"{reason}\n", "--name=": ""}
-    bench.shells["ctl"].rules["squeue"] = lambda command: next(
+    bench.shells["ctl"].rules["^squeue"] = lambda command: next(
         (shown for words, shown in answers.items() if words in command), "41\n"
     )
     with pytest.raises(outcome, match=words):
@@ -524,7 +524,7 @@ def test_a_job_that_waits_behind_jobs_that_have_no_node_yet_has_not_failed(bench
         "srun: error: Unable to allocate resources: Requested nodes are busy"
     )
     answers = {"--format=%r": "Resources\n", "--name=": "", "--states=PENDING": "52\n"}
-    bench.shells["ctl"].rules["squeue"] = lambda command: next(
+    bench.shells["ctl"].rules["^squeue"] = lambda command: next(
         (shown for words, shown in answers.items() if words in command), ""
     )
     with pytest.raises(Skipped, match=r"n1 had no room beside other jobs \(52\)"):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from slurmfab.commands.checks import waiting
+from slurmfab.commands.checks.slurm import WATCHED
 from slurmfab.commands.checks.waiting import ANOTHER_USER, LOGS, repair_of
 
 
@@ -26,3 +30,23 @@ def test_a_job_that_slurm_refuses_when_it_is_told_then_the_repair_fits_the_words
 def test_a_job_whose_nodes_are_made_ready_waits_for_nodes_and_does_not_fail(reason: str) -> None:
     assert waiting.is_for_nodes(reason)
     assert not waiting.is_limit(reason)
+
+
+@pytest.mark.parametrize(
+    ("shown", "cancelled"),
+    [("7 QOSMaxCpuPerJobLimit", "7"), ("7 Resources", ""), ("7_4 AssocGrpCpuLimit", "7_4"), ("7 Priority", "")],
+)
+def test_a_job_is_cancelled_when_a_limit_holds_it_and_not_when_it_waits_for_nodes(
+    tmp_path: Path, shown: str, cancelled: str
+) -> None:
+    for name, script in (("xargs", "while read -r job; do echo $job >>cancelled; done"), ("squeue", f"echo '{shown}'")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    job = "for try in $(seq 100); do test -s cancelled && exit 3; test $try = 20 && exit 4; sleep 0.02; done"
+    script = WATCHED.replace("cd /tmp", f"cd {tmp_path}").format(
+        command=f"sh -c '{job}'", seconds="0.05", limited=waiting.limited("squeue")
+    )
+    done = subprocess.run(["env", f"PATH={tmp_path}:/usr/bin:/bin", "sh", "-c", script], check=False)
+    assert done.returncode == (3 if cancelled else 4)
+    found = (tmp_path / "cancelled").read_text().split() if cancelled else []
+    assert found[:1] == ([cancelled] if cancelled else [])

@@ -83,8 +83,8 @@ def sound() -> dict[str, Rule]:
         "sbatch": "7\n",
         "cat /home/slurm/slurmfab-check": "job 7 on n1\nn1\n",
         r" rm -f /home/slurm/slurmfab-check": "",
-        "squeue": "",
-        "scancel": "",
+        "^squeue": "",
+        "^scancel": "",
         "srun .*SLURM_JOB_ID": lambda command: FOUND.format(node=node_of(command)),
         r"srun .*n\[1-2\].*uname -n": "n1\nn2\n",
         "srun .*gres=gpu:a100:1 .*CUDA": "visible=0\nvisible=\nsmi=GPU 0: A100\nsmi=GPU 1: A100\n",
@@ -305,10 +305,20 @@ def test_a_job_that_does_not_end_in_time_is_cancelled(
     clock = iter(range(1000))
     monkeypatch.setattr("slurmfab.commands.quickcheck.batch.time.monotonic", lambda: float(next(clock)))
     tiny.rules["squeue .*--states=all"] = JOB.format(state=state, code="0:0")
-    tiny.rules["squeue"] = "Priority\n"
+    tiny.rules["^squeue"] = "Priority\n"
     line = one(tiny.seen(QuickcheckOptions(only="allocation", seconds=5)), "allocation")
     assert (line.outcome, words in line.words) == (outcome, True)
     assert any(command.startswith("scancel") for command in tiny.login.commands)
+
+
+def test_a_job_that_a_limit_holds_is_waited_for_no_longer(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr("slurmfab.commands.quickcheck.batch.time.monotonic", lambda: float(next(clock)))
+    tiny.rules["squeue .*--states=all"] = JOB.format(state="PENDING", code="0:0")
+    tiny.rules["^squeue"] = "QOSMaxCpuPerJobLimit\n"
+    line = one(tiny.seen(QuickcheckOptions(only="allocation", seconds=500)), "allocation")
+    assert "job 7 did not start within 6 s: a limit holds it (QOSMaxCpuPerJobLimit)." in line.words
+    assert line.outcome == "not run"
 
 
 @pytest.mark.parametrize(

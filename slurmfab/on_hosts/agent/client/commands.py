@@ -257,6 +257,11 @@ def reasons_named(name: str) -> Command:
     return ("squeue", "--all", "--noheader", "--states=all", "--sort=-i", "--name=" + name, "--format=%r")
 
 
+def waiting_named(name: str) -> Command:
+    """Prints ID and reason of each job of this name that waits, separated by a space."""
+    return ("squeue", "--all", "--noheader", "--states=PENDING", "--name=" + name, "--format=%i %r")
+
+
 def job_progress(job: str) -> Command:
     """Prints a job's state, start and exit code; `progress` reads them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 
@@ -30,12 +30,20 @@ def missing(root: str) -> Tuple[Tuple[str, str], ...]:
         package = OURS.fullmatch(name)
         if package:
             paths = [one for one in read_text("%s/%s" % (folder, name)).splitlines() if PLACES.match(one)]
-            gone = [one for one in paths if is_gone(root, one)] + [unlinked[one] for one in paths if one in unlinked]
+            gone = [one for one in paths if is_gone(root, one)]
+            gone += [unlinked[one].link for one in paths if one in unlinked]
             found += [(package[1], one) for one in gone]
     return tuple(sorted(found))
 
 
-def missing_links(root: str) -> Dict[str, str]:
+class Link(NamedTuple):
+    """A link by which a program is found."""
+
+    record: str  # name of the record that has it
+    link: str  # its path
+
+
+def missing_links(root: str) -> Dict[str, Link]:
     """The links by which programs of Slurm's packages are found and that are missing, by the program's own path."""
     records, targets = (root.rstrip("/") + one for one in ALTERNATIVES)
     found = {}
@@ -47,7 +55,7 @@ def missing_links(root: str) -> Dict[str, str]:
             own = [one for number, one in enumerate(programs.split("\n")) if number != 1]
             for name, link, program in zip(links[::2], links[1::2], own):  # noqa: B905 - as Python 3.9 has it
                 if PLACES.match(link) and not (os.path.lexists(root.rstrip("/") + link) and name in names(targets)):
-                    found[program] = link
+                    found[program] = Link(record, link)
     return found
 
 

@@ -146,7 +146,12 @@ class Packages(InstalledPackages):
         """
         from slurmfab.on_hosts.agent.packages import apt_errors
 
+        for record in sorted({one.record for one in package_files.missing_links(context.root).values()}):
+            # Without a program that is newer than its daemon, as a package that is unpacked again would leave it.
+            context.run(["update-alternatives", "--auto", record])
         found = package_files.missing(context.root)
+        if not found:
+            return
         lacking = sorted({package for package, _ in found})
         versions = self.versions_of(context, lacking)
         words = ["%s=%s" % (name, versions[name]) for name in lacking if name in versions]
