@@ -18,7 +18,7 @@ login: [n3]
 database: {host: ctl}
 slurm_ssh: both
 homes: /home
-mounts: [{path: /home, source: tmpfs, type: tmpfs, options: "size=64M"}]
+mounts: [{path: /home, source: /srv/homes, type: bind}]
 users: [{name: ada, uid: 3000, accounts: physics}, {name: bob, uid: 3001, accounts: physics, shell: /bin/rbash}]
 accounts: [{name: physics}]
 health: {interval: 1}
@@ -101,7 +101,7 @@ class Scene:
 def usual(hosts: DeployedLab, suite: str) -> str:  # noqa: ARG001 - as the others
     """Much of what a cluster of one controller, two compute nodes and a login host can have."""
     for host in HOSTS:
-        hosts.on(host, "mkdir -p /sw/modules")
+        hosts.on(host, "mkdir -p /sw/modules /srv/homes")
     return hosts.inventory_path.read_text().replace("hosts: n[1-3]", "hosts: n[1-2]") + USUAL_KEYS
 
 

@@ -11,7 +11,7 @@ from falsified import SAVED, Falsified, answering, closed, deaf, edited, not_see
 CONF, KEY, STATE = "/etc/slurm/slurm.conf", "/etc/munge/munge.key", "/var/lib/slurm/slurmctld"
 OTHER_KEY = f"cp -a {KEY} {SAVED} && head -c 128 /dev/urandom > {KEY}"
 RIGHT_KEY = f"cp -a {SAVED} {KEY} && systemctl restart munge"
-MOUNTED = "systemctl start home.mount; for user in ada bob; do install -d -o $user -g $user -m 755 /home/$user; done"
+MOUNTED = "systemctl start home.mount"
 OF_HOSTS = (
     Falsified(
         "reachable.host_is_reachable",

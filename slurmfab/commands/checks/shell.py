@@ -44,11 +44,12 @@ ENVIRONMENT = f"{LANGUAGE} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 """Prefix of every command that also has a PATH with root's programs, which other users get without sbin."""
 
 FORGET = (
-    'for n in $(export -p | while IFS="= " read -r _ n _; do case "$n" in '
+    'unset XDG_RUNTIME_DIR; for n in $(export -p | while IFS="= " read -r _ n _; do case "$n" in '
     f"{'|'.join(f'{beginning}*' for beginning in SITE_SETTINGS)}) "
     'case "$n" in *[!A-Z0-9_]*) ;; *) echo "$n" ;; esac ;; esac; done); do unset "$n"; done'
 )
-"""Removes what a host sets for every login and Slurm's commands would obey, such as SLURM_CONF in /etc/environment."""
+"""Removes what a host sets for every login and Slurm's commands would obey, such as SLURM_CONF in /etc/environment; and
+the directory of root's session, which Podman in a user's job would take for its own."""
 
 PROMPT = b"[slurmfab check: %sudo password]"
 """sudo's question. Its option has `%%` for `%` (sudo(8), -p): a shell with `set -x` that prints the command does not

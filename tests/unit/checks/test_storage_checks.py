@@ -83,7 +83,7 @@ def test_a_server_that_denies_root_is_right_where_users_can_write() -> None:
 
 
 def test_homes_elsewhere_than_on_their_mount_are_told() -> None:
-    host = CheckedHost("n1", RuledShell({"stat": "/ /home/ann\n"}))
+    host = CheckedHost("n1", RuledShell({"findmnt": "/ /home/ann\n"}))
     with pytest.raises(AssertionError, match="/home/ann is on /, where other hosts do not see it"):
         test_storage.test_homes_are_on_their_mount(host, MOUNTED)
 
@@ -168,7 +168,9 @@ def test_a_server_and_a_client_of_its_export_are_partners() -> None:
 def test_the_directory_of_homes_itself_has_to_be_on_its_mount() -> None:
     text = THREE_HOSTS + "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"
     with pytest.raises(AssertionError, match="/home is on /, where other hosts do not see it"):
-        test_storage.test_homes_are_on_their_mount(CheckedHost("n1", RuledShell({"stat": "/ /home\n"})), cluster(text))
+        test_storage.test_homes_are_on_their_mount(
+            CheckedHost("n1", RuledShell({"findmnt": "/ /home\n"})), cluster(text)
+        )
 
 
 LIMITED = cluster(
