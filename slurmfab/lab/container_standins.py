@@ -89,13 +89,25 @@ echo "SLURM_HOOK={}" >>"$ENROOT_ENVIRON"
 
 APPTAINER = (
     r"""#!/bin/bash
-# STAND-IN for Apptainer in a lab: runs commands in a directory tree, or in one from an image.
+# STAND-IN for Apptainer in a lab: runs commands in a directory tree, or in one from an image, which it also fetches.
 """
     + ENTER
     + r"""
 [ "$1" != --version ] || { echo "apptainer version 0.0 (stand-in in a slurmfab lab)"; exit; }
-[ "$1" = exec ] || { echo "Stand-in for Apptainer in a slurmfab lab: exec and --version." >&2; exit 1; }
-shift
+logins=$HOME/.apptainer-standin.json
+case "$1 $2" in
+    "registry login") # --username USER docker://PLACE; the real one asks for a password, too
+        exec skopeo login --authfile "$logins" --username "$4" --password-stdin "${5#docker://}" ;;
+    pull*) # FILE docker://IMAGE
+        set -e
+        place=$(mktemp -d)
+        skopeo copy -q --authfile "$logins" "$3" "oci:$place/image:x"
+        umoci unpack --rootless --image "$place/image:x" "$place/bundle"
+        mksquashfs "$place/bundle/rootfs" "$2" -quiet -no-progress >/dev/null
+        chmod -R u+rwX "$place" && exec rm -rf "$place" ;;
+    exec*) shift ;;
+    *) echo "Stand-in for Apptainer in a slurmfab lab: exec, pull, registry login and --version." >&2; exit 1 ;;
+esac
 while [ "${1#-}" != "$1" ]; do shift; done
 image=$1
 shift

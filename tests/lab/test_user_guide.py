@@ -11,6 +11,8 @@ import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
+from slurmfab.lab import container_standins
+
 pytestmark = pytest.mark.lab
 
 KEYS = """\
@@ -22,6 +24,22 @@ user_ssh: hostbased
 user_tools: true
 users: [{name: ann, uid: 3000}]
 """
+WITH_CONTAINERS = """\
+users: [{{name: ann, uid: 3000}}]
+packages: {{all: [{apptainer}, busybox-static]}}
+containers: [podman, oci, apptainer]
+registry: {{host: ctl, directory: /srv/images}}
+"""
+PASSWORD = "not-in-any-dictionary"
+HASH = f"perl -e 'print crypt(q({PASSWORD}), q($2y$05$) . q(abcdefghijklmnopqrstuu))'"
+IMAGE = """\
+set -e; mkdir -p image/bin image/usr/bin image/tmp; cp /bin/busybox image/bin
+for name in sh id ls cat env; do ln -sf /bin/busybox image/bin/$name; done; ln -sf /bin/env image/usr/bin/env
+printf '#!/bin/sh\\necho trained by "$1"\\n' >image/bin/python; chmod 755 image/bin/python; touch train.py
+tar -C image -c . | podman import -q -c 'ENV PATH=/bin:/usr/bin' - {0} && podman push -q {1} {0}
+"""
+"""Makes an image whose `python` says what it was called with, and sends it to the cluster's registry."""
+
 OPTIONS = ("cpus-per-task", "ntasks", "mem", "gres")
 ON_A_TERMINAL = "printf 'exit\\n' | script -qec {} /dev/null"
 
@@ -58,14 +76,18 @@ class Site:
         )
 
 
+def guide_of(lab: DeployedLab) -> str:
+    """The guide that users find on the controller."""
+    return lab.on("ctl", "cat /usr/share/doc/*-users/guide.md")
+
+
 @pytest.fixture(scope="module", params=in_turn("user_guide"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2, gpus=("n2:2",), shared=("/home",)) as lab:
         head = lab.inventory_path.read_text().partition("partitions:")[0]
         lab.inventory_path.write_text(head + KEYS)
         lab.deploy()
-        (place,) = lab.on("ctl", "ls -d /usr/share/doc/*-users").split()
-        yield Site(lab, lab.on("ctl", f"cat {place}/guide.md"))
+        yield Site(lab, guide_of(lab))
 
 
 def test_each_script_and_command_of_the_guide_then_works_for_an_ordinary_user(site: Site) -> None:
@@ -111,3 +133,37 @@ def test_ssh_within_the_cluster_then_needs_no_key_where_the_guide_says_so_and_no
     login = "ssh -o BatchMode=yes {} hostname"
     assert (site.ann(login.format("n1")), site.ann(login.format("n2"), "n1")) == ("n1", "n2")
     assert "denied" in site.ann(f"{login.format('ctl')} 2>&1 || true", "n1")
+
+
+@pytest.fixture(scope="module", params=in_turn("user_guide"))
+def with_containers(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
+    """A cluster with three ways of running containers, and images of its own; Apptainer is a stand-in."""
+    with stock.copy(request.param, nodes=1, gpus=("n1:1",), shared=("/home",)) as lab:
+        beside = lab.inventory_path.parent
+        (beside / "registry.htpasswd").write_text(f"ann:{lab.on('ctl', HASH)}\n")
+        (beside / "registry.htpasswd").chmod(0o600)
+        keys = WITH_CONTAINERS.format(apptainer=f"./{container_standins.apptainer(beside).name}")
+        lab.inventory_path.write_text(lab.inventory_path.read_text() + keys)
+        lab.deploy()
+        yield Site(lab, guide_of(lab))
+
+
+def test_containers_and_images_of_the_guide_then_work_for_an_ordinary_user(with_containers: Site) -> None:
+    site = with_containers
+    chapter = site.text.partition("## Containers")[2].partition("\n## ")[0]
+    logins, *examples = re.findall(r"^```\n(.*?)^```$", chapter, re.MULTILINE | re.DOTALL)
+    (login, of_apptainer) = logins.splitlines()
+    assert (login.split()[0], of_apptainer.split()[0]) == ("podman", "apptainer")
+    assert "denied" in site.ann("skopeo inspect docker://ctl:5000/tool:1 2>&1 || echo denied")
+    site.ann(f"echo {PASSWORD} | {login} --username ann --password-stdin")
+    site.ann(f"echo {PASSWORD} | {of_apptainer}")
+    made = IMAGE.format("ctl:5000/tool:1", f"--authfile {login.split()[3]}")
+    site.ann(f"cat >image.sh <<'END'\n{made}END\nsrun bash image.sh")
+    assert len(examples) == 3, examples
+    podman, of_slurm, apptainer = (example.strip().splitlines() for example in examples)
+    shell, command = podman
+    assert shell.endswith("--pty bash"), shell
+    ran = shell.removesuffix("--pty bash") + f"script -qec {shlex.quote(command)} /dev/null"
+    assert "trained by train.py" in site.ann(ran)
+    for steps in (of_slurm, apptainer):
+        assert "trained by train.py" in site.ann("\n".join(["set -e", *steps]))
