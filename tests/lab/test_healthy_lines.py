@@ -23,12 +23,13 @@ FRESH = "for log in /var/log/slurm*/*.log; do : >$log; done; date +@%s"
 """Empties the logs, and prints the time."""
 
 WRITTEN = "journalctl _SYSTEMD_UNIT={0}.service --since={1} --output=cat --no-pager; cat /var/log/slurm*/{0}.log"
-JOB = f"{AS_SLURM} srun -N2 hostname | sort | xargs"
+NODES = ("n1", "n2", "n3")
+JOB = f"{AS_SLURM} srun -N3 hostname | sort | xargs"
 
 
 @pytest.fixture(scope="module", params=in_turn("healthy_lines"))
 def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
-    with stock.copy(request.param, database=True, nodes=2) as made:
+    with stock.copy(request.param, database=True, nodes=len(NODES)) as made:
         made.inventory_path.write_text(made.inventory_path.read_text() + KEYS)
         yield made
 
@@ -39,21 +40,21 @@ def written(hosts: DeployedLab, since: dict[str, str]) -> dict[str, list[str]]:
 
 
 def test_a_first_start_writes_no_error_that_the_list_has_not(hosts: DeployedLab) -> None:
-    since = {host: hosts.on(host, FRESH) for host in ("ctl", "n1", "n2")}
+    since = {host: hosts.on(host, FRESH) for host in ("ctl", *NODES)}
     hosts.deploy()
-    hosts.until("ctl", JOB, "n1 n2")
+    hosts.until("ctl", JOB, " ".join(NODES))
     assert written(hosts, since) == {daemon: [] for daemon, _ in DAEMONS}
 
 
 def test_a_later_start_writes_no_error_that_the_list_has_not(hosts: DeployedLab) -> None:
     hosts.on("ctl", "systemctl stop slurmctld slurmdbd")
-    for node in ("n1", "n2"):
+    for node in NODES:
         hosts.on(node, "systemctl stop slurmd")
-    since = {host: hosts.on(host, FRESH) for host in ("ctl", "n1", "n2")}
+    since = {host: hosts.on(host, FRESH) for host in ("ctl", *NODES)}
     hosts.on("ctl", "systemctl start slurmdbd && until sacctmgr -n show cluster; do sleep 0.2; done")
     hosts.on("ctl", "systemctl start slurmctld && until scontrol ping | grep 'is UP'; do sleep 0.2; done")
-    for node in ("n1", "n2"):
+    for node in NODES:
         hosts.on(node, "systemctl start slurmd")
-    hosts.until("ctl", "sinfo -h -N -p main -t idle -o %N | xargs", "n1 n2", patience=120)
-    assert hosts.on("ctl", JOB) == "n1 n2"
+    hosts.until("ctl", "sinfo -h -N -p main -t idle -o %N | xargs", " ".join(NODES), patience=120)
+    assert hosts.on("ctl", JOB) == " ".join(NODES)
     assert written(hosts, since) == {daemon: [] for daemon, _ in DAEMONS}
