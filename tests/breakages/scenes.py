@@ -22,6 +22,7 @@ mounts: [{path: /home, source: /srv/homes, type: bind}]
 users: [{name: ada, uid: 3000, accounts: physics}, {name: bob, uid: 3001, accounts: physics, shell: /bin/rbash}]
 accounts: [{name: physics}]
 health: {interval: 1}
+slurm_conf: {SlurmdTimeout: 30}
 backup: {directory: /var/backups/slurm, when: daily}
 user_tools: true
 private_tmp: true
@@ -44,7 +45,7 @@ database: {host: ctl}
 slurm_ssh: none
 users: [{name: ada, uid: 3000, accounts: physics}]
 accounts: [{name: physics}]
-slurm_conf: {AccountingStorageEnforce: none, MailProg: /usr/local/bin/mailer}
+slurm_conf: {AccountingStorageEnforce: none, MailProg: /usr/local/bin/mailer, SlurmdTimeout: 30}
 slurm_files: {plugstack.conf: plugstack.conf}
 mounts:
   - {path: /data, source: "root@ADDRESS:/srv/brick", type: sshfs, options: [OPTIONS]}
@@ -87,7 +88,7 @@ HTPASSWD = "perl -e 'print crypt(q(in-no-dictionary), q($2y$05$) . q(abcdefghijk
 
 @dataclass(frozen=True)
 class Scene:
-    """A cluster.
+    """A cluster; slurmctld asks nodes every 10 s (a third of SlurmdTimeout), so that they are soon back.
 
     Args:
         wanted: the arguments of `Stock.copy` for its hosts.

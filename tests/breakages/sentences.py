@@ -9,6 +9,9 @@ import sentences_around
 from falsified import SAVED, Falsified, answering, closed, deaf, edited, not_seen, stopped
 
 CONF, KEY, STATE = "/etc/slurm/slurm.conf", "/etc/munge/munge.key", "/var/lib/slurm/slurmctld"
+NO_DROP_IN = "/etc/systemd/system.control/slurmctld.service.d"
+"""Where a link to /dev/null goes over slurmfab's drop-in of that name (systemd.unit(5))."""
+
 OTHER_KEY = f"cp -a {KEY} {SAVED} && head -c 128 /dev/urandom > {KEY}"
 RIGHT_KEY = f"cp -a {SAVED} {KEY} && systemctl restart munge"
 MOUNTED = "systemctl start home.mount"
@@ -150,10 +153,12 @@ OF_HOSTS = (
     Falsified(
         "daemons.slurmctld_has_read_its_state",
         "ctl",
-        "slurmctld's log says that it could not open its state",
-        f'echo "[$(date +%FT%T.000)] error: Could not open job state file {STATE}/job_state: Permission denied" '
-        ">> /var/log/slurm/slurmctld.log",
-        "sed -i '/Could not open job state file/d' /var/log/slurm/slurmctld.log",
+        "slurmctld was started, without slurmfab's drop-in, while its list of jobs was root's",
+        f"mkdir -p {NO_DROP_IN} && ln -s /dev/null {NO_DROP_IN}/10-slurmfab.conf && systemctl daemon-reload && "
+        f"systemctl stop slurmctld && chown root {STATE}/job_state && chmod 600 {STATE}/job_state && "
+        "systemctl start slurmctld && until scontrol ping | grep 'is UP'; do sleep 0.2; done",
+        f"rm -r {NO_DROP_IN} && systemctl daemon-reload && systemctl stop slurmctld && "
+        f"chown slurm {STATE}/job_state && systemctl start slurmctld",
         "slurmctld started without the jobs",
     ),
     Falsified(
@@ -782,7 +787,7 @@ OF_SLURM = (
         "backups.backups_are_made",
         "ctl",
         "the timer of backups was stopped",
-        **stopped("slurmfab-backup.timer"),
+        **stopped("slurmfab-backup.timer", "systemctl start slurmfab-backup.timer slurmfab-backup.service"),
         says="slurmfab-backup.timer is inactive",
     ),
 )

@@ -149,7 +149,7 @@ OF_POWER_AND_GPUS = (
         "performance.gpus_are_measured",
         "ctl",
         "the timer was stopped",
-        **stopped("slurmfab-gpu-check.timer"),
+        **stopped("slurmfab-gpu-check.timer", f"systemctl start slurmfab-gpu-check.timer && touch {HISTORY}"),
         says="slurmfab-gpu-check.timer is inactive",
     ),
     Falsified(
