@@ -27,6 +27,7 @@ backup: {directory: /var/backups/slurm, when: daily}
 user_tools: true
 private_tmp: true
 node_logins: with_job
+login_limits: {memory: 300M, tasks: 100}
 user_ssh: hostbased
 motd: true
 x11: true
@@ -39,8 +40,6 @@ packages: {compute: [hello]}
 """
 
 SHARED_KEYS = """\
-login: [n3]
-login_limits: {memory: 300M, tasks: 100}
 database: {host: ctl}
 slurm_ssh: none
 users: [{name: ada, uid: 3000, accounts: physics}]
@@ -49,7 +48,7 @@ slurm_conf: {AccountingStorageEnforce: none, MailProg: /usr/local/bin/mailer, Sl
 slurm_files: {plugstack.conf: plugstack.conf}
 mounts:
   - {path: /data, source: "root@ADDRESS:/srv/brick", type: sshfs, options: [OPTIONS]}
-exports: [{path: /srv/soft, host: n2, mount: /soft, to: login}]
+exports: [{path: /srv/data, host: n2}]
 power:
   nodes: n2
   suspend_after: 20d

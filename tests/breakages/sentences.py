@@ -670,6 +670,14 @@ OF_SLURM = (
         at="ctl",
     ),
     Falsified(
+        "logins.users_have_their_limits",
+        "n3",
+        "libpam-systemd was removed",
+        "dpkg --purge --force-depends libpam-systemd",
+        "apt-get -qq install libpam-systemd >/dev/null 2>&1",
+        "so login_limits reach nobody",
+    ),
+    Falsified(
         "logins.users_need_no_keys",
         "n1",
         "sshd believes no host",

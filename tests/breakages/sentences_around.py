@@ -72,12 +72,11 @@ OF_SHARED_PLACES = (
     ),
     Falsified(
         "storage.files_are_shared",
-        "n1",
+        "ctl",
         "the file server hangs",
         "pkill -STOP sftp-server",
         "pkill -CONT sftp-server",
         "no answer within 10 s",
-        at="ctl",
     ),
 )
 OF_LOGINS = (
@@ -95,14 +94,6 @@ OF_LOGINS = (
         "slurm's login to the controller succeeds",
         **answering("/usr/bin/ssh", "exit 0"),
         says="the slurm user on n1 can log in to ctl",
-    ),
-    Falsified(
-        "logins.users_have_their_limits",
-        "n3",
-        "libpam-systemd was removed",
-        "dpkg --purge --force-depends libpam-systemd",
-        "apt-get -qq install libpam-systemd >/dev/null 2>&1",
-        "so login_limits reach nobody",
     ),
 )
 OF_POWER_AND_GPUS = (

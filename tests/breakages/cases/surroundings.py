@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from breakage import Breakage, Checked
 
-KEPT = "cp -a /etc/nsswitch.conf /etc/nsswitch.conf.usual; "
-BACK = "mv /etc/nsswitch.conf.usual /etc/nsswitch.conf"
-
 ROWS = (
     Breakage(
         name="tmp-closed",
@@ -31,10 +28,14 @@ ROWS = (
     ),
     Breakage(
         name="nsswitch-without-hosts-file",
-        what="/etc/nsswitch.conf does not look up hosts in /etc/hosts",
-        breaks=f"{KEPT} sed -i 's/^hosts:.*/hosts: dns/' /etc/nsswitch.conf",
-        check=("hosts in /etc/nsswitch.conf (dns) leaves out /etc/hosts",),
-        deploy=Checked(BACK),
+        what="/etc/nsswitch.conf looks up neither users nor hosts in the host's own files",
+        breaks="sed -i 's/^\\(passwd\\|hosts\\):.*/\\1: dns/' /etc/nsswitch.conf",
+        check=(
+            "passwd in /etc/nsswitch.conf (dns) leaves out /etc/passwd",
+            "hosts in /etc/nsswitch.conf (dns) leaves out /etc/hosts",
+            "write `files` into that line of /etc/nsswitch.conf",
+        ),
+        deploy=Checked("sed -i 's/^\\(passwd\\|hosts\\):/& files/' /etc/nsswitch.conf"),
     ),
     Breakage(
         name="variable-of-all-logins",
