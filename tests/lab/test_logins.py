@@ -218,6 +218,13 @@ def test_limits_that_reach_nobody_are_seen_by_a_login_and_the_deployment_brings_
     assert changed.startswith("packages:libpam-systemd,"), changed
     done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
     assert done.returncode == 0, done.stdout + done.stderr
+    site.lab.on("n2", "echo 'UsePAM no' >/etc/ssh/sshd_config.d/00-site.conf")
+    done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "if that changes nothing: sshd needs UsePAM yes" in said) == (1, True), said
+    site.lab.on("n2", "echo 'UsePAM yes' >/etc/ssh/sshd_config.d/00-site.conf")
+    done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_node_that_loses_power_before_the_proof_has_the_files_of_before(site: Site) -> None:
