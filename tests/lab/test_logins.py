@@ -218,11 +218,11 @@ def test_limits_that_reach_nobody_are_seen_by_a_login_and_the_deployment_brings_
     assert changed.startswith("packages:libpam-systemd,"), changed
     done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
     assert done.returncode == 0, done.stdout + done.stderr
-    site.lab.on("n2", "echo 'UsePAM no' >/etc/ssh/sshd_config.d/00-site.conf")
+    site.lab.on("n2", "sed -i '/pam_systemd.so/d' /etc/pam.d/common-session")
     done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
     said = " ".join((done.stdout + done.stderr).split())
-    assert (done.returncode, "if that changes nothing: sshd needs UsePAM yes" in said) == (1, True), said
-    site.lab.on("n2", "echo 'UsePAM yes' >/etc/ssh/sshd_config.d/00-site.conf")
+    assert (done.returncode, "a file that it includes `session optional pam_systemd.so`" in said) == (1, True), said
+    site.lab.on("n2", "echo 'session optional pam_systemd.so' >>/etc/pam.d/common-session")
     done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
     assert done.returncode == 0, done.stdout + done.stderr
 
