@@ -44,7 +44,7 @@ database: {host: ctl}
 slurm_ssh: none
 users: [{name: ada, uid: 3000, accounts: physics}]
 accounts: [{name: physics}]
-slurm_conf: {AccountingStorageEnforce: none, MailProg: /usr/local/bin/mailer, SlurmdTimeout: 30}
+slurm_conf: {AccountingStorageEnforce: null, MailProg: /usr/local/bin/mailer, SlurmdTimeout: 30}
 slurm_files: {plugstack.conf: plugstack.conf}
 mounts:
   - {path: /data, source: "root@ADDRESS:/srv/brick", type: sshfs, options: [OPTIONS]}
