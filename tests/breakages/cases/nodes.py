@@ -39,6 +39,22 @@ ROWS = (
         ),
     ),
     Breakage(
+        name="slurmctld-port-dropped",
+        what="a firewall drops what a node sends to SlurmctldPort, and its slurmd writes that",
+        breaks="ip rule add ipproto 6 dport 6817 blackhole; systemctl restart slurmd",
+        shows=f"{SLURMCTLD_STARTS_ANEW.format('dropped')}; sinfo -h -N -n n1 -o %T | grep -q '^unknown'",
+        check=("n1 cannot connect to slurmctld on ctl",),
+        plan=("n1: unknown",),
+        deploy=Told(
+            words=(
+                "n1: slurm-nodes:n1: unknown",
+                "Its slurmd accepts connections",
+                "The log of its slurmd says: error:",
+            ),
+            repair="ip rule del ipproto 6 dport 6817 blackhole && systemctl restart slurmd",
+        ),
+    ),
+    Breakage(
         name="more-memory-than-there-is",
         what="slurm.conf was edited by hand on the controller, and gives nodes more memory than they have",
         host="ctl",
