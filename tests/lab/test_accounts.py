@@ -118,6 +118,18 @@ hostname
 """
 
 
+def test_a_user_whose_qos_lets_no_job_start_is_told_the_limit_and_is_not_kept_waiting(accounts: Accounts) -> None:
+    accounts.on("sacctmgr -i modify qos normal set MaxTRESPerJob=cpu=0")
+    words = ("quickcheck", "--user", "bob", "--only", "environment,allocation", "--json", "-")
+    checks = json.loads(accounts.lab.slurmfab(*words).stdout)["checks"]
+    accounts.on("sacctmgr -i modify qos normal set MaxTRESPerJob=cpu=-1")
+    told = {one["check"]: (one["outcome"], one["words"]) for one in checks if one["check"] in words[4]}
+    assert {outcome for outcome, _ in told.values()} == {"not run"}, checks
+    assert "a limit holds the job of bob. Slurm's reason: QOSMaxCpuPerJobLimit." in told["environment"][1]
+    assert "a limit holds it (QOSMaxCpuPerJobLimit)" in told["allocation"][1]
+    assert accounts.on("squeue -h -u bob") == ""
+
+
 def test_slint_tells_a_user_what_is_wrong_in_a_script_and_sbatch_agrees(accounts: Accounts) -> None:
     accounts.on(f"cat >/tmp/wrong.sh <<'END'\n{MISTAKES}END")
     done = accounts.lab.on("ctl", "cd /tmp && runuser -u ada -- slint --json wrong.sh; echo $?", check=False)
