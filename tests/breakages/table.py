@@ -15,6 +15,7 @@ from pathlib import Path
 import cases
 from breakage import Breakage, Checked, Mended, Oddity, Row, Setting
 from falsified import Falsified
+from scenes import SCENES
 from sentences import ROWS, WITHOUT
 
 PARTS = 6
@@ -57,10 +58,12 @@ def share_of_sentences(seed: str, suites: Sequence[str]) -> set[tuple[str, str]]
     if seed == "all":
         return {(row.check, suite) for row in ROWS for suite in suites}
     round_, part = divmod(int(seed), SENTENCE_PARTS)
+    # Rows of a cluster of their own are played in one run, on one suite.
+    numbered = ((place if not row.scene else list(SCENES).index(row.scene), row) for place, row in enumerate(ROWS))
     return {
-        (row.check, suites[(place + round_) % len(suites)])
-        for place, row in enumerate(ROWS)
-        if place % SENTENCE_PARTS == part
+        (row.check, suites[(number + round_) % len(suites)])
+        for number, row in numbered
+        if number % SENTENCE_PARTS == part
     }
 
 
