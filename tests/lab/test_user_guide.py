@@ -28,6 +28,7 @@ WITH_CONTAINERS = """\
 users: [{{name: ann, uid: 3000}}]
 packages: {{all: [{apptainer}, busybox-static]}}
 containers: [podman, oci, apptainer]
+user_tools: true
 registry: {{host: ctl, directory: /srv/images}}
 """
 PASSWORD = "not-in-any-dictionary"
