@@ -72,7 +72,7 @@ SSH_OPTIONS = f"allow_other, IdentityFile={SSH_KEY}, StrictHostKeyChecking=accep
 SERVES = (
     f"mkdir -p /srv/brick /root/.ssh; ssh-keygen -q -t ed25519 -N '' -f {SSH_KEY}; "
     f"cat {SSH_KEY}.pub >>/root/.ssh/authorized_keys; "
-    "printf '#!/bin/sh\\nexec cat >/dev/null\\n' >/usr/local/bin/mailer; chmod 755 /usr/local/bin/mailer"
+    "printf '#!/bin/sh\\ncat >/dev/null\\n' >/usr/local/bin/mailer; chmod 755 /usr/local/bin/mailer"
 )
 
 CONTAINERS_KEYS = """\
