@@ -330,6 +330,17 @@ def test_a_slurmdbd_that_is_down_is_said_by_a_plan_and_started_by_a_deployment(a
     assert accounts.deploy() == {}
 
 
+def test_a_slurmdbd_that_waits_for_its_database_is_told_in_its_own_words(accounts: Accounts) -> None:
+    accounts.on("systemctl stop mariadb; : >/var/log/slurm/slurmdbd.log; systemctl restart --no-block slurmdbd")
+    accounts.lab.until("ctl", "grep -q 'Trying again' /var/log/slurm/slurmdbd.log && echo waits", "waits")
+    said = accounts.lab.slurmfab("accounts-export").stderr
+    accounts.on("systemctl start mariadb")
+    assert "slurmdbd does not answer" in said, said
+    assert "slurmdbd's own log says: error:" in said, said
+    assert "mysql_real_connect failed: 2002" in said, said
+    accounts.lab.until("ctl", "sacctmgr -nP show cluster format=cluster | wc -l", "1")
+
+
 def test_a_cluster_with_jobs_can_be_given_accounts(accounts: Accounts) -> None:
     accounts.write("database: ctl\nunix_users: false\n")
     accounts.lab.deploy()

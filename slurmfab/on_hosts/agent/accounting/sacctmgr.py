@@ -21,7 +21,7 @@ NO_ANSWER = (
     "Unable to connect to",
 )
 ADVICE = (
-    "slurmdbd does not answer (%s). %sSee `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there."
+    "slurmdbd does not answer (%s). %sSee `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there"
 )
 JOBS_RUN = "Job(s) active"
 OTHER_FIELDS = "sacctmgr show %s answered with other fields than it was asked for, at %s"
