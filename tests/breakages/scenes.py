@@ -21,7 +21,7 @@ homes: /home
 mounts: [{path: /home, source: /srv/homes, type: bind}]
 users: [{name: ada, uid: 3000, accounts: physics}, {name: bob, uid: 3001, accounts: physics, shell: /bin/rbash}]
 accounts: [{name: physics}]
-health: {interval: 1}
+health: {interval: 20}
 slurm_conf: {SlurmdTimeout: 30}
 backup: {directory: /var/backups/slurm, when: daily}
 user_tools: true
