@@ -548,7 +548,7 @@ OF_SLURM = (
         "the control groups of memory are read-only",
         "mount -o remount,bind,ro /sys/fs/cgroup/memory",
         "mount -o remount,bind,rw /sys/fs/cgroup/memory",
-        "memory read-only",
+        "memory mounted read-only",
     ),
     Falsified(
         "cgroups.swap_space_is_accounted",
