@@ -28,14 +28,13 @@ ROWS = (
     ),
     Breakage(
         name="nsswitch-without-hosts-file",
-        what="/etc/nsswitch.conf looks up neither users nor hosts in the host's own files",
-        breaks="sed -i 's/^\\(passwd\\|hosts\\):.*/\\1: dns/' /etc/nsswitch.conf",
+        what="/etc/nsswitch.conf does not look up hosts in /etc/hosts",
+        breaks="sed -i 's/^hosts:.*/hosts: dns/' /etc/nsswitch.conf",
         check=(
-            "passwd in /etc/nsswitch.conf (dns) leaves out /etc/passwd",
             "hosts in /etc/nsswitch.conf (dns) leaves out /etc/hosts",
             "write `files` into that line of /etc/nsswitch.conf",
         ),
-        deploy=Checked("sed -i 's/^\\(passwd\\|hosts\\):/& files/' /etc/nsswitch.conf"),
+        deploy=Checked("sed -i 's/^hosts:/& files/' /etc/nsswitch.conf"),
     ),
     Breakage(
         name="variable-of-all-logins",

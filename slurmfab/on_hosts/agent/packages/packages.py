@@ -52,6 +52,9 @@ FIX_BROKEN = ("--fix-broken", "install")
 """Arguments of apt-get that complete unfinished packages and install their missing dependencies."""
 
 
+DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")
+"""Units of daemons; the names of their packages end so."""
+
 MISSING_FILES = "missing files"
 """The name in a state for files of Slurm's and MUNGE's packages that somebody has removed."""
 
@@ -163,6 +166,10 @@ class Packages(InstalledPackages):
             why = apt_errors.explain(output + complaints)
             advice = "%s missing. Install these anew: apt-get install --reinstall %s"
             raise ResourceFailed("%s; %s" % (advice % (package_files.text(found), " ".join(words)), why))
+        for unit in DAEMONS:
+            if any(name.endswith(unit) for name in lacking):
+                # It runs the program that was replaced just now; jobs go on.
+                context.run(["systemctl", "try-restart", unit])
 
     def finish(self, context: Context) -> None:
         """Complete packages that Slurm does not need; what fails is a remark, because jobs run without them.
