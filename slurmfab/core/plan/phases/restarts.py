@@ -1,6 +1,4 @@
-"""Drop-ins of the units of MUNGE and of Slurm's daemons: what crashes is started again, slurmctld never
-without its state, and jobs keep SIGPIPE.
-"""
+"""Drop-ins of daemons' units: what crashes is started again, slurmctld never without its state; jobs keep SIGPIPE."""
 
 from __future__ import annotations
 
