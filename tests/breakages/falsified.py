@@ -22,6 +22,7 @@ class Falsified:
         at: the host on which `how` and `back` run; empty for `on`.
         needs: further words for `--only`, of checks on which this one relies.
         scene: the cluster, a name of `scenes.SCENES`.
+        over: an outcome besides `passed` when it is true again, where hosts of labs lack what else is looked at.
     """
 
     check: str
@@ -33,6 +34,7 @@ class Falsified:
     at: str = ""
     needs: tuple[str, ...] = ()
     scene: str = ""
+    over: str = "passed"
 
     @property
     def name(self) -> str:

@@ -39,19 +39,17 @@ ROWS = (
         ),
     ),
     Breakage(
-        name="slurmctld-port-dropped",
-        what="a firewall drops what a node sends to SlurmctldPort, and its slurmd writes that",
-        breaks="ip rule add ipproto 6 dport 6817 blackhole; systemctl restart slurmd",
+        name="both-ports-dropped",
+        what="a firewall drops all of Slurm between a node and the controller, and the node's slurmd writes that",
+        breaks="ip rule add ipproto 6 sport 6818 blackhole; ip rule add ipproto 6 dport 6817 blackhole; "
+        "systemctl restart slurmd",
         shows=f"{SLURMCTLD_STARTS_ANEW.format('dropped')}; sinfo -h -N -n n1 -o %T | grep -q '^unknown'",
         check=("n1 cannot connect to slurmctld on ctl",),
         plan=("n1: unknown",),
         deploy=Told(
-            words=(
-                "n1: slurm-nodes:n1: unknown",
-                "Its slurmd accepts connections",
-                "The log of its slurmd says: error:",
-            ),
-            repair="ip rule del ipproto 6 dport 6817 blackhole && systemctl restart slurmd",
+            words=("n1: slurm-nodes:n1: unknown", "does a firewall drop", "The log of its slurmd says: error:"),
+            repair="ip rule del ipproto 6 sport 6818 blackhole; ip rule del ipproto 6 dport 6817 blackhole; "
+            "systemctl restart slurmd",
         ),
     ),
     Breakage(

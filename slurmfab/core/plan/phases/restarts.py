@@ -1,4 +1,4 @@
-"""Drop-ins for MUNGE and Slurm: crashed daemons start again, slurmctld with its state alone, and jobs keep SIGPIPE."""
+"""Drop-ins of daemons' units: what crashes is started again, slurmctld never without its state; jobs keep SIGPIPE."""
 
 from __future__ import annotations
 

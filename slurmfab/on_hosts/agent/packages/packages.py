@@ -31,6 +31,9 @@ from slurmfab.on_hosts.agent.packages.installed_packages import InstalledPackage
 DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")
 """Units of daemons; the names of their packages end so."""
 
+DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")
+"""Units of daemons; the names of their packages end so."""
+
 MISSING_FILES = "missing files"
 """The name in a state for files of Slurm's and MUNGE's packages that somebody has removed."""
 
