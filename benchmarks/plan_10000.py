@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import Account, Cgroup, Gpu, Hardware, HostFacts
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -214,7 +215,7 @@ def measure(nodes: int, directory: Path) -> dict[str, Any]:
     told = clock.step("drift", lambda: drift.with_drift(plan_input, steps))
     report = Report("plan", cluster.name, cluster.hosts, tuple(told), {}, 1.0, forecast=Forecast(labels))
     text = clock.step("plan text", lambda: plan_text(report, report.steps))
-    clock.step("report as JSON", lambda: json.dumps(report.as_json()))
+    clock.step("report as JSON", lambda: json.dumps(as_json(report)))
     options = RunOptions("plan", digest_key=DIGEST_KEY)
     run = Run(options, Inventory(cluster, pinned, path), cluster.hosts, Nobody(), Progress(quiet=True))
     run.record_steps(*told)

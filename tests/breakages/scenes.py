@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import container_standins
 from lab_cluster import DeployedLab
 from stand_ins import MPS, NFS_SERVER
-
-from slurmfab.lab import container_standins
 
 NODES = 3
 HOSTS = ("ctl", *(f"n{number}" for number in range(1, NODES + 1)))

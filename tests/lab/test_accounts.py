@@ -336,7 +336,7 @@ def test_a_slurmdbd_that_waits_for_its_database_is_told_in_its_own_words(account
     said = accounts.lab.slurmfab("accounts-export").stderr
     accounts.on("systemctl start mariadb")
     assert "slurmdbd does not answer" in said, said
-    assert "slurmdbd's own log says: error:" in said, said
+    assert "slurmdbd's own log says: error: " in said, said
     assert "mysql_real_connect failed: 2002" in said, said
     accounts.lab.until("ctl", "sacctmgr -nP show cluster format=cluster | wc -l", "1")
 

@@ -11,7 +11,7 @@ import pytest
 from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock, in_turn
 
-from slurmfab.on_hosts.agent.services.daemon_log import error_lines
+from slurmfab.on_hosts.agent.services.daemon_log import causes
 
 pytestmark = pytest.mark.lab
 
@@ -35,8 +35,10 @@ def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]
 
 
 def written(hosts: DeployedLab, since: dict[str, str]) -> dict[str, list[str]]:
-    """The lines of each daemon that report errors, without those of the list."""
-    return {daemon: error_lines(hosts.on(host, WRITTEN.format(daemon, since[host]))) for daemon, host in DAEMONS}
+    """The lines of each daemon that would be quoted as causes."""
+    return {
+        daemon: causes(hosts.on(host, WRITTEN.format(daemon, since[host])).splitlines()) for daemon, host in DAEMONS
+    }
 
 
 def test_a_first_start_writes_no_error_that_the_list_has_not(hosts: DeployedLab) -> None:

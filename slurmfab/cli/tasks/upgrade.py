@@ -34,11 +34,10 @@ def upgrade(
 ) -> int:
     """Upgrade Slurm in its own order; jobs go on meanwhile.
 
-    Shows the plan, then: a backup that is proved to restore, slurmdbd with the conversion of its database, the
-    controllers with a copy of their state, compute nodes a few at a time with a job on each, login hosts, other
-    services, and Slurm's files. It stops at the first host that fails; the same command goes on. Refuses what Slurm
-    does not allow. At the end, check-cluster runs. Exit codes: 0 done, or nothing to do, 1 failed or refused, 2 wrong
-    input, 3 some hosts were left out, 4 with --plan: there is something to do.
+    Shows the plan, then: a proved backup, slurmdbd with the conversion of its database, controllers with a copy of
+    their state, compute nodes a few at a time with a job on each, login hosts, other services, Slurm's files, and
+    check-cluster. It stops at the first host that fails; the same command goes on. Refuses what Slurm does not allow.
+    Exit codes: 0 done, or nothing to do, 1 failed or refused, 2 wrong input, 3 some hosts were left out, 4 --plan.
 
     Examples:
         fab upgrade --to 26.05 --plan
@@ -51,11 +50,11 @@ def upgrade(
     from slurmfab.commands.upgrade import planning, running
 
     if back or abandon_jobs:
-        is_alone = not (to or suite or hosts or plan or drain)
-        return way_back.back(common.cluster, back, common.output, way_back.Options(is_alone, abandon_jobs, yes))
+        options = way_back.Options(not (to or suite or hosts or plan or drain), abandon_jobs, yes)
+        return way_back.back(common.cluster, back, common.output, options)
+    if plan and (hosts or drain):
+        raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")
     if plan:
-        if hosts or drain:
-            raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")
         return planning.plan(common.cluster, to, suite, common.output)
-    options = running.UpgradeOptions(to, suite, hosts, at_once, drain, yes)
-    return running.upgrade(common.cluster, options, common.output)
+    asked = running.UpgradeOptions(to, suite, hosts, at_once, drain, yes)
+    return running.upgrade(common.cluster, asked, common.output)

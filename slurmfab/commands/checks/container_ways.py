@@ -58,9 +58,12 @@ def _oci(place: str, command: str) -> Call:
 
 
 def _podman(place: str, command: str) -> Call:
-    """It needs a copy that belongs to the user; what containers leave in it belongs to subordinate IDs."""
+    """It needs a copy that belongs to the user; what containers leave in it belongs to subordinate IDs.
+
+    Not in /tmp: one of the job's own (`private_tmp`) lies in a directory that subordinate IDs may not enter.
+    """
     run = f'sdocker run --workdir=/ --rootfs "$root" sh -c {shlex.quote(command)}'
-    made = f'root=$(mktemp -d) && cp -R {place}/root/. "$root" && {run}'
+    made = f'root=$(mktemp -d -p /var/tmp) && cp -R {place}/root/. "$root" && {run}'
     return (), f'{made}; code=$?; podman unshare rm -rf "$root"; exit $code'
 
 

@@ -63,6 +63,7 @@ def advice(name: str, states: Set[str], reason: str, acceptance: str) -> str:
 
 def _rules(name: str, states: Set[str], reason: str, acceptance: str, resume: str) -> tuple[tuple[bool, str], ...]:
     """Pairs of condition and advice; the first true one counts. Arguments as for `advice`; `resume` is a command."""
+    is_drained = bool(states & {"DRAIN", "DRAINED", "DRAINING"})
     return (
         (
             bool(LESS.search(reason)),
@@ -80,7 +81,7 @@ def _rules(name: str, states: Set[str], reason: str, acceptance: str, resume: st
         ),
         ("UNKNOWN" in states, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
         (
-            reason.startswith(HEALTH) and bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
+            reason.startswith(HEALTH) and is_drained,
             "Its own health check has drained it. Repair: fix the problem; the node returns to service by "
             f"itself some minutes later, or with {FAB} resume {name}; without `health` in the file: {FAB} deploy",
         ),
@@ -89,13 +90,10 @@ def _rules(name: str, states: Set[str], reason: str, acceptance: str, resume: st
             f"The node rebooted unexpectedly while it was in service. Repair: {resume}",
         ),
         (
-            reason.startswith(OURS) and bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
+            reason.startswith(OURS) and is_drained,
             f"slurmfab has drained it, for somebody or for a run. Repair: when the cause is fixed, {FAB} resume {name}",
         ),
-        (
-            bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
-            f"An admin or Slurm itself has drained it. Repair: when the cause is fixed, {resume}",
-        ),
+        (is_drained, f"An admin or Slurm itself has drained it. Repair: when the cause is fixed, {resume}"),
         (
             bool(states & (UNDER_WAY | ASLEEP)),
             "It is rebooting, powering up or down, or in maintenance. Repair: wait until it is back",

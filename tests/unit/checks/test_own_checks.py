@@ -11,6 +11,7 @@ import pytest
 from ruled_shells import file
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import kept
 from slurmfab.commands.checks.results import Result, Verdict
@@ -89,7 +90,7 @@ def test_own_checks_are_selected_as_others_are(look: Look) -> None:
 @pytest.mark.usefixtures("own")
 def test_own_checks_are_the_sites_in_every_output(look: Look, tmp_path: Path, known: Inventory) -> None:
     verdict = look("own", junit=tmp_path / "checks.xml")
-    assert {one["own"] for one in verdict.as_json()["checks"] if one["group"] == "own-motd"} == {True}
+    assert {one["own"] for one in as_json(verdict)["checks"] if one["group"] == "own-motd"} == {True}
     cases = ElementTree.parse(tmp_path / "checks.xml").getroot().iter("testcase")
     assert ("own.test_motd", "test_motd_is_ours[n2]") in {(case.get("classname"), case.get("name")) for case in cases}
     kept.keep(known.path, kept.this_run(verdict, datetime.now(timezone.utc)))

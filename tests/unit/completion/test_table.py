@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference.completion import CHECK_GROUPS, DISRUPTIONS, entry
+from reference.completion import CHECK_GROUPS, DISRUPTIONS, OWN_CHECKS, entry
 from slurmfab.cli.completion import takes
 from slurmfab.cli.completion.takes import Takes, read_table
 from slurmfab.cli.tasks import TASKS
@@ -21,7 +21,7 @@ def test_each_option_of_a_task_says_what_it_takes(task: str) -> None:
 def test_the_table_when_read_then_says_what_options_and_words_take() -> None:
     made = read_table()
     assert made["deploy"].options["--allow"].takes == Takes(takes.CHOICES, choices=tuple(DISRUPTIONS))
-    assert made["check-cluster"].options["--only"].takes == Takes(takes.CHOICES, True, tuple(CHECK_GROUPS))
+    assert made["check-cluster"].options["--only"].takes == Takes(takes.CHOICES, True, (*CHECK_GROUPS, OWN_CHECKS))
     assert made["history"].words == (Takes(takes.RUNS),)
     assert "--run" in made["history"].options
     assert made["ssh"].words == (Takes(takes.HOSTS), Takes(takes.TEXT))

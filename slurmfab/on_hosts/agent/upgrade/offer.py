@@ -76,7 +76,6 @@ def prepare(
 
     Args:
         place: the directory for all that apt writes.
-        request: of `read`.
 
     Raises:
         ResourceFailed: the source cannot be fetched, or there is no mirror whose suite it could be.

@@ -57,8 +57,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         that wrote slurmctld's state. `users`: PID, unit, program and user of each process that uses Slurm's files, and
         whether these were replaced since. `digest`: of all packages, equal on hosts for which apt does the same.
         `free`: free bytes by path. `rows` and `bytes`: of the database's tables, and of it; `trouble`: why it could
-        not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each job;
-        `no_jobs`: why slurmctld could not be asked.
+        not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each; `no_jobs`: why it has none.
     """
     wait_for_dpkg(context)
     found = packages(dpkg_status.read(context.root), request["names"])
