@@ -14,6 +14,7 @@ HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     (r"error: Could not open [a-z ]*state (?:save )?file \S+: No such file or directory$", ("22.05", "24.11")),
     (r"error: NOTE: Trying backup state save file\. ", ("22.05", "24.11")),
     (r"Not running as root\. Can't drop supplementary groups$", ("22.05", "24.11")),
+    (r"error: We can't find assoc \d+ on cluster \S+$", ("24.11",)),
     (r"error: No clusters defined\?  How could there be accts\?$", ("22.05",)),
     (
         r"error: _conn_readable: persistent connection for fd \d+ experienced error\[104\]: Connection reset by",
@@ -23,7 +24,7 @@ HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
 """Patterns of lines without their times, with the releases of Slurm in which lab hosts wrote them in a healthy start.
 
 The starts were the first one, which finds no state, and later ones, with and without a database, and without the
-library of PMIx; the last three are slurmdbd's, two of them when a command of Slurm's has got its answer and ends. Lab
+library of PMIx; the last four are slurmdbd's, some of them when a command of Slurm's has got its answer and ends. Lab
 tests compare. Slurm 26.05 wrote no error. Each pattern counts for every release: in none does such a line end a daemon.
 """
 
