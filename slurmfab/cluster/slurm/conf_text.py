@@ -86,9 +86,9 @@ class ConfText:
     def nodes_of_set(self, settings: Settings) -> Iterator[str]:
         """Yield the nodes of a NodeSet line, some perhaps twice."""
         yield from self.nodes if settings.get("nodes", "").upper() == "ALL" else names_in(settings.get("nodes", ""))
-        features = words(settings.get("feature", ""))
+        features = split_commas(settings.get("feature", ""))
         for line in self.node_lines:
-            if features & words(line.settings.get("feature", "")):
+            if features & split_commas(line.settings.get("feature", "")):
                 yield from line.names
 
 
@@ -176,7 +176,7 @@ def names_in(hostlist: str) -> tuple[str, ...]:
         return (hostlist,)
 
 
-def words(value: str) -> frozenset[str]:
+def split_commas(value: str) -> frozenset[str]:
     """The words of a value, between its commas."""
     return frozenset(filter(None, map(str.strip, value.split(","))))
 

@@ -100,14 +100,14 @@ QOS_FLAGS = (
 PREEMPT_MODES = ("off", "cluster", "cancel", "gang", "requeue", "suspend", "within", "priority")
 
 
-def known(limits: Iterable[Limit]) -> Mapping[str, Limit]:
+def by_name(limits: Iterable[Limit]) -> Mapping[str, Limit]:
     """Limits by all their names in lower case, as sacctmgr ignores case."""
     return {name.lower(): limit for limit in limits for name in (limit.key.name, *limit.others)}
 
 
-QOS_BY_NAME = known(QOS)
-ASSOCIATION_BY_NAME = known(ASSOCIATION)
-USER_BY_NAME = known((*ASSOCIATION, *USER))
+QOS_BY_NAME = by_name(QOS)
+ASSOCIATION_BY_NAME = by_name(ASSOCIATION)
+USER_BY_NAME = by_name((*ASSOCIATION, *USER))
 
 
 def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:

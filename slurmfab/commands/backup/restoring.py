@@ -155,7 +155,7 @@ def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety:
         if phases.parts_of(plan_input, host):
             send_parts(run, host, backup, phases.parts_of(plan_input, host))
     converge.converge(run, plan_input, phases.preparing)
-    plan_input = planning.assess_hosts(run, gather(run, run.remaining(run.hosts)))
+    plan_input = planning.exclude_unfit_hosts(run, gather(run, run.remaining(run.hosts)))
     run.save_lock()
     converge.converge(run, plan_input, phases.rest)
     for host in run.remaining(run.hosts):

@@ -104,7 +104,7 @@ def check(
     known = loading.load_named(cluster)
     names = session.select_hosts(known.cluster, hosts, known.path)
     groups = tuple(filter(None, only.split(",")))
-    run = shown(known, names, groups, opener_of(output), output, junit=junit, with_failover=with_failover)
+    run = run_and_show(known, names, groups, opener_of(output), output, junit=junit, with_failover=with_failover)
     if not (hosts or groups or with_failover):
         keep(known, run)
     when_done(known, run)
@@ -112,7 +112,7 @@ def check(
     return run.verdict.exit_code
 
 
-def shown(
+def run_and_show(
     known: Inventory,
     hosts: Sequence[str],
     only: Sequence[str],

@@ -50,9 +50,8 @@ def test_slurmdbd_knows_the_cluster(database: CheckedHost, controller: CheckedHo
     """slurmdbd answers the controller and knows the cluster"""
     done = ask_slurmdbd(controller)
     assert done is not None, (
-        f"slurmdbd does not answer {controller.name}{said(database)}. Repair: {deploy(database.name)}; if it runs "
-        "already, see "
-        "/var/log/slurm/slurmdbd.log, and check for a firewall or a different munge key"
+        f"slurmdbd does not answer {controller.name}{slurmdbd_says(database)}. Repair: {deploy(database.name)}; if it "
+        "runs already, see /var/log/slurm/slurmdbd.log, and check for a firewall or a different munge key"
     )
     assert cluster.name in done.split(), (
         f"slurmdbd does not know the cluster {cluster.name}, so no job is recorded. Repair: {FAB} deploy"
@@ -69,7 +68,7 @@ def test_finished_job_is_on_record(database: CheckedHost, controller: CheckedHos
     recorded = line_of(commands.recorded(job, "State", "ExitCode", "ElapsedRaw", "User"))
     record = controller.ask(READ.format(tries=2 * RECORD_SECONDS, recorded=recorded), seconds=3 * RECORD_SECONDS)
     logs = f"Repair: see /var/log/slurm/slurmdbd.log on {database.name}, and `sdiag` for unsent messages to it"
-    assert record, f"sacct has no record of job {job} {RECORD_SECONDS} s after its end{said(database)}. {logs}"
+    assert record, f"sacct has no record of job {job} {RECORD_SECONDS} s after its end{slurmdbd_says(database)}. {logs}"
     state, code, elapsed, user = record.split("|")
     assert (state, code, user) == ("FAILED", f"{CODE}:0", "slurm"), (
         f"job {job} of slurm ended with exit code {CODE}, "
@@ -78,7 +77,7 @@ def test_finished_job_is_on_record(database: CheckedHost, controller: CheckedHos
     assert 1 <= int(elapsed) <= JOB_SECONDS, f"job {job} took a second or two, but sacct shows {elapsed} s. {logs}"
 
 
-def said(database: CheckedHost) -> str:
+def slurmdbd_says(database: CheckedHost) -> str:
     """The last errors of slurmdbd, as the end of a sentence; empty if it wrote none."""
     errors = last_errors(database, "slurmdbd")
     return f"; slurmdbd's own log says: {' | '.join(errors)}" if errors else ""

@@ -30,7 +30,7 @@ ON_CGROUPS = ("proctracktype", "taskplugin", "jobacctgathertype")
 
 def test_node_has_usable_control_groups(node: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the node has the control groups that slurm.conf needs"""
-    now, settings = seen(node), conf(cluster, lock)
+    now, settings = cgroups_of(node), conf(cluster, lock)
     others = cgroups_of_others(cluster, lock, node.name)
     repair = cgroups.repair(now, cgroups.usual_version(others))
     if any("cgroup" in settings.get(key, "") for key in ON_CGROUPS):
@@ -57,7 +57,7 @@ def test_swap_space_is_accounted(node: CheckedHost, cluster: Cluster, lock: Lock
     """the kernel accounts swap space if cgroup.conf limits it"""
     wanted = parse(files(cluster, lock).get("cgroup.conf", "")).settings
     limits = wanted.get("constrainswapspace", "no").lower() == "yes"
-    now = seen(node)
+    now = cgroups_of(node)
     if not limits or not now.is_usable:
         raise DoesNotApply("cgroup.conf limits no swap space")
     assert now.swap, (
@@ -65,7 +65,7 @@ def test_swap_space_is_accounted(node: CheckedHost, cluster: Cluster, lock: Lock
     )
 
 
-def seen(node: CheckedHost) -> Cgroup:
+def cgroups_of(node: CheckedHost) -> Cgroup:
     """The control groups of a node, as cached by the first check that asked."""
     mounts, controllers, known, writable, swap, bus = (
         part.strip() for part in node.as_found.ask(f"{SEEN}; echo {GAP}").split(GAP)[:6]

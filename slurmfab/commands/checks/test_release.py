@@ -34,8 +34,8 @@ def test_release_is_the_controllers(
 ) -> None:
     """Slurm's release works with the controller's"""
     has_no_files = lives_without_files(other, others, cluster, lock)
-    theirs = shown(other, commands.DATABASE_VERSION if has_no_files else commands.VERSION)
-    reference = shown(controller, commands.VERSION)
+    theirs = version_on(other, commands.DATABASE_VERSION if has_no_files else commands.VERSION)
+    reference = version_on(controller, commands.VERSION)
     if theirs == reference:
         return
 
@@ -89,7 +89,7 @@ def shown_of(host: CheckedHost, unit: str) -> str:
     return found[0] if found else "another version"
 
 
-def shown(host: CheckedHost, command: Command) -> str:
+def version_on(host: CheckedHost, command: Command) -> str:
     """The version of Slurm on a host, such as `24.11.5`; skips the check if the command does not run."""
     done = host.as_found.run(line_of(command))
     if done.rc != 0:

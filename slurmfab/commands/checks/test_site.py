@@ -47,7 +47,7 @@ def test_files_of_the_site_are_as_the_cluster_file_says(host: CheckedHost, inven
     wrong = [
         f"{path} {'differs from' if host.file(path).exists else 'is missing, unlike in'} the cluster file"
         for path, one in wanted.items()
-        if seen(host, path) != one
+        if file_on(host, path) != one
     ]
     if wrong:
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {FAB} plan shows the difference, {FAB} deploy")
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
     digest: str  # SHA-256
 
 
-def seen(host: CheckedHost, path: str) -> Seen | None:
+def file_on(host: CheckedHost, path: str) -> Seen | None:
     """A file of a host; `None` if it is not there, or a link."""
     file = host.file(path)
     if file.is_symlink or not file.exists:

@@ -64,9 +64,9 @@ def test_quotas_are_set(limiting: CheckedHost, cluster: Cluster, lock: Lock) -> 
         uid = lock.ids.get(f"{user}.uid") or int(limiting.run("id -u %s", user).stdout.strip() or 0)
         there = found.get(uid, quota_report.NONE)
         if (there.soft, there.hard) != (soft, hard):
-            wrong.append(
-                f"{user} has {quota_report.told(there.soft, there.hard)} instead of {quota_report.told(soft, hard)}"
-            )
+            pairs = (there.soft, there.hard), (soft, hard)
+            actual, wanted = (quota_report.limits_text(*pair) for pair in pairs)
+            wrong.append(f"{user} has {actual} instead of {wanted}")
     assert not wrong, f"on {point}, {'; '.join(wrong[:3])}. Repair: {deploy(limiting.name)}"
 
 

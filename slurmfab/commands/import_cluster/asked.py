@@ -118,7 +118,7 @@ def host_files(answer: Mapping[str, Any]) -> HostFiles:
     """What Slurm has on a host, from the agent's answer."""
     places = answer["places"]
     return HostFiles(
-        files=tuple(FoundFile(path, shown(path, text), mode, link) for path, text, mode, link in answer["files"]),
+        files=tuple(FoundFile(path, cleaned(path, text), mode, link) for path, text, mode, link in answer["files"]),
         program=places["program"],
         version=places["version"],
         configless=places["configless"],
@@ -129,7 +129,7 @@ def host_files(answer: Mapping[str, Any]) -> HostFiles:
     )
 
 
-def shown(path: str, text: str) -> str:
+def cleaned(path: str, text: str) -> str:
     """The text of a file without settings that have no value any more; slurmdbd.conf keeps them."""
     return text if path.endswith("/slurmdbd.conf") else HIDDEN_SETTING.sub("", text)
 

@@ -67,7 +67,7 @@ def carried(old: OldCluster) -> Carried:
         programs=tuple(paths[name] for name, file in taken.items() if file.mode & 0o111),
         left=dict(sorted(left.items())),
         remarks=(
-            *(f"{shown(old, name)} stays where it is: {why}." for name, why in left.items() if why != PACKAGED),
+            *(f"{path_text(old, name)} stays where it is: {why}." for name, why in left.items() if why != PACKAGED),
             *(remark for name in taken if (remark := about_others(old, name, names[name]))),
         ),
     )
@@ -86,7 +86,7 @@ def carried_name(old: OldCluster, path: str) -> str:
     return name if path != name and is_other else ""
 
 
-def shown(old: OldCluster, name: str) -> str:
+def path_text(old: OldCluster, name: str) -> str:
     """The path of a file, for people, on one line."""
     path = f"{old.directory}/{name}"
     return path if path.isprintable() else ascii(path)
@@ -131,4 +131,4 @@ def about_others(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -
     ours = by_host.get(old.found.controller)
     others = [host for host, file in by_host.items() if ours and file.text != ours.text]
     same = "a deployment gives all hosts the controller's, unless keep_files is set"
-    return f"{shown(old, name)} of {fold(others)} differs from that of the controller; {same}." if others else ""
+    return f"{path_text(old, name)} of {fold(others)} differs from that of the controller; {same}." if others else ""

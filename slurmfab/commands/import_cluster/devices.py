@@ -53,12 +53,12 @@ def remarks(old: OldCluster, plan_input: PlanInput) -> Iterator[str]:
     for node in old.nodes:
         text = text_of(old, node)
         if node in old.found.hosts and not is_same_for("gres.conf", (node,), text, ours):
-            differing.setdefault((shown(lines_of(text, node)), shown(lines_of(ours, node))), []).append(node)
+            differing.setdefault((gres_text(lines_of(text, node)), gres_text(lines_of(ours, node))), []).append(node)
     for (before, after), names in differing.items():
         yield f"gres.conf of {fold(names)} will change from “{before}” to “{after}”, unless keep_files is set."
 
 
-def shown(lines: tuple[Mapping[str, str], ...]) -> str:
+def gres_text(lines: tuple[Mapping[str, str], ...]) -> str:
     """Lines of gres.conf for people, without the names of nodes."""
     told = (" ".join(f"{key}={value}" for key, value in line.items() if key != "nodename") for line in lines)
     return "; ".join(told) or "nothing"

@@ -130,7 +130,7 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
         SlurmfabError: a new host failed.
     """
     facts = requests.gather(run, (run.controller, *names))
-    plan_input = planning.assess_hosts(run, facts)
+    plan_input = planning.exclude_unfit_hosts(run, facts)
     planning.exclude_without_packages(run, plan_input)
     refuse_lost(run, names)
     with connecting(run, [host for host in run.hosts if host not in facts], names):

@@ -156,7 +156,7 @@ def introduce(
     for line in failures((), discovered.lost_hosts):
         progress.line(line)
     refuse_controller_alone(discovered)
-    founding, members = found(discovered.discovered_hosts, name, allowed)
+    founding, members = cluster_and_hosts(discovered.discovered_hosts, name, allowed)
     known, text = membership.new_cluster(
         path, founding.name, ssh, members, controller_computes=connection_options.controller_computes
     )
@@ -220,7 +220,7 @@ def wrote(path: Path, known: Inventory) -> str:
     return f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
 
 
-def found(
+def cluster_and_hosts(
     hosts: Sequence[DiscoveredHost], name: str, allowed: Collection[str]
 ) -> tuple[Founding, tuple[DiscoveredHost, ...]]:
     """The cluster that first contact makes or goes on with, and its hosts, the controller first.

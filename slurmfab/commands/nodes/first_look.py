@@ -60,7 +60,12 @@ def rows(cluster: Cluster, hosts: Mapping[str, DiscoveredHost]) -> list[tuple[st
     """The table: a row for all hosts with the same role, system, hardware and software."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in cluster.hosts:
-        key = (role(cluster, name), system(hosts[name].facts), hardware(hosts[name].facts), there(hosts[name].facts))
+        key = (
+            role(cluster, name),
+            system(hosts[name].facts),
+            hardware(hosts[name].facts),
+            slurm_text(hosts[name].facts),
+        )
         groups.setdefault(key, []).append(name)
     return [
         HEADER,
@@ -92,7 +97,7 @@ def hardware(facts: HostFacts) -> str:
     return ", ".join(parts)
 
 
-def there(facts: HostFacts) -> str:
+def slurm_text(facts: HostFacts) -> str:
     """What a host has of Slurm already."""
     installed = next((facts.packages[name] for name in ("slurmctld", "slurmd") if name in facts.packages), "")
     parts = [f"Slurm {installed}"] if installed else []

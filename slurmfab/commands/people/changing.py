@@ -31,7 +31,7 @@ def survey(run: Run, names: Iterable[str] = (*ON_HOSTS, *AFTERWARDS)) -> tuple[P
         IdConflict: UIDs or GIDs conflict between hosts.
         DeployFailed: the controller does not answer.
     """
-    plan_input = planning.assess_hosts(run, requests.gather(run, run.remaining(run.hosts), may_prepare=False))
+    plan_input = planning.exclude_unfit_hosts(run, requests.gather(run, run.remaining(run.hosts), may_prepare=False))
     return plan_input, deployment.compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts), phases_of(names)))
 
 

@@ -23,7 +23,7 @@ from slurmfab.commands.report.sources import NOT_ASKED, Missing, Sources
 from slurmfab.commands.usage import asking
 from slurmfab.commands.usage.figures import Usage
 from slurmfab.core.engine import drift, record, requests, session
-from slurmfab.core.engine.planning import assess_hosts, exclude_without_packages
+from slurmfab.core.engine.planning import exclude_unfit_hosts, exclude_without_packages
 from slurmfab.core.engine.report import Report
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
@@ -123,7 +123,7 @@ def compare(run: Run, facts: Mapping[str, HostFacts]) -> Report | Missing:
 
     try:
         run.require_controller()
-        plan_input = assess_hosts(run, facts)
+        plan_input = exclude_unfit_hosts(run, facts)
         exclude_without_packages(run, plan_input)
         steps = converge.compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts)))
         run.record_steps(*drift.with_drift(plan_input, steps))

@@ -56,7 +56,7 @@ def run_checks(known: Inventory, output: session.Output, password: str) -> Check
     Raises:
         InputError: the cluster has never been deployed.
     """
-    run = runner.shown(known, known.cluster.hosts, (), opener_of(output, password), output)
+    run = runner.run_and_show(known, known.cluster.hosts, (), opener_of(output, password), output)
     runner.keep(known, run)
     return run
 

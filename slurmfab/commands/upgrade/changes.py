@@ -117,7 +117,7 @@ class Changes:
         lines: list[tuple[str, str]] = []
         for host, resource in self.of_step(step):
             ids.setdefault(host, []).append(resource.id)
-            lines += [(host, text) for text in words(resource)]
+            lines += [(host, text) for text in change_texts(resource)]
         if step.what == "nodes" and not self.drain:
             for host in step.hosts:
                 ids.setdefault(host, []).append(f"job:{host}")
@@ -147,7 +147,7 @@ def with_directories(step: UpgradeStep, plan_input: PlanInput) -> UpgradeStep:
     return replace(step, changes=ids, lines=(*step.lines, *fold_lines(told)))
 
 
-def words(resource: Resource) -> Iterator[str]:
+def change_texts(resource: Resource) -> Iterator[str]:
     """Yield what a resource changes, in words; nothing for a file that the step itself has written."""
     if isinstance(resource, ExchangedPackages):
         yield from package_words("", resource.versions)

@@ -46,7 +46,7 @@ def wait(run: Run, host: str, pause: Callable[[float], None] = time.sleep) -> No
             return
         if found["state"] == "ended":
             raise ended(host, found)
-        text, now = words(found), time.monotonic()
+        text, now = progress_text(found), time.monotonic()
         if text and (text.split(",")[0] != told[0].split(",")[0] or now - told[1] > TELL_SECONDS):
             told = text, now
             run.progress.line(f"{host}: slurmdbd converts its database: {text}.")
@@ -68,7 +68,7 @@ def ask(run: Run, host: str) -> Mapping[str, Any]:
     return found
 
 
-def words(found: Mapping[str, Any]) -> str:
+def progress_text(found: Mapping[str, Any]) -> str:
     """The progress in words, such as `lab_job_table, for 12 s, 40% done`; empty if it is unknown."""
     if not found["table"]:
         return ""

@@ -169,7 +169,7 @@ def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobS
     """
     if not steps:
         return
-    plan_input = planning.assess_hosts(run, gather(run, run.remaining(run.hosts)))
+    plan_input = planning.exclude_unfit_hosts(run, gather(run, run.remaining(run.hosts)))
     run.save_lock()
     stages = Stages(run, plan, plan_input, safety, options.at_once, options.drain)
     count_jobs(run, safety, stages)

@@ -90,7 +90,7 @@ class Readings:
             raise InputError("\n".join((*lines, UNCHANGED)))
 
 
-def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
+def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
     """Exclude the hosts that are not fit for the plan, and return what the plan for the others is made from.
 
     Args:

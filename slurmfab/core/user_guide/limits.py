@@ -48,7 +48,7 @@ class Cap:
     says: str
 
 
-def words(settings: Mapping[str, str], *, is_qos: bool) -> list[str]:
+def limit_texts(settings: Mapping[str, str], *, is_qos: bool) -> list[str]:
     """The limits among settings of the cluster file, each in a few words.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 from slurmfab.cluster.inventory.accounting import ROOT, Account, Qos
 from slurmfab.core.user_guide.amounts import duration, gigabytes
 from slurmfab.core.user_guide.examples import values_of_examples
-from slurmfab.core.user_guide.limits import giving_way, words
+from slurmfab.core.user_guide.limits import giving_way, limit_texts
 from slurmfab.core.user_guide.markdown import code
 from slurmfab.core.user_guide.offer import Offer, OfferedGpus, OfferedPartition
 from slurmfab.core.user_guide.shapes import Shape, whole
@@ -105,7 +105,7 @@ def _notes(found: Offer, one: OfferedPartition) -> Iterator[str]:
     if gives_way := giving_way(one.preempt_mode):
         yield f"{gives_way} when jobs with a higher priority need the nodes"
     limits = {qos.name: qos.settings for qos in found.cluster.qos}.get(one.qos.lower(), {})
-    yield from words(limits, is_qos=True)
+    yield from limit_texts(limits, is_qos=True)
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -155,7 +155,7 @@ def _account(one: Account) -> dict[str, str]:
     return {
         "name": one.name,
         "parent": NONE if one.parent == ROOT else code(one.parent),
-        "limits": "; ".join(words(one.settings, is_qos=False)) or NONE,
+        "limits": "; ".join(limit_texts(one.settings, is_qos=False)) or NONE,
     }
 
 
@@ -164,5 +164,5 @@ def _qos(one: Qos) -> dict[str, str]:
     return {
         "name": one.name,
         "priority": settings.get("priority", NONE),
-        "limits": "; ".join(words(one.settings, is_qos=True)) or NONE,
+        "limits": "; ".join(limit_texts(one.settings, is_qos=True)) or NONE,
     }

@@ -89,7 +89,7 @@ def test_the_versions_before_when_remembered_then_are_folded_over_hosts() -> Non
     ],
 )
 def test_a_conversion_when_told_then_names_the_table_and_its_time(found: dict[str, Any], words: str) -> None:
-    assert conversion_wait.words(found) == words
+    assert conversion_wait.progress_text(found) == words
 
 
 BASE = """\

@@ -197,7 +197,7 @@ def test_all_words_of_a_host_are_about_resources_of_the_step() -> None:
     there = place()
     told = Changes(there.run.inventory.cluster, there.plan.hosts, "26.05", "/shared/slurmctld")
     step = next(step for step in there.plan.steps if step.what == "controllers")
-    assert all(list(changes.words(resource)) for _, resource in told.of_step(step))
+    assert all(list(changes.change_texts(resource)) for _, resource in told.of_step(step))
 
 
 def test_slurmdbd_that_ends_while_it_converts_stops_the_upgrade_before_the_controllers() -> None:

@@ -8,7 +8,7 @@ from offered_clusters import example, form_cluster, known
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.user_guide.limits import Cap, words
+from slurmfab.core.user_guide.limits import Cap, limit_texts
 from slurmfab.core.user_guide.offer import caps_of_accounts, offer
 from slurmfab.core.user_guide.shapes import Shape, shape_of
 from slurmfab.core.user_guide.tables import per_job
@@ -97,7 +97,7 @@ def test_limits_of_accounts_when_inherited_then_hold_for_those_below() -> None:
     ],
 )  # fmt: skip
 def test_limits_are_told_in_words(settings: dict[str, str], said: list[str]) -> None:
-    assert words(settings, is_qos=True) == said
+    assert limit_texts(settings, is_qos=True) == said
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,13 @@ def prepare(path: Path, word: str) -> Undoing:
     records, _ = record.load_all(path)
     undone = targets.latest(records) if word in ("", listing.LAST) else listing.find(records, word, path)
     target = targets.before(records, undone)
-    present = known(path, records)
+    present = current_inventory(path, records)
     then = targets.inventory_then(target, present)
     targets.refuse_other_machines(undone.run, present, then)
     return Undoing(target, then, undone, records)
 
 
-def known(path: Path, records: Sequence[Record]) -> Inventory:
+def current_inventory(path: Path, records: Sequence[Record]) -> Inventory:
     """The cluster now; if the cluster file is invalid, with the file of the newest record.
 
     Raises:
@@ -118,7 +118,7 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
     for host in targets.without_undo_state(undo_states, undoing.undone.run, undoing.records):
         run.exclude(host, HostFailed(host, targets.NO_UNDO_STATE))
     answering = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
-    plan_input = planning.assess_hosts(run, answering, with_scripts=False)  # scripts come from the undo stores
+    plan_input = planning.exclude_unfit_hosts(run, answering, with_scripts=False)  # scripts come from the undo stores
     rollback_input = RollbackInput(
         plan_input.cluster,
         plan_input.lock,

@@ -72,7 +72,7 @@ def origins(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 @once
 def known_all(plan_input: PlanInput, partners: tuple[str, ...]) -> str:
     """The ssh_known_hosts lines of these hosts."""
-    return "".join(known(plan_input, name) for name in partners)
+    return "".join(known_hosts_lines(plan_input, name) for name in partners)
 
 
 def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def sources(plan_input: PlanInput, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*plan_input.trusted_addresses(name), *plan_input.cluster.slurm_ssh.also_from)))
 
 
-def known(plan_input: PlanInput, name: str) -> str:
+def known_hosts_lines(plan_input: PlanInput, name: str) -> str:
     """The ssh_known_hosts lines of a host, one per type of key, with its names and address."""
     spellings = ",".join(dict.fromkeys((*plan_input.names(name), plan_input.address(name))))
     return "".join(f"{spellings} {kind} {key}\n" for kind, key in sorted(plan_input.host(name).host_keys.items()))

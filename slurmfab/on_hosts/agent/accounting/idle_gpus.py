@@ -55,7 +55,7 @@ class Evidence(NamedTuple):
         return cls(memory, peak, cpu)
 
 
-def found(job: Record, cpu_used: float, gpu_peak: float, *, is_running: bool) -> List[Tuple[Any, ...]]:
+def idle_row(job: Record, cpu_used: float, gpu_peak: float, *, is_running: bool) -> List[Tuple[Any, ...]]:
     """The row of a job that held its GPUs idle; none for another.
 
     Args:
@@ -93,5 +93,5 @@ def among_running(jobs: List[Record], context: Context) -> List[Tuple[Any, ...]]
     for one in asked:
         if one.number in steps:
             evidence = Evidence.of(steps[one.number].values())
-            rows += found(one, evidence.cpu_used, evidence.gpu_peak, is_running=True)
+            rows += idle_row(one, evidence.cpu_used, evidence.gpu_peak, is_running=True)
     return rows

@@ -222,7 +222,7 @@ class Added:
             add_efficiency(one, sums)
         if one.gpus and one.whole >= self.idle_seconds:
             if one.end:
-                self.idle += idle_gpus.found(one, one.cpu_used, one.gpu_peak, is_running=False)
+                self.idle += idle_gpus.idle_row(one, one.cpu_used, one.gpu_peak, is_running=False)
                 if len(self.idle) > 2 * MOST_LISTED:
                     self.idle = idle_gpus.largest(self.idle)
             else:

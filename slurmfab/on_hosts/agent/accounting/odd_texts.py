@@ -41,12 +41,12 @@ def described(
         places: account, user, partition and parent of associations by ID.
         texts: description, organization and coordinators by account.
     """
-    odd = list(found(places, texts))
+    odd = list(odd_texts(places, texts))
     told = ["%s, set by %s" % (one.words, author(sacctmgr, one) or "an unknown user") for one in odd[:MOST_NAMED]]
     return (*told, *(["%d more" % (len(odd) - MOST_NAMED)] if len(odd) > MOST_NAMED else []))
 
 
-def found(
+def odd_texts(
     places: Mapping[str, Sequence[str]], texts: Mapping[str, Tuple[str, str, FrozenSet[str]]]
 ) -> Iterator[OddText]:
     """Yield them; the arguments are those of `described`."""

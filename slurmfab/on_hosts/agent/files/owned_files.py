@@ -87,17 +87,17 @@ class OwnedFiles(Resource):
         }
         for path, one in self.by_path().items():
             state.update({path: one.text, path + ACCESS: one.access})
-        return {**state, RECORD: shown(self.by_path())}
+        return {**state, RECORD: paths_text(self.by_path())}
 
     def actual(self, context: Context) -> State:
         """The same as found."""
         record = read_record(context, self.record_path)
-        state: Dict[str, Any] = {RECORD: shown(record.files)}
+        state: Dict[str, Any] = {RECORD: paths_text(record.files)}
         for path in record.files:
             if path not in self.by_path():
                 state[path] = OURS
         for one in self.by_path().values():
-            state.update(found(context, one))
+            state.update(actual_file(context, one))
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
@@ -182,12 +182,12 @@ def write_record(context: Context, path: str, record: FileRecord) -> None:
     host_records.write(context, path, {"files": files, "directories": record.directories} if files else {})
 
 
-def shown(paths: Any) -> Optional[str]:
+def paths_text(paths: Any) -> Optional[str]:
     """Paths as a value of a state."""
     return " ".join(sorted(paths)) or None
 
 
-def found(context: Context, one: OwnedFile) -> State:
+def actual_file(context: Context, one: OwnedFile) -> State:
     """Content and access of a file; a missing file is one difference, not two.
 
     Raises:

@@ -105,7 +105,7 @@ def timed(source: str, text: str, since: float, until: float) -> Iterator[LogLin
         found, rest = line_times.begin(line)
         last = last if found is None else found
         if rest.strip() and since <= last <= until:
-            yield LogLine(last, source, shown(rest))
+            yield LogLine(last, source, printable_line(rest))
 
 
 def of_journal(context: Context, sources: Sequence[str], since: float, until: float, notes: List[str]) -> List[LogLine]:
@@ -129,11 +129,11 @@ def of_journal(context: Context, sources: Sequence[str], since: float, until: fl
             source, text = source_of(entry.unit), entry.text
             if source and source != "kernel":  # with --systemd a daemon writes its file's times into the journal, too
                 text = line_times.begin(PREFIX.sub("", text))[1]
-            lines += [LogLine(entry.time, source, shown(PREFIX.sub("", text)))] if source else []
+            lines += [LogLine(entry.time, source, printable_line(PREFIX.sub("", text)))] if source else []
     return lines
 
 
-def shown(text: str) -> str:
+def printable_line(text: str) -> str:
     """A line as it is shown: printable, without secrets, of bounded length."""
     text = without_secrets(one_line(text[: 2 * MOST_CHARACTERS]))
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"

@@ -42,11 +42,11 @@ class EarlierMounts(Resource):
 
     def wanted(self, context: Context) -> State:
         """Each is mounted and enabled."""
-        return {point.path: shown(point.wanted(context)) for point in self.points(context)}
+        return {point.path: state_text(point.wanted(context)) for point in self.points(context)}
 
     def actual(self, context: Context) -> State:
         """Whether it is."""
-        return {point.path: shown(point.actual(context)) for point in self.points(context)}
+        return {point.path: state_text(point.actual(context)) for point in self.points(context)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Mount and enable those that are not.
@@ -74,7 +74,7 @@ def point_of(context: Context, path: str) -> MountPoint:
     return MountPoint(mount_units.value(text, "Where"), unit, source, BIND if is_bind else kind, SECONDS, again=again)
 
 
-def shown(state: State) -> str:
+def state_text(state: State) -> str:
     """A state of a mount as text."""
     values: Dict[str, str] = {name: str(value) for name, value in state.items()}
     return "%s, enabled: %s" % (values["mounted"], values["enabled"])

@@ -133,7 +133,9 @@ class MountPoint(Resource):
             if done.returncode == 0:
                 return
             if time.monotonic() >= end:
-                raise ResourceFailed("%s: %s%s" % (self.shown, mount_units.words(context, self.unit), self.log_hint()))
+                raise ResourceFailed(
+                    "%s: %s%s" % (self.shown, mount_units.failure_text(context, self.unit), self.log_hint())
+                )
             context.tell("%s cannot be mounted yet" % self.path)
             time.sleep(PAUSE_SECONDS)
 

@@ -77,7 +77,7 @@ def mounted_at(table: List[mounts.Mount], path: str) -> Optional[mounts.Mount]:
     return next((one for one in reversed(table) if one.path == path and one.type != AUTOFS), None)
 
 
-def words(context: Context, unit: str) -> str:
+def failure_text(context: Context, unit: str) -> str:
     """Why a mount failed, in the words of mount(8) or of its helper; otherwise in those of systemd."""
     lines = journal(context, "--unit=" + unit, "12").splitlines()
     begun = max((number for number, line in enumerate(lines) if line.startswith("Mounting ")), default=-1)

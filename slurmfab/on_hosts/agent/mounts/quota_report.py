@@ -55,7 +55,7 @@ def parse(text: str) -> Dict[int, Limits]:
     return {int(uid): Limits(*map(int, numbers)) for uid, *numbers in ROW.findall(text)}
 
 
-def told(soft: int, hard: int) -> str:
+def limits_text(soft: int, hard: int) -> str:
     """Limits in KiB for states and messages.
 
     >>> told(52428800, 0)

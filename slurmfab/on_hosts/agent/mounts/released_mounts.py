@@ -96,7 +96,7 @@ def refuse_in_use(context: Context, mounted: Dict[str, str]) -> None:
     jobs = in_use.running_jobs(context)
     stuck = stuck_steps.forgotten(context, jobs) if jobs else {}
     if stuck:
-        raise ResourceFailed("%s not unmounted: %s" % (be(mounted), stuck_steps.told(stuck)))
+        raise ResourceFailed("%s not unmounted: %s" % (be(mounted), stuck_steps.stuck_text(stuck)))
     if jobs:
         raise ResourceFailed(
             "%s not unmounted: %s. Wait for the end of the jobs, or drain the node, and deploy again"
@@ -136,7 +136,7 @@ def release(context: Context, point: str, path: str) -> None:
     automount, mount = units_of(path)
     done = context.run(["systemctl", "stop", "--", mount], seconds=STOP_SECONDS)
     if mount_units.mounted_at(mount_units.table(context), point) is not None:
-        said = mount_units.words(context, mount) or done.stderr.decode(errors="replace").strip()
+        said = mount_units.failure_text(context, mount) or done.stderr.decode(errors="replace").strip()
         raise ResourceFailed("%s cannot be unmounted: %s" % (point, said))
     context.run(["systemctl", "disable", "--now", "--quiet", "--", automount])
     context.run(["systemctl", "disable", "--quiet", "--", mount])

@@ -28,7 +28,7 @@ def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:
     return {pid: step for pid, step in daemons.items() if step.partition(".")[0] in set(jobs) - known}
 
 
-def told(daemons: Dict[int, str]) -> str:
+def stuck_text(daemons: Dict[int, str]) -> str:
     """Why they are in the way, and the way out."""
     steps = ", ".join("%s (slurmstepd with PID %d, %s old)" % (daemons[pid], pid, age(pid)) for pid in sorted(daemons))
     return (

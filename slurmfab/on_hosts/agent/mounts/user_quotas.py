@@ -52,9 +52,9 @@ class UserQuotas(Resource):
 
     def wanted(self, context: Context) -> State:
         """The limits by user, none for former ones, and a record of who has any."""
-        state: Dict[str, object] = {key(one): quota_report.told(0, 0) for one in record(context)}
+        state: Dict[str, object] = {key(one): quota_report.limits_text(0, 0) for one in record(context)}
         own = self.own(context)
-        state.update({key(one): quota_report.told(*limits) for one, limits in own.items()})
+        state.update({key(one): quota_report.limits_text(*limits) for one, limits in own.items()})
         return {**state, NOTED: noted(own)}
 
     def actual(self, context: Context) -> State:
@@ -73,7 +73,7 @@ class UserQuotas(Resource):
             except ResourceFailed:
                 continue  # an earlier phase installs repquota
             found = {one: report.get(one.uid, NONE) for one in here}
-            state.update({key(one): quota_report.told(has.soft, has.hard) for one, has in found.items()})
+            state.update({key(one): quota_report.limits_text(has.soft, has.hard) for one, has in found.items()})
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:

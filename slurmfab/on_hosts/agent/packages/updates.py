@@ -54,7 +54,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     left = unfinished.unfinished(context.root, status)
     due, kept, gone = [], [], []  # type: ignore[var-annotated]
     try:
-        due, kept, gone = found(context, status, request["slurm"], only_security=bool(request.get("security")))
+        due, kept, gone = candidates(context, status, request["slurm"], only_security=bool(request.get("security")))
     except ResourceFailed:
         if not left:
             raise
@@ -78,7 +78,7 @@ def fetched(context: Context) -> str:
     return apt_errors.explain(output) if output else ""
 
 
-def found(
+def candidates(
     context: Context, status: bytes, slurm: Sequence[str], *, only_security: bool
 ) -> Tuple[List[Candidate], List[List[str]], List[str]]:
     """The packages that are updated, those that are not and why, and those that a full upgrade would remove.

@@ -67,7 +67,7 @@ class SubordinateIds(Resource):
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The lines of all users in both files."""
         lines = self.lines()
-        return {**{path: shown(lines.values()) for path in FILES}, USERS: " ".join(sorted(lines))}
+        return {**{path: lines_text(lines.values()) for path in FILES}, USERS: " ".join(sorted(lines))}
 
     def actual(self, context: Context) -> State:
         """The lines that these users, and those who had slurmfab's before, have now.
@@ -82,7 +82,7 @@ class SubordinateIds(Resource):
             )
         before = host_records.read(context, RECORD)
         state: Dict[str, Optional[str]] = {
-            path: shown(line for line in read(context, path) if self.is_own(line, before.get(path, {})))
+            path: lines_text(line for line in read(context, path) if self.is_own(line, before.get(path, {})))
             for path in FILES
         }
         return {**state, USERS: " ".join(sorted({user for users in before.values() for user in users}))}
@@ -175,6 +175,6 @@ def parsed(line: str) -> Optional[Range]:
     return Range(int(found[2]), int(found[2]) + int(found[3]) - 1, found[1]) if found else None
 
 
-def shown(lines: Iterable[str]) -> Optional[str]:
+def lines_text(lines: Iterable[str]) -> Optional[str]:
     """Lines as a value of a state."""
     return "".join(line + "\n" for line in sorted(lines)) or None

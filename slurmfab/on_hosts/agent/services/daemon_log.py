@@ -118,7 +118,10 @@ def last_words(context: Context, unit: str, start: Position) -> List[str]:
     with suppress(ResourceFailed):
         of_systemd += journal(context, "--unit=" + unit, "5", start.since).splitlines()
     said = own_errors(context, unit, start) or list(dict.fromkeys(of_systemd))
-    return [*(said or ["it left no message; see: systemctl status %s" % unit]), *unit_changes.told(context, unit)]
+    return [
+        *(said or ["it left no message; see: systemctl status %s" % unit]),
+        *unit_changes.change_sentences(context, unit),
+    ]
 
 
 def own_errors(context: Context, unit: str, start: Position) -> List[str]:

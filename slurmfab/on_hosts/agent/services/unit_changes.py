@@ -21,7 +21,7 @@ SECRET = re.compile(r"Environment|Credential|^Exec|Description|Documentation")
 MOST_FILES, MOST_SETTINGS, MOST_CHARACTERS = 3, 6, 80
 
 
-def told(context: Context, unit: str) -> List[str]:
+def change_sentences(context: Context, unit: str) -> List[str]:
     """Sentences that name the changes of a unit with their settings; empty if it is as its package has it."""
     shown = context.run([*QUESTION, unit]).stdout.decode(errors="replace")
     return sentences(shown, lambda path: read_text(context.path(path)))

@@ -84,14 +84,14 @@ def values(context: Context, private: Sequence[str] = ()) -> Iterator[bytes]:
         private: paths of further files, of the site's own, whose lines are secrets.
     """
     seen: Dict[bytes, bool] = {}
-    for value in found(context, private):
+    for value in secrets_in_files(context, private):
         for one in (value[:MOST_BYTES], value[:MOST_BYTES].strip()):
             if len(one) >= LEAST and one not in seen and len(seen) < MOST_VALUES:
                 seen[one] = True
                 yield one
 
 
-def found(context: Context, private: Sequence[str]) -> Iterator[bytes]:
+def secrets_in_files(context: Context, private: Sequence[str]) -> Iterator[bytes]:
     """Yield the secrets in the files that may have some; some of them twice."""
     texts = [read_text(path) for path in files(context, SETTINGS)]
     named = [path for text in texts for path in re.findall(KEY_PATHS, text)]

@@ -20,7 +20,7 @@ class Image(NamedTuple):
     id: str
 
 
-def found(directory: str) -> Iterator[Image]:
+def images_in(directory: str) -> Iterator[Image]:
     """Yield the images below a user's directory for Podman.
 
     Podman does not note when an image is used. But for each new container it reads the file `link` of the image's last
@@ -59,6 +59,6 @@ def time_of(path: str, name: str) -> float:
 
 def show(directory: str) -> int:
     """Print time and id of each image, a line for each; the exit code."""
-    for image in found(directory):
+    for image in images_in(directory):
         sys.stdout.write("%.0f %s\n" % image)
     return 0

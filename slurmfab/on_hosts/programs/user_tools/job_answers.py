@@ -150,22 +150,22 @@ def name_of(command: str) -> str:
 
 def partition(text: str, limits: Limits) -> str:
     """A partition that the user may use."""
-    return known(text, limits.names, "partition")
+    return one_of(text, limits.names, "partition")
 
 
 def account(text: str, limits: Limits) -> str:
     """An account of the user."""
     names = sorted({one.account for one in limits.cluster.associations}) if limits.cluster else []
-    return known(text, tuple(names), "account")
+    return one_of(text, tuple(names), "account")
 
 
 def qos(text: str, limits: Limits) -> str:
     """A QOS."""
     names = {name for one in limits.cluster.associations for name in one.qos} if limits.cluster else set()
-    return known(text, tuple(sorted(names)), "QOS")
+    return one_of(text, tuple(sorted(names)), "QOS")
 
 
-def known(text: str, names: Tuple[str, ...], what: str) -> str:
+def one_of(text: str, names: Tuple[str, ...], what: str) -> str:
     """A name of one of these; any name if none are known.
 
     Raises:
@@ -216,7 +216,7 @@ def gpus(text: str, limits: Limits) -> int:
 
 def gpu_type(text: str, limits: Limits) -> str:
     """A type of GPU of the partition; empty for any."""
-    return known(text, tuple(one for one in limits.gpu_types if one != UNTYPED), "type of GPU")
+    return one_of(text, tuple(one for one in limits.gpu_types if one != UNTYPED), "type of GPU")
 
 
 def scratch(text: str, limits: Limits) -> int:
@@ -283,7 +283,7 @@ def modules(text: str, limits: Limits) -> Tuple[str, ...]:  # noqa: ARG001
 
 def way(text: str, limits: Limits) -> str:
     """A way of running containers."""
-    return known(text, limits.ways or tuple(CALLS), "way of running containers")
+    return one_of(text, limits.ways or tuple(CALLS), "way of running containers")
 
 
 def image(text: str, limits: Limits) -> str:  # noqa: ARG001

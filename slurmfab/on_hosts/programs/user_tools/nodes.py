@@ -44,7 +44,7 @@ def read(shown: str) -> Tuple[Node, ...]:
 
 def node(fields: Dict[str, str]) -> Node:
     """A node from its fields."""
-    gres = known(fields.get("Gres", ""))
+    gres = value_or_empty(fields.get("Gres", ""))
     return Node(
         name=fields["NodeName"],
         state=state_of(fields),
@@ -55,8 +55,8 @@ def node(fields: Dict[str, str]) -> Node:
         gpus=gpus_of(gres),
         gpus_used=gpus_of(fields.get("GresUsed", "")),
         gres=gres,
-        features=words(fields.get("ActiveFeatures", "")),
-        partitions=words(fields.get("Partitions", "")),
+        features=list_items(fields.get("ActiveFeatures", "")),
+        partitions=list_items(fields.get("Partitions", "")),
         fields=fields,
     )
 
@@ -66,11 +66,11 @@ def number(fields: Mapping[str, str], name: str) -> int:
     return number_of(fields.get(name, "")) or 0
 
 
-def known(text: str) -> str:
+def value_or_empty(text: str) -> str:
     """A value; empty for Slurm's word for none."""
     return "" if text == "(null)" else text
 
 
-def words(text: str) -> Tuple[str, ...]:
+def list_items(text: str) -> Tuple[str, ...]:
     """The names in a list."""
-    return tuple(filter(None, known(text).split(",")))
+    return tuple(filter(None, value_or_empty(text).split(",")))

@@ -49,7 +49,7 @@ def main(words: Sequence[str]) -> int:
         return 0
     try:
         options = parsed(words)
-        person = found(options.user)
+        person = account_of(options.user)
     except WrongWords as wrong:
         sys.stderr.write("sstatus: %s\n%s" % (wrong, USAGE.partition("\n")[0] + "\n"))
         return WRONG
@@ -77,7 +77,7 @@ def parsed(words: Sequence[str]) -> Options:
     return options
 
 
-def found(name: str) -> pwd.struct_passwd:
+def account_of(name: str) -> pwd.struct_passwd:
     """The user of this name; without one, the user who runs this.
 
     Raises:

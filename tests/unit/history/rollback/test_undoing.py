@@ -151,9 +151,9 @@ def test_undeployed_edits_of_the_cluster_file_are_saved_beside_it(place: Place) 
 def test_an_invalid_cluster_file_is_replaced_by_the_newest_record(place: Place) -> None:
     place.path.write_text("cluster: [\n")
     records = (ran(FIRST, BEFORE), ran(SECOND, AFTER))
-    assert undoing.known(place.path, records) == Inventory(cluster(), LOCK, place.path)
+    assert undoing.current_inventory(place.path, records) == Inventory(cluster(), LOCK, place.path)
     with pytest.raises(ClusterFileError):
-        undoing.known(place.path, ())
+        undoing.current_inventory(place.path, ())
 
 
 def test_an_unreachable_host_is_named_with_the_command_to_continue(place: Place) -> None:

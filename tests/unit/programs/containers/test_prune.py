@@ -35,7 +35,7 @@ def image(directory: Path, number: int, age: float, used: float | None = None) -
 def test_images_when_listed_then_have_the_time_of_their_last_use(tmp_path: Path) -> None:
     image(tmp_path, 1, age=40)
     image(tmp_path, 2, age=40, used=3)
-    days = {one.id: round((time.time() - one.used) / DAY) for one in images.found(str(tmp_path))}
+    days = {one.id: round((time.time() - one.used) / DAY) for one in images.images_in(str(tmp_path))}
     assert days == {IDS[1]: 40, IDS[2]: 3}
 
 
@@ -43,7 +43,7 @@ def test_images_when_listed_then_have_the_time_of_their_last_use(tmp_path: Path)
 def test_images_when_the_list_is_damaged_then_are_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "overlay-images").mkdir()
     (tmp_path / "overlay-images/images.json").write_text(text)
-    assert list(images.found(str(tmp_path))) == []
+    assert list(images.images_in(str(tmp_path))) == []
 
 
 class OneUser(Run):
@@ -65,7 +65,7 @@ class OneUser(Run):
             self.removed.append(words[2])
             self.fill -= 10
             return "removed"
-        return "".join(f"{one.used:.0f} {one.id}\n" for one in images.found(self.of(uid)))
+        return "".join(f"{one.used:.0f} {one.id}\n" for one in images.images_in(self.of(uid)))
 
     def used(self) -> float:
         return self.fill
