@@ -194,7 +194,8 @@ class SshShell:
                 self._become(session)
             beside = session.read_errors_beside()
             try:
-                session.output = session.output[session.read_until(re.compile(re.escape(READY))).end() :]
+                begin = session.read_until(re.compile(re.escape(READY))).end()
+                session.output = session.output[begin:]
             except EOFError:
                 beside.join(session.remaining())
                 raise self._refused(session) from None
