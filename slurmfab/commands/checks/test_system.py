@@ -116,7 +116,10 @@ def test_packages_are_whole(host: CheckedHost) -> None:
     """dpkg has finished what it began"""
     found = system(host)
     wrong = [*found.unfinished[:3], *(["dpkg was interrupted"] if found.is_interrupted else [])]
-    assert not wrong, f"{'; '.join(wrong)}: no package can be installed or upgraded there. Repair: dpkg --configure -a"
+    assert not wrong, (
+        f"{'; '.join(wrong)}: no package can be installed or upgraded there. Repair: {deploy(host.name)}, or dpkg "
+        "--configure -a there"
+    )
 
 
 def test_python_is_there(host: CheckedHost) -> None:

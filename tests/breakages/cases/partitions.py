@@ -12,7 +12,7 @@ ROWS = (
         breaks="sed -i '/^PartitionName=slurmfab/d' /etc/slurm/slurm.conf && scontrol reconfigure",
         shows="! scontrol show partition slurmfab",
         everywhere=True,
-        check=("Invalid partition name specified", "which adds the partition slurmfab to slurm.conf"),
+        check=("slurm.conf differs from the cluster file", "jobs: a job runs on the node (n[1-2])"),
         plan=("partition slurmfab: added",),
         deploy=Mended(),
     ),

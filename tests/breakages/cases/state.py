@@ -122,6 +122,6 @@ ROWS = (
             f"do sleep 0.2; done; umount {STATE}"
         ),
         check=("slurmctld goes on with all its jobs", "Can't save state", "saves again with the next change"),
-        deploy=Mended(),
+        deploy=Checked(repair="scontrol update NodeName=n1 Weight=1"),
     ),
 )
