@@ -16,6 +16,7 @@ from suites import SUITES
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
+from slurmfab.on_hosts.agent.undo.lock_copy import PLACE
 
 
 def in_turn(file: str) -> tuple[str, ...]:
@@ -60,8 +61,9 @@ def place() -> str:
 NODES = 3
 """Number of compute nodes on the kept disks; a lab can have fewer, or more, which are bare then."""
 
-FORGET = "systemctl stop slurmctld && find /var/lib/slurm/slurmctld -type f -delete"
-"""Stops slurmctld and deletes its state, so that it does not report nodes that boot from copies as rebooted."""
+FORGET = f"systemctl stop slurmctld && find /var/lib/slurm/slurmctld -type f -delete && rm {PLACE}"
+"""Stops slurmctld and deletes its state, so that it does not report nodes that boot from copies as rebooted; deletes
+the copy of the lock, too, as tests deploy to these hosts with cluster files of their own."""
 
 NO_DATABASE = "systemctl start mariadb && systemctl disable --now --quiet mariadb slurmdbd"
 """Stops and disables the accounting database, so that a host has only its packages. MariaDB is waited for, because it
