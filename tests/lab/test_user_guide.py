@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import container_standins
 import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
-
-from slurmfab.lab import container_standins
 
 pytestmark = pytest.mark.lab
 
