@@ -81,7 +81,7 @@ class Process:
         file = self.host.file(self.packaged)
         return str(file.content_string) if file.exists else ""
 
-    def is_own(self, path: str) -> str:
+    def usual_path(self, path: str) -> str:
         """The path, or that of slurm.conf's usual place if it leads to the same file."""
         same = path and self.host.file(path).linked_to == self.host.file(CONF).linked_to
         return CONF if same else path
@@ -91,7 +91,7 @@ class Process:
         """What is not as the package's unit, and slurmfab's drop-ins, have it."""
         place = f"/proc/{self.pid}"
         program, running = self.host.file(PROGRAMS[self.unit]).linked_to, self.program.removesuffix(DELETED)
-        named = self.is_own(named_file(self.host.file(f"{place}/cmdline").content_string.split("\0")))
+        named = self.usual_path(named_file(self.host.file(f"{place}/cmdline").content_string.split("\0")))
         user, files = self.host.file(place).user, open_files(self.host, f"{place}/limits")
         allowed = open_files(self.host, self.packaged)
         # systemd gives nobody more than it has itself, as in a container.

@@ -25,11 +25,6 @@ LEAST_SECONDS = (2.0, 30.0)
 ROOM = 1.5
 """Free bytes for each byte of the database: a copy of its largest tables, and of the changes to them."""
 
-SCHEMA: Mapping[str, int] = {
-    "22.05": 12, "23.02": 13, "23.11": 15, "24.05": 15, "24.11": 16, "25.05": 16, "25.11": 16, "26.05": 16,
-}  # fmt: skip
-"""The version of the data that slurmdbd of a series writes (CONVERT_VERSION of as_mysql_convert.c)."""
-
 
 def estimate(have: SlurmVersion, to: SlurmVersion, rows: Mapping[str, int], size: int) -> Conversion | None:
     """What slurmdbd would convert.
@@ -47,8 +42,3 @@ def estimate(have: SlurmVersion, to: SlurmVersion, rows: Mapping[str, int], size
         return None
     count = sum(rows.values())
     return Conversion(dict(rows), size, (LEAST_SECONDS[0] + count / FAST, LEAST_SECONDS[1] + count / SLOW))
-
-
-def rewrites_rows(have: SlurmVersion, to: SlurmVersion) -> bool:
-    """Whether slurmdbd also changes the data itself, and not only the tables' columns and keys."""
-    return SCHEMA.get(str(have), 0) != SCHEMA.get(str(to), 0)

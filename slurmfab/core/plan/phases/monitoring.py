@@ -53,7 +53,6 @@ PAGES = ("jobs", "nodes", "partitions", "scheduler")
 """What it tells, by the last part of the path (Slurm's metrics.html); figures by user are left out."""
 
 SLURMCTLD_PORT = "6817"
-METRICS = METRICS_PROGRAM.rpartition("/")[2]
 TIMER = f"{METRICS_UNIT}.timer"
 
 

@@ -22,9 +22,6 @@ SECONDS = 60.0
 MOST_CHARACTERS = 1000
 """Of a line; longer ones lose their end."""
 
-SAME_SECONDS = 1.0
-"""A daemon that writes to its file and to the journal writes both within this time."""
-
 PREFIX = re.compile(r"^(?:slurm\w+|munged): +")
 """What a daemon's line in the journal begins with, and its line in the file does not."""
 

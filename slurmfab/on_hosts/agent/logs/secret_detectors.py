@@ -7,12 +7,10 @@ out of support bundles. None takes longer than its text is long, whatever the te
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 Place = tuple[int, int]
 """Where something begins and ends in a text."""
-
-Detector = Callable[[str], Iterator[Place]]
 
 TOKENS: dict[str, tuple[str, ...]] = {
     "[A-Za-z0-9_]{16,255}": (
