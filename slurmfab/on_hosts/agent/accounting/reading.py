@@ -41,27 +41,18 @@ class ActualAccount(NamedTuple):
 
 
 class ActualTree(Record):
-    """Everything that slurmdbd has for one cluster.
+    """Everything that slurmdbd has for one cluster."""
 
-    Args:
-        clusters: all registered clusters.
-        qos: by name, then values by key.
-        accounts: the cluster's accounts, by name.
-        associations: by account and user (empty user: the account itself), then values by key.
-        defaults: default account by user.
-        levels: AdminLevel by user.
-        partitioned: users' associations with single partitions, as account, user and partition.
-        odd: names and texts with line breaks and the like, in words, with who set them.
-    """
-
-    clusters: Tuple[str, ...]
-    qos: Dict[str, Dict[str, str]]
-    accounts: Dict[str, ActualAccount]
+    clusters: Tuple[str, ...]  # all registered clusters
+    qos: Dict[str, Dict[str, str]]  # by name, then values by key
+    accounts: Dict[str, ActualAccount]  # the cluster's accounts, by name
+    # By account and user (empty user: the account itself), then values by key.
     associations: Dict[Tuple[str, str], Dict[str, str]]
-    defaults: Dict[str, str]
-    levels: Dict[str, str]
+    defaults: Dict[str, str]  # default account by user
+    levels: Dict[str, str]  # AdminLevel by user
+    # Users' associations with single partitions, as account, user and partition.
     partitioned: Tuple[Tuple[str, str, str], ...]
-    odd: Tuple[str, ...] = ()
+    odd: Tuple[str, ...] = ()  # names and texts with line breaks and the like, in words, with who set them
 
     def coordinators(self, account: str) -> FrozenSet[str]:
         """An account's own coordinators: sacctmgr prints those of its parents too."""

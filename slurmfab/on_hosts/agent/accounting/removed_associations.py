@@ -10,17 +10,13 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 
 
 class AssociationsGone(Resource):
-    """No association of a user in this cluster; the history of jobs is kept.
-
-    Args:
-        conf: of `Sacctmgr`.
-    """
+    """No association of a user in this cluster; the history of jobs is kept."""
 
     kind: ClassVar[str] = "associations-gone"
     deadline: ClassVar[float] = 1800.0
     user: str
     cluster: str
-    conf: str
+    conf: str  # of `Sacctmgr`
 
     def name(self) -> str:
         """The user."""

@@ -42,27 +42,20 @@ class AccountTree(Resource):
 
     Names that are not in the cluster file are left unchanged. Limits of TRES that slurmdbd does not know yet are
     skipped.
-
-    Args:
-        conf: of `Sacctmgr`.
-        qos_keys: the fields of each `Key` of a QOS.
-        keys: the fields of each `Key` of an association.
-        qos: name, description (empty to keep it) and settings of each.
-        accounts: name, parent, description, organization, coordinators and settings of each, parents first.
-        users: name, AdminLevel (empty to keep it), and account and settings of each association, the default account
-            first.
-        complete: `qos` and `accounts`, if the cluster file has that section, so that other names are undeclared.
     """
 
     kind: ClassVar[str] = "accounts"
     deadline: ClassVar[float] = 1800.0
     cluster: str
-    conf: str
-    qos_keys: Tuple[KeyFields, ...]
-    keys: Tuple[KeyFields, ...]
-    qos: Tuple[Tuple[str, str, Settings], ...] = ()
+    conf: str  # of `Sacctmgr`
+    qos_keys: Tuple[KeyFields, ...]  # the fields of each `Key` of a QOS
+    keys: Tuple[KeyFields, ...]  # the fields of each `Key` of an association
+    qos: Tuple[Tuple[str, str, Settings], ...] = ()  # name, description (empty to keep it) and settings of each
+    # Name, parent, description, organization, coordinators and settings of each, parents first.
     accounts: Tuple[Tuple[str, str, str, str, Tuple[str, ...], Settings], ...] = ()
+    # Name, AdminLevel (empty to keep it), and account and settings of each association, the default account first.
     users: Tuple[Tuple[str, str, Tuple[Tuple[str, Settings], ...]], ...] = ()
+    # `qos` and `accounts`, if the cluster file has that section, so that other names are undeclared.
     complete: Tuple[str, ...] = ()
 
     def name(self) -> str:
@@ -144,15 +137,11 @@ class AccountTree(Resource):
 
 
 class RestOfAccounts(AccountTree):
-    """The part of an account tree that has to wait until slurmctld runs with its new slurm.conf.
-
-    Args:
-        prune: whether undeclared users, accounts and QOS are removed.
-    """
+    """The part of an account tree that has to wait until slurmctld runs with its new slurm.conf."""
 
     kind: ClassVar[str] = "accounts-rest"
     deadline: ClassVar[float] = 1800.0
-    prune: bool = False
+    prune: bool = False  # whether undeclared users, accounts and QOS are removed
 
     def wanted(self, context: Context) -> State:
         """Limits of TRES that slurmdbd learns from slurmctld; with `prune`, no undeclared names.

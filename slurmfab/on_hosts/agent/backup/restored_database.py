@@ -46,18 +46,13 @@ or table_name not regexp '^[A-Za-z0-9_.$-]+$');"""
 
 
 class RestoredDatabase(Resource):
-    """This host's database with exactly the tables of a backup.
-
-    Args:
-        staged: path of the backup's part on this host.
-        sha256: of that part.
-    """
+    """This host's database with exactly the tables of a backup."""
 
     kind: ClassVar[str] = "restored-database"
     deadline: ClassVar[float] = 86400.0
     database: str
-    staged: str
-    sha256: str
+    staged: str  # path of the backup's part on this host
+    sha256: str  # of that part
 
     def name(self) -> str:
         """The database."""

@@ -38,21 +38,14 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class RestoredState(Resource):
-    """slurmctld's state directory with exactly the state of a backup; the replaced state is kept inside it.
-
-    Args:
-        directory: StateSaveLocation; it exists and belongs to the slurm user.
-        staged: path of the backup's part on this host.
-        sha256: of that part.
-        stamp: when the restoration began, for the name of the directory with the replaced state.
-    """
+    """slurmctld's state directory with exactly the state of a backup; the replaced state is kept inside it."""
 
     kind: ClassVar[str] = "restored-state"
     deadline: ClassVar[float] = 3600.0
-    directory: str
-    staged: str
-    sha256: str
-    stamp: str
+    directory: str  # StateSaveLocation; it exists and belongs to the slurm user
+    staged: str  # path of the backup's part on this host
+    sha256: str  # of that part
+    stamp: str  # when the restoration began, for the name of the directory with the replaced state
 
     def name(self) -> str:
         """The directory."""
@@ -101,21 +94,14 @@ class RestoredState(Resource):
 
 
 class RestoredFiles(Resource):
-    """Files of a backup that are missing in a directory; existing files are left unchanged.
-
-    Args:
-        directory: absolute.
-        staged: path of the backup's part on this host.
-        sha256: of that part.
-        but: names that are not restored, because other resources write them.
-    """
+    """Files of a backup that are missing in a directory; existing files are left unchanged."""
 
     kind: ClassVar[str] = "restored-files"
     deadline: ClassVar[float] = 3600.0
-    directory: str
-    staged: str
-    sha256: str
-    but: Tuple[str, ...] = ()
+    directory: str  # absolute
+    staged: str  # path of the backup's part on this host
+    sha256: str  # of that part
+    but: Tuple[str, ...] = ()  # names that are not restored, because other resources write them
 
     def name(self) -> str:
         """The directory."""

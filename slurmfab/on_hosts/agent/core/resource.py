@@ -51,40 +51,27 @@ class OtherHostsFailed(Exception):
 
 
 class Change(Record):
-    """One difference between the actual and the wanted state.
+    """One difference between the actual and the wanted state."""
 
-    Args:
-        name: what differs, such as `mode` or `content`.
-        actual: the actual value as text; empty when it is absent or a secret.
-        digest: for a saved plan, digests of both values where they are not shown in full: secrets and long texts.
-    """
-
-    name: str
-    actual: str = ""
+    name: str  # what differs, such as `mode` or `content`
+    actual: str = ""  # the actual value as text; empty when it is absent or a secret
     wanted: str = ""
     diff: str = ""
+    # For a saved plan, digests of both values where they are not shown in full: secrets and long texts.
     digest: str = ""
 
 
 class Outcome(Record):
-    """The result of applying one resource on one host.
+    """The result of applying one resource on one host."""
 
-    Args:
-        id: the resource's id, such as `user:slurm`.
-        status: `ok`, `changed`, `would change`, `failed` or `skipped`.
-        changes: the differences that were found; for `ok`, those that were left as they were, with a remark.
-        message: why it failed or was skipped, and what to try; for `ok` and `changed`, a remark.
-        seconds: time that it took on the host.
-        drift: the kind of drift, which the deployer determines.
-        others: other hosts that are not as wanted, with the reason; the deployer makes them outcomes of these hosts.
-    """
-
-    id: str
-    status: str
+    id: str  # the resource's id, such as `user:slurm`
+    status: str  # `ok`, `changed`, `would change`, `failed` or `skipped`
+    # The differences that were found; for `ok`, those that were left as they were, with a remark.
     changes: tuple[Change, ...] = ()
-    message: str = ""
-    seconds: float = 0.0
-    drift: str = ""
+    message: str = ""  # why it failed or was skipped, and what to try; for `ok` and `changed`, a remark
+    seconds: float = 0.0  # time that it took on the host
+    drift: str = ""  # the kind of drift, which the deployer determines
+    # Other hosts that are not as wanted, with the reason; the deployer makes them outcomes of these hosts.
     others: tuple[tuple[str, str], ...] = ()
 
 

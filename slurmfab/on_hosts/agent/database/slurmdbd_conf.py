@@ -43,19 +43,13 @@ HIDDEN = "StoragePass=(hidden)"
 
 
 class SlurmdbdConf(Resource):
-    """slurmdbd.conf, readable for the slurm user only; a generated password in it is kept.
-
-    Args:
-        content: the text without the line with the password, which is added at the end.
-        password: the password; empty to generate one on the host and keep it.
-        owner: the user of slurmdbd; `group` likewise its group.
-    """
+    """slurmdbd.conf, readable for the slurm user only; a generated password in it is kept."""
 
     kind: ClassVar[str] = "slurmdbd-conf"
     UNSHOWN = ("password",)
-    content: str
-    password: str = ""
-    owner: str = "slurm"
+    content: str  # the text without the line with the password, which is added at the end
+    password: str = ""  # the password; empty to generate one on the host and keep it
+    owner: str = "slurm"  # the user of slurmdbd; `group` likewise its group
     group: str = "slurm"
 
     def name(self) -> str:

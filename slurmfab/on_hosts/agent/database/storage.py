@@ -19,16 +19,11 @@ ALL_PRIVILEGES = re.compile(r"GRANT ALL PRIVILEGES ON (\S+)\.\* TO ")
 
 
 class Storage(Resource):
-    """A database, and a local user with all privileges on it and slurmdbd.conf's password.
-
-    Args:
-        database: its name (StorageLoc).
-        user: the database user (StorageUser).
-    """
+    """A database, and a local user with all privileges on it and slurmdbd.conf's password."""
 
     kind: ClassVar[str] = "storage"
-    database: str
-    user: str
+    database: str  # its name (StorageLoc)
+    user: str  # the database user (StorageUser)
 
     def name(self) -> str:
         """Database and user."""

@@ -20,22 +20,16 @@ ADVICE = {
 
 
 class StorageLogin(Resource):
-    """An external database server that accepts a user and password; there is nothing to converge.
-
-    Args:
-        user: the database user (StorageUser).
-        database: the database's name (StorageLoc).
-        kept: whether the password is the one in this host's slurmdbd.conf.
-    """
+    """An external database server that accepts a user and password; there is nothing to converge."""
 
     kind: ClassVar[str] = "storage-login"
     UNSHOWN = ("password",)
     host: str
     port: int
-    user: str
-    database: str
+    user: str  # the database user (StorageUser)
+    database: str  # the database's name (StorageLoc)
     password: str = ""
-    kept: bool = False
+    kept: bool = False  # whether the password is the one in this host's slurmdbd.conf
 
     def name(self) -> str:
         """User and server."""

@@ -11,16 +11,11 @@ from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 
 
 class Absent(Resource):
-    """No file, symbolic link or device at this path; a directory there is a failure.
-
-    Args:
-        path: absolute path.
-        secret: whether no report may show the content that the file had.
-    """
+    """No file, symbolic link or device at this path; a directory there is a failure."""
 
     kind: ClassVar[str] = "absent"
-    path: str
-    secret: bool = False
+    path: str  # absolute path
+    secret: bool = False  # whether no report may show the content that the file had
 
     def name(self) -> str:
         """The path."""

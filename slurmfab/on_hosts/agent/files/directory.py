@@ -27,24 +27,20 @@ class Directory(Resource):
 
     An existing directory with another owner, group or mode is changed only if it is empty, belongs to the wanted owner
     already, or contains one of the marks; otherwise it is somebody else's and refused.
-
-    Args:
-        path: absolute path; missing directories above it are made with owner root and mode 0755.
-        marks: patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
-        kept: whether an existing directory is right as it is, whoever it belongs to.
-        alone: whether nobody but root may be able to put another directory in its place, or in that of one above.
-        for_root: whether root works there, so that no other user may put another directory in its place, or have put
-            links in it; what only other owners and modes would allow is mended.
     """
 
     kind: ClassVar[str] = "directory"
-    path: str
+    path: str  # absolute path; missing directories above it are made with owner root and mode 0755
     owner: str = "root"
     group: str = "root"
     mode: int = 0o755
+    # Patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
     marks: Tuple[str, ...] = (ANYTHING,)
-    kept: bool = False
+    kept: bool = False  # whether an existing directory is right as it is, whoever it belongs to
+    # Whether nobody but root may be able to put another directory in its place, or in that of one above.
     alone: bool = False
+    # Whether root works there, so that no other user may put another directory in its place, or have put links in it;
+    # what only other owners and modes would allow is mended.
     for_root: bool = False
 
     def name(self) -> str:

@@ -16,24 +16,17 @@ OTHER_NAMES = "a file with other names (hard links) in a directory that other us
 
 
 class File(Resource):
-    """A regular file with this content, owner, group and mode; its directory has to exist.
-
-    Args:
-        path: absolute path.
-        content: the whole content, as text or in base64.
-        secret: whether no report, log or error may show the content.
-        encoding: what `content` is: `text` (written as UTF-8) or `base64`.
-    """
+    """A regular file with this content, owner, group and mode; its directory has to exist."""
 
     kind: ClassVar[str] = "file"
     UNSHOWN = ("content",)
-    path: str
-    content: Any
+    path: str  # absolute path
+    content: Any  # the whole content, as text or in base64
     owner: str = "root"
     group: str = "root"
     mode: int = 0o644
-    secret: bool = False
-    encoding: str = "text"
+    secret: bool = False  # whether no report, log or error may show the content
+    encoding: str = "text"  # what `content` is: `text` (written as UTF-8) or `base64`
 
     def name(self) -> str:
         """The path."""

@@ -14,13 +14,10 @@ ENOUGH = {"space": "enough"}
 
 
 class FreeSpace(Resource):
-    """Room on the file systems of these directories; what fills them is an administrator's, so it is only reported.
-
-    Args:
-        paths: absolute paths of directories; one that does not exist stands for the place where it would be made.
-    """
+    """Room on the file systems of these directories; what fills them is an administrator's, so it is only reported."""
 
     kind: ClassVar[str] = "free-space"
+    # Absolute paths of directories; one that does not exist stands for the place where it would be made.
     paths: Tuple[str, ...]
 
     def name(self) -> str:

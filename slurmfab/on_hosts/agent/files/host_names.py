@@ -21,14 +21,11 @@ class HostNames(Resource):
     All lines of a name count, and a loopback address is preferred (getaddrinfo(3), RFC 6724). A program that asks for
     its own host's address, such as PyTorch's rendezvous, would tell other hosts to connect to themselves. The names get
     the host's address in place, so that the first name of the line stays the host's full name (hostname(1)).
-
-    Args:
-        path: absolute path of the file.
-        addresses: pairs of a name and its IP address; names with these and a domain belong to the same host.
     """
 
     kind: ClassVar[str] = "host-names"
-    path: str
+    path: str  # absolute path of the file
+    # Pairs of a name and its IP address; names with these and a domain belong to the same host.
     addresses: Tuple[Tuple[str, str], ...]
 
     def name(self) -> str:

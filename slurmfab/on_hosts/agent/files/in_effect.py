@@ -42,14 +42,10 @@ def reader(path: str) -> Optional[List[str]]:
 
 
 class InEffect(Resource):
-    """Files that were read since they were written; what a former one has set stays until the next boot.
-
-    Args:
-        paths: the files; each has a program that reads it.
-    """
+    """Files that were read since they were written; what a former one has set stays until the next boot."""
 
     kind: ClassVar[str] = "in-effect"
-    paths: Tuple[str, ...]
+    paths: Tuple[str, ...]  # the files; each has a program that reads it
 
     def name(self) -> str:
         """The same on each host."""

@@ -23,14 +23,10 @@ class MarkedBlock(Record):
     """The marker lines of a block, and how the block is read from lines and put into them.
 
     White space around a marker line does not matter, so a marker of a file with CR LF is recognized.
-
-    Args:
-        begin: the line before the block.
-        end: the line after it.
     """
 
-    begin: str
-    end: str
+    begin: str  # the line before the block
+    end: str  # the line after it
 
     def content(self, lines: List[str]) -> Optional[str]:
         """The text of the block, `None` where there is no block.

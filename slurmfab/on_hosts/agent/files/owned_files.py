@@ -42,16 +42,12 @@ class OwnedFiles(Resource):
 
     A file that was there before slurmfab's is kept in the record, and is put back when slurmfab's goes. Directories
     that slurmfab made go when they are empty.
-
-    Args:
-        of: the capability, such as `mounts`: lower-case letters and hyphens.
-        files: the values of an `OwnedFile` each; empty to take all back.
     """
 
     kind: ClassVar[str] = "owned-files"
     UNSHOWN = ("files",)
-    of: str
-    files: Tuple[Tuple[str, str, int, str, str, bool], ...]
+    of: str  # the capability, such as `mounts`: lower-case letters and hyphens
+    files: Tuple[Tuple[str, str, int, str, str, bool], ...]  # the values of an `OwnedFile` each; empty to take all back
 
     def name(self) -> str:
         """The capability."""

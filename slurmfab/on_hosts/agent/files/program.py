@@ -12,17 +12,12 @@ from slurmfab.on_hosts.agent.core.safe_paths import Folder, make_itself, make_or
 
 
 class Program(Resource):
-    """A directory with these files alone, owned by root and readable by all; without files, no such directory.
-
-    Args:
-        path: absolute path of the directory; other files in it are removed.
-        files: path below the directory and text of each file.
-    """
+    """A directory with these files alone, owned by root and readable by all; without files, no such directory."""
 
     kind: ClassVar[str] = "program"
     UNSHOWN = ("files",)
-    path: str
-    files: Tuple[Tuple[str, str], ...]
+    path: str  # absolute path of the directory; other files in it are removed
+    files: Tuple[Tuple[str, str], ...]  # path below the directory and text of each file
 
     def name(self) -> str:
         """The directory."""

@@ -49,15 +49,11 @@ class RegistryCertificate(Resource):
 
     Neither of the two keys ever leaves the host. The authority is kept while its certificate lasts, so that what
     other hosts trust stays the same when the server's certificate is renewed.
-
-    Args:
-        certified: names and IP addresses of the registry, sorted; empty if there is to be none.
-        group: the group that may read the server's key.
     """
 
     kind: ClassVar[str] = "registry-certificate"
-    certified: Tuple[str, ...]
-    group: str = "root"
+    certified: Tuple[str, ...]  # names and IP addresses of the registry, sorted; empty if there is to be none
+    group: str = "root"  # the group that may read the server's key
 
     def name(self) -> str:
         """The same on each host."""

@@ -12,14 +12,10 @@ SAFE = {"file": "leads nowhere else"}
 
 
 class RootLog(Resource):
-    """A log that a daemon writes as root, or the place for one, where no other user has put anything.
-
-    Args:
-        path: absolute path of the log.
-    """
+    """A log that a daemon writes as root, or the place for one, where no other user has put anything."""
 
     kind: ClassVar[str] = "root-log"
-    path: str
+    path: str  # absolute path of the log
 
     def name(self) -> str:
         """The path."""

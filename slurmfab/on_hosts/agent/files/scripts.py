@@ -21,16 +21,12 @@ class Scripts(Resource):
     """A directory with these scripts alone, owned by root and readable by all; without scripts, no such directory.
 
     Each script is replaced in one step, so a script that runs meanwhile continues unchanged.
-
-    Args:
-        path: absolute path of the directory; other files in it are removed.
-        files: name and text of each script.
     """
 
     kind: ClassVar[str] = "scripts"
     UNSHOWN = ("files",)
-    path: str
-    files: Tuple[Tuple[str, str], ...]
+    path: str  # absolute path of the directory; other files in it are removed
+    files: Tuple[Tuple[str, str], ...]  # name and text of each script
 
     def name(self) -> str:
         """The directory."""

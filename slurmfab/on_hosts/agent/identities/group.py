@@ -17,18 +17,13 @@ def shadow_prefix(context: Context) -> List[str]:
 
 
 class Group(Resource):
-    """A group with this GID; the GID of an existing group is never changed, because files carry it.
-
-    Args:
-        moved: whether an earlier resource changes the group's GID; a dry run then counts it as right.
-        system: whether a daemon uses the group; otherwise users of the cluster do.
-    """
+    """A group with this GID; the GID of an existing group is never changed, because files carry it."""
 
     kind: ClassVar[str] = "group"
     group: str
     gid: int
-    moved: bool = False
-    system: bool = True
+    moved: bool = False  # whether an earlier resource changes the group's GID; a dry run then counts it as right
+    system: bool = True  # whether a daemon uses the group; otherwise users of the cluster do
 
     def name(self) -> str:
         """The group's name."""

@@ -16,16 +16,11 @@ _UNIT = re.compile(r"/([^/]+)\.service(?:/|$)", re.MULTILINE)
 
 
 class Process(Record):
-    """A process.
-
-    Args:
-        command: name of the program, such as `slurmctld`.
-        unit: name of its systemd service without `.service`, empty for none.
-    """
+    """A process."""
 
     pid: int
-    command: str
-    unit: str
+    command: str  # name of the program, such as `slurmctld`
+    unit: str  # name of its systemd service without `.service`, empty for none
 
     def __str__(self) -> str:
         """Process ID and name, such as `4711 (bash)`."""

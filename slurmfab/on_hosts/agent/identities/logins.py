@@ -30,14 +30,11 @@ class SshLogin(Resource):
     """The host lets a user in by SSH: without /etc/nologin, and without a list of sshd's that the user is not in.
 
     Both are an administrator's decisions, so they are reported and not changed.
-
-    Args:
-        origin: an IP address from which the user logs in.
     """
 
     kind: ClassVar[str] = "ssh-login"
     user: str
-    origin: str
+    origin: str  # an IP address from which the user logs in
 
     def name(self) -> str:
         """The user."""

@@ -17,22 +17,15 @@ All other types are network file systems (nfs, lustre, any fuse), kernel interfa
 
 
 class Mount(Record):
-    """One line of /proc/self/mountinfo (proc(5)).
-
-    Args:
-        device: `major:minor` of the file system.
-        type: file system type, such as `ext4`.
-        read_only: whether the mount or the file system is read-only.
-        source: the device or the server's directory that is mounted.
-    """
+    """One line of /proc/self/mountinfo (proc(5))."""
 
     id: int
-    device: str
+    device: str  # `major:minor` of the file system
     root: str
     path: str
-    type: str
-    read_only: bool
-    source: str = ""
+    type: str  # file system type, such as `ext4`
+    read_only: bool  # whether the mount or the file system is read-only
+    source: str = ""  # the device or the server's directory that is mounted
 
     @property
     def is_local(self) -> bool:

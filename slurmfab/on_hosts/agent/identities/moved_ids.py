@@ -32,21 +32,15 @@ class MovedIds(Resource):
 
     Files are changed first, and the entries in /etc/passwd and /etc/group last. After an interruption the next run
     finds the old IDs there and continues; files that have the new IDs already are not changed again.
-
-    Args:
-        user: name of the user and of its group; a missing user or group is not made.
-        gid: the group's GID; it becomes the user's primary group.
-        daemons: services that are stopped first, in this order; a later resource starts them again.
-        needed: directories that the services need; see `refuse_foreign`.
     """
 
     kind: ClassVar[str] = "moved-ids"
     deadline: ClassVar[float] = 86400.0
-    user: str
+    user: str  # name of the user and of its group; a missing user or group is not made
     uid: int
-    gid: int
-    daemons: Tuple[str, ...] = ()
-    needed: Tuple[str, ...] = ()
+    gid: int  # the group's GID; it becomes the user's primary group
+    daemons: Tuple[str, ...] = ()  # services that are stopped first, in this order; a later resource starts them again
+    needed: Tuple[str, ...] = ()  # directories that the services need; see `refuse_foreign`
 
     def name(self) -> str:
         """The user's name."""

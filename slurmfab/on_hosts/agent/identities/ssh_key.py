@@ -16,16 +16,11 @@ KEY = "id_ed25519"
 
 
 class SshKey(Resource):
-    """A user's home, `.ssh` and an ed25519 key pair without a passphrase, with the modes that sshd's StrictModes needs.
-
-    Args:
-        user: user name; the primary group has the same name.
-        home: path of the home directory; it is made if it is missing.
-    """
+    """A user's home, `.ssh` and an ed25519 key pair without a passphrase; modes as sshd's StrictModes needs."""
 
     kind: ClassVar[str] = "ssh-key"
-    user: str
-    home: str
+    user: str  # user name; the primary group has the same name
+    home: str  # path of the home directory; it is made if it is missing
 
     def name(self) -> str:
         """The user."""

@@ -23,17 +23,12 @@ NEVER = ("--expiredate", "-1", "--lastday", "-1", "--maxdays", "-1", "--inactive
 
 
 class HostUser(Resource):
-    """A line of /etc/passwd; UID and group of an existing user are never changed, because files carry the numbers.
-
-    Args:
-        group: name of the primary group, which has to exist.
-        home: path of the home directory, which is not made here.
-    """
+    """A line of /etc/passwd; UID and group of an existing user are never changed, because files carry the numbers."""
 
     user: str
     uid: int
-    group: str
-    home: str
+    group: str  # name of the primary group, which has to exist
+    home: str  # path of the home directory, which is not made here
     shell: str
 
     def name(self) -> str:
@@ -90,16 +85,12 @@ class HostUser(Resource):
 
 
 class User(HostUser):
-    """A user that a daemon runs as.
-
-    Args:
-        moved: whether an earlier resource changes the user's UID and GID; a dry run then counts them as right.
-        kept: whether home, shell and expiry of a user who is there stay, because the user does not log in.
-    """
+    """A user that a daemon runs as."""
 
     kind: ClassVar[str] = "user"
+    # Whether an earlier resource changes the user's UID and GID; a dry run then counts them as right.
     moved: bool = False
-    kept: bool = False
+    kept: bool = False  # whether home, shell and expiry of a user who is there stay, because the user does not log in
 
     def wanted(self, context: Context) -> State:
         """UID, group, home and shell; and that the account of a user who logs in does not expire."""

@@ -16,15 +16,11 @@ SECONDS = 60.0
 
 
 class EarlierMounts(Resource):
-    """Mounts as the files of their units say, which are on this host.
-
-    Args:
-        paths: the files of mount and automount units.
-    """
+    """Mounts as the files of their units say, which are on this host."""
 
     kind: ClassVar[str] = "earlier-mounts"
     deadline: ClassVar[float] = 900.0
-    paths: Tuple[str, ...]
+    paths: Tuple[str, ...]  # the files of mount and automount units
 
     def name(self) -> str:
         """The units."""

@@ -25,22 +25,15 @@ class ExportFiles(Resource):
 
     An entry that the cluster file no longer has goes in a later phase than others come, once the hosts have unmounted
     it. One for a host that had no part in the run stays: its mount would hang, and jobs with it.
-
-    Args:
-        directories: made if they are missing; what exists is not changed.
-        exports: directory, client and options of each entry.
-        settings: text of the server's own settings; empty for none.
-        drops: whether former entries go now.
-        away: address and name of each host that may still have former ones mounted.
     """
 
     kind: ClassVar[str] = "export-files"
     UNSHOWN = ("exports", "settings", "away")
-    directories: Tuple[str, ...]
-    exports: Tuple[Tuple[str, str, str], ...]
-    settings: str = ""
-    drops: bool = False
-    away: Tuple[Tuple[str, str], ...] = ()
+    directories: Tuple[str, ...]  # made if they are missing; what exists is not changed
+    exports: Tuple[Tuple[str, str, str], ...]  # directory, client and options of each entry
+    settings: str = ""  # text of the server's own settings; empty for none
+    drops: bool = False  # whether former entries go now
+    away: Tuple[Tuple[str, str], ...] = ()  # address and name of each host that may still have former ones mounted
 
     def name(self) -> str:
         """The same on each host, besides the phase."""

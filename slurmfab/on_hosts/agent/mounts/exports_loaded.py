@@ -18,14 +18,11 @@ TOLD = 4
 
 
 class ExportsLoaded(Resource):
-    """The NFS server has loaded slurmfab's present file, and serves nothing of a former one.
-
-    Args:
-        away: address and name of each host that may still have former exports mounted: with one, nothing is loaded.
-    """
+    """The NFS server has loaded slurmfab's present file, and serves nothing of a former one."""
 
     kind: ClassVar[str] = "exports-loaded"
     UNSHOWN = ("away",)
+    # Address and name of each host that may still have former exports mounted: with one, nothing is loaded.
     away: Tuple[Tuple[str, str], ...] = ()
 
     def name(self) -> str:

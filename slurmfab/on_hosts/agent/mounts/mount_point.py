@@ -37,23 +37,17 @@ class MountPoint(Resource):
     """A mounted file system, or one that is mounted when it is first used; its unit is enabled.
 
     Its unit's file is there before. Nothing here touches the file system, whose server may be silent.
-
-    Args:
-        unit: the unit that is enabled and started: a mount or an automount unit.
-        source: what is mounted.
-        type: as in the cluster file; `bind` for another directory.
-        patience: seconds during which a failed attempt is repeated, as while another host sets its server up.
-        again: the automount unit beside a mount unit, which mounts at the next use what failed at boot; empty for none.
     """
 
     kind: ClassVar[str] = "mount"
     deadline: ClassVar[float] = 420.0
     path: str
-    unit: str
-    source: str
-    type: str
+    unit: str  # the unit that is enabled and started: a mount or an automount unit
+    source: str  # what is mounted
+    type: str  # as in the cluster file; `bind` for another directory
     seconds: float
-    patience: float = 0.0
+    patience: float = 0.0  # seconds during which a failed attempt is repeated, as while another host sets its server up
+    # The automount unit beside a mount unit, which mounts at the next use what failed at boot; empty for none.
     again: str = ""
 
     def name(self) -> str:

@@ -18,16 +18,13 @@ class ReleasedMounts(Resource):
     """No former mount of slurmfab's is mounted, or comes back at the next boot; none is unmounted while it is in use.
 
     It comes before the units' files are replaced or removed: these name what is to be unmounted.
-
-    Args:
-        files: path and text of each unit's file of the cluster file.
-        among: for a rollback, the paths of the units' files that it changes; the others stay. Empty for all.
     """
 
     kind: ClassVar[str] = "released-mounts"
     UNSHOWN = ("files",)
     deadline: ClassVar[float] = 900.0
-    files: Tuple[Tuple[str, str], ...]
+    files: Tuple[Tuple[str, str], ...]  # path and text of each unit's file of the cluster file
+    # For a rollback, the paths of the units' files that it changes; the others stay. Empty for all.
     among: Tuple[str, ...] = ()
 
     def name(self) -> str:

@@ -35,15 +35,12 @@ class UserQuotas(Resource):
 
     Limits of numbers of files stay as they are. A file system without quotas gives a remark: it has to be mounted with
     them, which is for those who made it.
-
-    Args:
-        path: the directory; empty to take all limits back.
-        limits: user, UID, soft and hard limit in KiB, where 0 is no limit; UID 0 for that of the host's user database.
     """
 
     kind: ClassVar[str] = "user-quotas"
     UNSHOWN = ("limits",)
-    path: str
+    path: str  # the directory; empty to take all limits back
+    # User, UID, soft and hard limit in KiB, where 0 is no limit; UID 0 for that of the host's user database.
     limits: Tuple[Tuple[str, int, int, int], ...]
 
     def name(self) -> str:

@@ -18,14 +18,10 @@ NEW_SIZE = 128
 
 
 class MungeKey(Resource):
-    """A random munge key that only the user munge can read; an existing usable key is kept.
-
-    Args:
-        path: absolute path; its directory has to exist.
-    """
+    """A random munge key that only the user munge can read; an existing usable key is kept."""
 
     kind: ClassVar[str] = "munge-key"
-    path: str = MUNGE_KEY
+    path: str = MUNGE_KEY  # absolute path; its directory has to exist
 
     def name(self) -> str:
         """The path."""

@@ -25,17 +25,13 @@ class StagedMungeKey(Resource):
     """A new key in a file beside the key in use; or no such file, not even one that an interrupted run left.
 
     `replace.leftovers` finds the file by its name, so the next deployment removes it if the rotation is not completed.
-
-    Args:
-        content: the new key in base64; empty for no new key.
-        secret: always true: no message may show a value of this request.
     """
 
     kind: ClassVar[str] = "staged-munge-key"
     UNSHOWN = ("content",)
-    content: str
+    content: str  # the new key in base64; empty for no new key
     path: str = MUNGE_KEY
-    secret: bool = True
+    secret: bool = True  # always true: no message may show a value of this request
 
     def name(self) -> str:
         """The path of the key in use."""
@@ -81,15 +77,11 @@ class StagedMungeKey(Resource):
 
 
 class MungeKeySwitch(Resource):
-    """The new key in its place, and a munged that makes credentials with it.
-
-    Args:
-        digest: of the new key, from the function `digest`; no report shows it.
-    """
+    """The new key in its place, and a munged that makes credentials with it."""
 
     kind: ClassVar[str] = "munge-key-switch"
     UNSHOWN = ("digest",)
-    digest: str
+    digest: str  # of the new key, from the function `digest`; no report shows it
     path: str = MUNGE_KEY
 
     def name(self) -> str:

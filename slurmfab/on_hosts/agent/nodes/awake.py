@@ -23,16 +23,11 @@ SLEEPS = frozenset({"POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"
 
 
 class NodesAwake(Resource):
-    """Nodes that are switched on, and whose slurmd has registered since.
-
-    Args:
-        nodes: NodeNames.
-        seconds: how long to wait for them.
-    """
+    """Nodes that are switched on, and whose slurmd has registered since."""
 
     kind: ClassVar[str] = "nodes-awake"
-    nodes: Tuple[str, ...]
-    seconds: float = 900.0
+    nodes: Tuple[str, ...]  # NodeNames
+    seconds: float = 900.0  # how long to wait for them
 
     def name(self) -> str:
         """The nodes."""

@@ -49,19 +49,13 @@ def reservations(context: Context) -> Dict[str, str]:
 
 
 class JobsEnded(Resource):
-    """Jobs that are cancelled and have ended.
-
-    Args:
-        ids: as squeue prints them.
-        nodes: the nodes that are to be free of jobs.
-        stamp: who and when, for the reason of nodes that have to be set DOWN because they do not answer.
-    """
+    """Jobs that are cancelled and have ended."""
 
     kind: ClassVar[str] = "jobs-ended"
     deadline: ClassVar[float] = 600.0
-    ids: Tuple[str, ...]
-    nodes: Tuple[str, ...]
-    stamp: str
+    ids: Tuple[str, ...]  # as squeue prints them
+    nodes: Tuple[str, ...]  # the nodes that are to be free of jobs
+    stamp: str  # who and when, for the reason of nodes that have to be set DOWN because they do not answer
 
     def name(self) -> str:
         """The job ids."""

@@ -18,18 +18,14 @@ class NewNodeDrain(Resource):
     """Nodes that are drained before their slurmd registers for the first time.
 
     A node that is already in service, or that somebody has drained, counts as right.
-
-    Args:
-        nodes: NodeNames.
-        stamp: who and when.
-        takes_over: whether nodes in service are drained too, and the reason of drained nodes is replaced: used when a
-            NodeName gets another machine. Nodes that slurmctld does not know count as right then.
     """
 
     kind: ClassVar[str] = "node-gate"
-    nodes: Tuple[str, ...]
+    nodes: Tuple[str, ...]  # NodeNames
     text: str
-    stamp: str
+    stamp: str  # who and when
+    # Whether nodes in service are drained too, and the reason of drained nodes is replaced: used when a NodeName gets
+    # another machine. Nodes that slurmctld does not know count as right then.
     takes_over: bool = False
 
     def name(self) -> str:

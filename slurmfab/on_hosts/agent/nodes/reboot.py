@@ -14,17 +14,12 @@ REBOOT_FLAGS = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 
 
 class NodeReboot(Resource):
-    """A reboot that Slurm has accepted; from then on the node gets no new jobs.
-
-    Args:
-        node: the NodeName.
-        stamp: who and when, as in `ann@laptop 2026-11-21T09:00`.
-    """
+    """A reboot that Slurm has accepted; from then on the node gets no new jobs."""
 
     kind: ClassVar[str] = "node-reboot"
-    node: str
+    node: str  # the NodeName
     text: str
-    stamp: str
+    stamp: str  # who and when, as in `ann@laptop 2026-11-21T09:00`
 
     def name(self) -> str:
         """The node."""

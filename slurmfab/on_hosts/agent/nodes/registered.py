@@ -74,18 +74,12 @@ def is_right(node: NodeState) -> bool:
 
 
 class SlurmNodes(Resource):
-    """Nodes that run jobs; a node that a person has drained stays drained and counts as right.
-
-    Args:
-        nodes: NodeNames.
-        seconds: how long to wait until their slurmd has registered.
-        has_health: whether nodes have a health check, which resumes those that it has drained; without one they are
-            resumed here.
-    """
+    """Nodes that run jobs; a node that a person has drained stays drained and counts as right."""
 
     kind: ClassVar[str] = "slurm-nodes"
-    nodes: Tuple[str, ...]
-    seconds: int = 60
+    nodes: Tuple[str, ...]  # NodeNames
+    seconds: int = 60  # how long to wait until their slurmd has registered
+    # Whether nodes have a health check, which resumes those that it has drained; without one they are resumed here.
     has_health: bool = True
 
     def name(self) -> str:

@@ -19,19 +19,14 @@ class NodeResume(Resource):
 
     Only nodes that slurmfab or Slurm itself took out of service are resumed, and only once their slurmd answers: a node
     that somebody has drained meanwhile stays drained.
-
-    Args:
-        nodes: NodeNames.
-        include_manual: whether nodes that a person took out of service without slurmfab are resumed too.
-        seconds: how long to wait for slurmd and for Slurm.
-        after_change: whether to resume only nodes that a deployment has drained for a change; all other nodes, also
-            removed ones, count as right.
     """
 
     kind: ClassVar[str] = "node-resume"
-    nodes: Tuple[str, ...]
-    include_manual: bool = False
-    seconds: float = 60.0
+    nodes: Tuple[str, ...]  # NodeNames
+    include_manual: bool = False  # whether nodes that a person took out of service without slurmfab are resumed too
+    seconds: float = 60.0  # how long to wait for slurmd and for Slurm
+    # Whether to resume only nodes that a deployment has drained for a change; all other nodes, also removed ones, count
+    # as right.
     after_change: bool = False
 
     def name(self) -> str:

@@ -14,13 +14,6 @@ class InstalledPackages(Resource):
 
     The class of a package manager has a `kind`, tells what is there by `states`, `versions_of` and `left`, and installs
     in `converge` what differs. Before, it notes with `added_packages` which packages were not there.
-
-    Args:
-        bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
-        versions: `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
-        files: name, file and SHA-256 of packages that were sent here in files.
-        slurm: the names of all packages of Slurm's own, if these have a source or a version in the cluster file.
-        slurm_version: the version that these get on a host without Slurm; empty for any.
     """
 
     deadline: ClassVar[float] = 7200.0
@@ -28,11 +21,13 @@ class InstalledPackages(Resource):
     """What an interrupted installation may leave, by the keys of `left`; `unfinished` are packages."""
 
     names: Tuple[str, ...]
-    bundle: str = ""
+    bundle: str = ""  # digest of the bundle that the packages come from; empty for the host's own package sources
+    # `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
     versions: Tuple[str, ...] = ()
-    files: Tuple[Tuple[str, str, str], ...] = ()
+    files: Tuple[Tuple[str, str, str], ...] = ()  # name, file and SHA-256 of packages that were sent here in files
+    # The names of all packages of Slurm's own, if these have a source or a version in the cluster file.
     slurm: Tuple[str, ...] = ()
-    slurm_version: str = ""
+    slurm_version: str = ""  # the version that these get on a host without Slurm; empty for any
 
     def states(self, context: Context) -> Dict[str, str]:
         """The state of each of the packages that is there, `installed` for one that is whole, by name."""

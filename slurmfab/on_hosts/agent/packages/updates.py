@@ -129,17 +129,12 @@ def lists_age(context: Context, now: float) -> float:
 
 
 class Updates(Resource):
-    """Packages in newer versions, and no others; nothing is removed, and files of configuration stay.
-
-    Args:
-        versions: `NAME=VERSION` of all that are updated, and of new packages that these need.
-        slurm: names of Slurm's own packages, or patterns, which stay as they are.
-    """
+    """Packages in newer versions, and no others; nothing is removed, and files of configuration stay."""
 
     kind: ClassVar[str] = "updates"
     deadline: ClassVar[float] = 7200.0
-    versions: Tuple[str, ...]
-    slurm: Tuple[str, ...]
+    versions: Tuple[str, ...]  # `NAME=VERSION` of all that are updated, and of new packages that these need
+    slurm: Tuple[str, ...]  # names of Slurm's own packages, or patterns, which stay as they are
 
     def name(self) -> str:
         """How many they are."""

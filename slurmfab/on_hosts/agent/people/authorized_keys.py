@@ -18,11 +18,7 @@ BLOCK = MarkedBlock(BEGIN, END)
 
 
 class AuthorizedKeys(Resource):
-    """A marked block of ~/.ssh/authorized_keys with these keys; the user's other lines stay byte for byte.
-
-    Args:
-        keys: lines of authorized_keys (sshd(8)); empty to remove the block.
-    """
+    """A marked block of ~/.ssh/authorized_keys with these keys; the user's other lines stay byte for byte."""
 
     kind: ClassVar[str] = "authorized-keys"
     # Hosts that share homes replace the file at the same time. On a file system such as GlusterFS a name can be missing
@@ -32,7 +28,7 @@ class AuthorizedKeys(Resource):
     uid: int
     gid: int
     home: str
-    keys: Tuple[str, ...]
+    keys: Tuple[str, ...]  # lines of authorized_keys (sshd(8)); empty to remove the block
 
     def name(self) -> str:
         """The user's name."""

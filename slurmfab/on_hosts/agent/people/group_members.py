@@ -16,14 +16,11 @@ THERE, FORMER = "member", "former members"
 
 
 class GroupMembers(Resource):
-    """Users in a group that a package has made; the group itself stays as it is, and so do members of others.
-
-    Args:
-        members: names of the users; those whom an earlier cluster file had put there, and this one has not, leave it.
-    """
+    """Users in a group that a package has made; the group itself stays as it is, and so do members of others."""
 
     kind: ClassVar[str] = "group-members"
     group: str
+    # Names of the users; those whom an earlier cluster file had put there, and this one has not, leave it.
     members: Tuple[str, ...]
 
     def name(self) -> str:

@@ -75,15 +75,11 @@ class NodeLogins(Resource):
     """The lines of sshd's PAM configuration with which users need a job on this node, or their removal.
 
     The user who deploys is exempt as well, and stays so, since other users may deploy in turn.
-
-    Args:
-        exempt: names of users who need no job; empty to take the lines back.
-        node: NodeName, where it is not the hostname.
     """
 
     kind: ClassVar[str] = "node-logins"
-    exempt: Tuple[str, ...]
-    node: str = ""
+    exempt: Tuple[str, ...]  # names of users who need no job; empty to take the lines back
+    node: str = ""  # NodeName, where it is not the hostname
 
     def name(self) -> str:
         """The file."""

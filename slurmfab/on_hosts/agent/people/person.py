@@ -13,17 +13,12 @@ from slurmfab.on_hosts.agent.people.closed_account import is_closed
 
 
 class Person(HostUser):
-    """A user without a password.
-
-    Args:
-        comment: the full name; empty to accept any.
-        groups: supplementary groups, which have to exist.
-        managed: all groups whose members slurmfab alone decides about; the user is removed from those not in `groups`.
-    """
+    """A user without a password."""
 
     kind: ClassVar[str] = "person"
-    comment: str = ""
-    groups: Tuple[str, ...] = ()
+    comment: str = ""  # the full name; empty to accept any
+    groups: Tuple[str, ...] = ()  # supplementary groups, which have to exist
+    # All groups whose members slurmfab alone decides about; the user is removed from those not in `groups`.
     managed: Tuple[str, ...] = ()
 
     def wanted(self, context: Context) -> State:

@@ -24,23 +24,16 @@ STOP_SECONDS = 20.0
 
 
 class RemovedPerson(Resource):
-    """No user with this name and UID.
-
-    Args:
-        uid: UID; a user of this name with another UID is another user and stays.
-        home: path of the home directory, which stays.
-        may: whether the account may be removed; otherwise it stays, with a remark.
-        must: whether running processes of the user are a failure; otherwise the account stays, with a remark.
-        closes: whether the account is closed (locked and expired) even while processes of the user keep it.
-    """
+    """No user with this name and UID."""
 
     kind: ClassVar[str] = "person-gone"
     user: str
-    uid: int
-    home: str
-    may: bool = True
+    uid: int  # UID; a user of this name with another UID is another user and stays
+    home: str  # path of the home directory, which stays
+    may: bool = True  # whether the account may be removed; otherwise it stays, with a remark
+    # Whether running processes of the user are a failure; otherwise the account stays, with a remark.
     must: bool = False
-    closes: bool = False
+    closes: bool = False  # whether the account is closed (locked and expired) even while processes of the user keep it
 
     def name(self) -> str:
         """The user's name."""

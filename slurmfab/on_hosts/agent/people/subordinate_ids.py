@@ -42,15 +42,11 @@ class SubordinateIds(Resource):
 
     A user who had other numbers, such as those that useradd(8) gives in the order of creation, gets these back when
     slurmfab's go.
-
-    Args:
-        ranges: name and first number of each user.
-        count: how many numbers each user gets.
     """
 
     kind: ClassVar[str] = "subordinate-ids"
-    ranges: Tuple[Tuple[str, int], ...]
-    count: int = 65536
+    ranges: Tuple[Tuple[str, int], ...]  # name and first number of each user
+    count: int = 65536  # how many numbers each user gets
 
     def name(self) -> str:
         """What they are for."""

@@ -17,15 +17,11 @@ class UserDirectories(Resource):
 
     Root alone can change names there, so that no user can put a link, or a directory of his own, in the place of
     another's. Directories stay when their user goes, or the key that they are for.
-
-    Args:
-        path: absolute path of root's directory.
-        users: names of users; those who do not exist on the host have none.
     """
 
     kind: ClassVar[str] = "user-directories"
-    path: str
-    users: Tuple[str, ...]
+    path: str  # absolute path of root's directory
+    users: Tuple[str, ...]  # names of users; those who do not exist on the host have none
 
     def name(self) -> str:
         """The path."""

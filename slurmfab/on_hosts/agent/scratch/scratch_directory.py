@@ -28,15 +28,11 @@ class ScratchDirectory(Resource):
 
     Which one a host has had so far is in the settings of the prolog, which are written and removed after this.
     The directories of jobs that still run stay where they are, and nothing is changed before these jobs have ended.
-
-    Args:
-        path: absolute path; empty for none.
-        mount: the mount point of the cluster file that it is on; empty for none.
     """
 
     kind: ClassVar[str] = "scratch-directory"
-    path: str
-    mount: str = ""
+    path: str  # absolute path; empty for none
+    mount: str = ""  # the mount point of the cluster file that it is on; empty for none
 
     def name(self) -> str:
         """The path; `none` without one."""

@@ -9,14 +9,10 @@ from slurmfab.on_hosts.agent.services.service import show
 
 
 class RevivedUnit(Resource):
-    """A unit that has not failed; one that is not there, or was stopped, counts as right.
-
-    Args:
-        unit: its name, such as `systemd-logind`, which fails where a directory in its sandbox does not answer.
-    """
+    """A unit that has not failed; one that is not there, or was stopped, counts as right."""
 
     kind: ClassVar[str] = "revived-unit"
-    unit: str
+    unit: str  # its name, such as `systemd-logind`, which fails where a directory in its sandbox does not answer
 
     def name(self) -> str:
         """The unit."""

@@ -74,28 +74,22 @@ class Service(Resource):
     """A unit that is enabled and runs, with a main process that started after the last change of each watched file.
 
     A needed restart follows from the host's state and not from an event, so a run finds what an interrupted one left.
-
-    Args:
-        unit: unit name, such as `slurmd`.
-        watches: absolute paths of files; missing ones do not count.
-        enabled: whether the unit starts at boot.
-        running: whether the unit runs; otherwise it is stopped and disabled.
-        reload: a program and its arguments that makes a new main process take over; tried before a restart.
-        followers: units that are restarted after this one, if they run, because they work only with an up-to-date one.
-        answers: a program and its arguments that succeeds once the daemon works; without it, the unit has to stay
-            active for `STAY_SECONDS`.
-        stops_early: whether the daemon can be stopped while it is starting. MariaDB then hangs until systemd gives up.
     """
 
     kind: ClassVar[str] = "service"
     deadline: ClassVar[float] = 600.0
-    unit: str
-    watches: Tuple[str, ...] = ()
-    enabled: bool = True
-    running: bool = True
+    unit: str  # unit name, such as `slurmd`
+    watches: Tuple[str, ...] = ()  # absolute paths of files; missing ones do not count
+    enabled: bool = True  # whether the unit starts at boot
+    running: bool = True  # whether the unit runs; otherwise it is stopped and disabled
+    # A program and its arguments that makes a new main process take over; tried before a restart.
     reload: Tuple[str, ...] = ()
+    # Units that are restarted after this one, if they run, because they work only with an up-to-date one.
     followers: Tuple[str, ...] = ()
+    # A program and its arguments that succeeds once the daemon works; without it, the unit has to stay active for
+    # `STAY_SECONDS`.
     answers: Tuple[str, ...] = ()
+    # Whether the daemon can be stopped while it is starting. MariaDB then hangs until systemd gives up.
     stops_early: bool = False
 
     def name(self) -> str:

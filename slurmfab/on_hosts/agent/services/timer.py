@@ -9,14 +9,10 @@ from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, ENABLED, LOADED
 
 
 class Timer(Resource):
-    """A timer that is enabled and active; systemd itself reports when it has loaded older unit files.
-
-    Args:
-        unit: name without `.timer`; a service of the same name exists.
-    """
+    """A timer that is enabled and active; systemd itself reports when it has loaded older unit files."""
 
     kind: ClassVar[str] = "timer"
-    unit: str
+    unit: str  # name without `.timer`; a service of the same name exists
 
     def name(self) -> str:
         """The unit, without `.timer`."""

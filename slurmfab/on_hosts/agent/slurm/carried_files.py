@@ -50,20 +50,13 @@ _OTHER = re.compile(r"Node (\S+) appears to have a different slurm\.conf")
 
 
 class CarriedFiles(Resource):
-    """Every slurmd that answers has slurmctld's files; one that does not answer fetches them when it starts.
-
-    Args:
-        nodes: NodeNames.
-        watches: absolute paths of the files on the controller.
-        log: path of slurmctld's log; empty where it has none.
-        renews: whether new files start a new slurmd process (from Slurm 23.11).
-    """
+    """Every slurmd that answers has slurmctld's files; one that does not answer fetches them when it starts."""
 
     kind: ClassVar[str] = "carried-files"
-    nodes: Tuple[str, ...]
-    watches: Tuple[str, ...]
-    log: str
-    renews: bool
+    nodes: Tuple[str, ...]  # NodeNames
+    watches: Tuple[str, ...]  # absolute paths of the files on the controller
+    log: str  # path of slurmctld's log; empty where it has none
+    renews: bool  # whether new files start a new slurmd process (from Slurm 23.11)
 
     def name(self) -> str:
         """The nodes."""

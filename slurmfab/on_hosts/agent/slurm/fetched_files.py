@@ -35,16 +35,12 @@ class FetchedFiles(Resource):
 
     The age of slurmd's process does not show whether it uses its unit's drop-in: from Slurm 23.11 on, each reconfigure
     starts a new process with the arguments of the old one. So the arguments are compared.
-
-    Args:
-        servers: the value of `--conf-server`, such as `10.0.0.1:6817`.
-        files: name and SHA-256 of each file, as on the controllers.
-        carried: whether slurmctld was just told to send new files to every slurmd, so that waiting is enough.
     """
 
     kind: ClassVar[str] = "fetched-files"
-    servers: str
-    files: Tuple[Tuple[str, str], ...]
+    servers: str  # the value of `--conf-server`, such as `10.0.0.1:6817`
+    files: Tuple[Tuple[str, str], ...]  # name and SHA-256 of each file, as on the controllers
+    # Whether slurmctld was just told to send new files to every slurmd, so that waiting is enough.
     carried: bool = False
 
     def name(self) -> str:

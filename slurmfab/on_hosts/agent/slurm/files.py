@@ -52,23 +52,18 @@ class SlurmFiles(Resource):
     """Slurm's text files in one directory, owned by root, mode 0644.
 
     All files, also unchanged ones, are staged in a new directory, and the installed Slurm has to accept them there.
-
-    Args:
-        directory: absolute, such as /etc/slurm; it has to exist.
-        files: name and content of each.
-        node: this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs.
-        beside: names of files in the directory that are kept as they are and parsed along, if they exist.
-        previewed: whether the installed Slurm is also asked in a dry run, before anything is changed; about slurm.conf.
-        kept: names of files that were made by hand, whose owner and mode are right if only root and slurm change them.
-            They may be links of root's, as to a directory that the hosts share.
     """
 
     kind: ClassVar[str] = "slurm-files"
-    directory: str
-    files: Tuple[Tuple[str, str], ...]
-    node: str = ""
+    directory: str  # absolute, such as /etc/slurm; it has to exist
+    files: Tuple[Tuple[str, str], ...]  # name and content of each
+    node: str = ""  # this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs
+    # Names of files in the directory that are kept as they are and parsed along, if they exist.
     beside: Tuple[str, ...] = ()
+    # Whether the installed Slurm is also asked in a dry run, before anything is changed; about slurm.conf.
     previewed: bool = False
+    # Names of files that were made by hand, whose owner and mode are right if only root and slurm change them. They may
+    # be links of root's, as to a directory that the hosts share.
     kept: Tuple[str, ...] = ()
 
     def name(self) -> str:

@@ -33,25 +33,18 @@ PRIORITY, NEVER = 100, -1
 
 
 class SlurmSource(Resource):
-    """The apt source of Slurm's packages; without values, its removal.
-
-    Args:
-        suite: another suite of the mirrors that the host uses already; empty for a repository.
-        key: the OpenPGP key that signs it, as text.
-        version: the wanted version of Slurm, or with a `*` behind the beginning of one.
-        names: patterns of the names of Slurm's own packages.
-    """
+    """The apt source of Slurm's packages; without values, its removal."""
 
     kind: ClassVar[str] = "slurm-source"
     deadline: ClassVar[float] = 1800.0
     UNSHOWN = ("key",)
-    suite: str = ""
+    suite: str = ""  # another suite of the mirrors that the host uses already; empty for a repository
     uris: Tuple[str, ...] = ()
     suites: Tuple[str, ...] = ()
     components: Tuple[str, ...] = ()
-    key: str = ""
-    version: str = ""
-    names: Tuple[str, ...] = ()
+    key: str = ""  # the OpenPGP key that signs it, as text
+    version: str = ""  # the wanted version of Slurm, or with a `*` behind the beginning of one
+    names: Tuple[str, ...] = ()  # patterns of the names of Slurm's own packages
 
     def name(self) -> str:
         """The suite, or the addresses."""

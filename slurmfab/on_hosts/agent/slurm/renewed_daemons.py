@@ -19,15 +19,11 @@ SECONDS = 180.0
 
 
 class RenewedDaemons(Resource):
-    """No daemon that can be restarted uses a replaced file.
-
-    Args:
-        is_primary: whether the host is the primary controller, so that its slurmctld has to answer.
-    """
+    """No daemon that can be restarted uses a replaced file."""
 
     kind: ClassVar[str] = "renewed-daemons"
     deadline: ClassVar[float] = 900.0
-    is_primary: bool = False
+    is_primary: bool = False  # whether the host is the primary controller, so that its slurmctld has to answer
 
     def name(self) -> str:
         """One for each host."""

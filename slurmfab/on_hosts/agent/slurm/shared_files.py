@@ -28,22 +28,16 @@ class SharedFiles(Resource):
 
     A directory that is itself a link to the shared one is right, too. No link is made before the files that it leads to
     have been read with the wanted content.
-
-    Args:
-        directory: absolute, such as /etc/slurm.
-        shared: the directory that the hosts share, as an absolute path.
-        files: name and content of each file; a name may have a directory.
-        own: which of these are the site's own: links to them that slurmfab makes are in the record of `SiteFiles`.
-        writes: whether this host has written the files, so that it need not wait for them.
     """
 
     kind: ClassVar[str] = "shared-files"
     UNSHOWN = ("files",)
-    directory: str
-    shared: str
-    files: Tuple[Tuple[str, str], ...]
+    directory: str  # absolute, such as /etc/slurm
+    shared: str  # the directory that the hosts share, as an absolute path
+    files: Tuple[Tuple[str, str], ...]  # name and content of each file; a name may have a directory
+    # Which of these are the site's own: links to them that slurmfab makes are in the record of `SiteFiles`.
     own: Tuple[str, ...] = ()
-    writes: bool = False
+    writes: bool = False  # whether this host has written the files, so that it need not wait for them
 
     def name(self) -> str:
         """The directory of the links."""

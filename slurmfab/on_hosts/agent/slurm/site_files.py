@@ -26,19 +26,15 @@ class SiteFiles(Resource):
 
     A file that was made by hand is right with the same content, if only root and slurm can change it. slurmfab keeps a
     record of the files that it has written, because only these are taken away.
-
-    Args:
-        directory: absolute, such as /etc/slurm.
-        files: name, content (bytes that are not UTF-8 as surrogates) and mode of each; a name may have a directory.
-        gone: names of files to take away.
-        renews: whether a daemon has read one of `gone`: slurm.conf then counts as changed, so that daemons read anew.
     """
 
     kind: ClassVar[str] = "site-files"
     UNSHOWN = ("files",)
-    directory: str
+    directory: str  # absolute, such as /etc/slurm
+    # Name, content (bytes that are not UTF-8 as surrogates) and mode of each; a name may have a directory.
     files: Tuple[Tuple[str, str, int], ...]
-    gone: Tuple[str, ...] = ()
+    gone: Tuple[str, ...] = ()  # names of files to take away
+    # Whether a daemon has read one of `gone`: slurm.conf then counts as changed, so that daemons read anew.
     renews: bool = False
 
     def name(self) -> str:

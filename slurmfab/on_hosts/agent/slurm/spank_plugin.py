@@ -32,21 +32,14 @@ class SpankPlugin(Resource):
     """A plugin that Slurm on this host can load, that no other file loads, and whose own file Slurm reads.
 
     Nothing is changed; what is not so is a failure with its repair.
-
-    Args:
-        plugin: file name of the plugin.
-        packaged: path of the file with the line that loads it, which comes with its package.
-        file: path of slurmfab's file in plugstack.conf.d, which includes that one.
-        option: an option of srun that it adds, such as `--container-image`.
-        package: the package that has it.
     """
 
     kind: ClassVar[str] = "spank-plugin"
-    plugin: str
-    packaged: str
-    file: str
-    option: str
-    package: str
+    plugin: str  # file name of the plugin
+    packaged: str  # path of the file with the line that loads it, which comes with its package
+    file: str  # path of slurmfab's file in plugstack.conf.d, which includes that one
+    option: str  # an option of srun that it adds, such as `--container-image`
+    package: str  # the package that has it
 
     def name(self) -> str:
         """The plugin's file name."""

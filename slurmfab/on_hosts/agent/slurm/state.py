@@ -19,16 +19,12 @@ class SlurmState(Resource):
 
     With an empty directory slurmctld would lose every job and start with job id 1 again (slurm.conf(5),
     StateSaveLocation).
-
-    Args:
-        path: the new directory; it exists and belongs to the slurm user.
-        before: the directory that the slurm.conf in use names.
     """
 
     kind: ClassVar[str] = "slurm-state"
     deadline: ClassVar[float] = 1200.0
-    path: str
-    before: str
+    path: str  # the new directory; it exists and belongs to the slurm user
+    before: str  # the directory that the slurm.conf in use names
 
     def name(self) -> str:
         """The new directory."""

@@ -24,16 +24,12 @@ class StateAccess(Resource):
 
     Owners and modes are mended. What else is in the way, such as a read-only file system, is refused, before slurmctld
     is stopped or started.
-
-    Args:
-        version: of the installed Slurm, which has to be able to read it.
-        user: of slurmctld.
     """
 
     kind: ClassVar[str] = "slurm-state-access"
     path: str
-    version: str = ""
-    user: str = "slurm"
+    version: str = ""  # of the installed Slurm, which has to be able to read it
+    user: str = "slurm"  # of slurmctld
 
     def name(self) -> str:
         """The directory."""

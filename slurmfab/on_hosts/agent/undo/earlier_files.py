@@ -12,17 +12,12 @@ BEFORE = "as before this run"
 
 
 class EarlierFiles(Resource):
-    """Those of these files that a run has changed on this host, with the state that they had before the run.
-
-    Args:
-        paths: absolute paths, in the order in which they are put back.
-        secret: whether the files may hold secrets; the copies never leave the host in any case.
-    """
+    """Those of these files that a run has changed on this host, with the state that they had before the run."""
 
     kind: ClassVar[str] = "earlier-files"
-    paths: Tuple[str, ...]
+    paths: Tuple[str, ...]  # absolute paths, in the order in which they are put back
     run: str
-    secret: bool = False
+    secret: bool = False  # whether the files may hold secrets; the copies never leave the host in any case
 
     def name(self) -> str:
         """The run."""

@@ -19,18 +19,13 @@ NAMES = ("cluster", "run", "by", "text")
 
 
 class LockCopy(Resource):
-    """The copy on this host.
-
-    Args:
-        run: id of the run that left this lock.
-        by: who ran it, as `USER@HOST`.
-    """
+    """The copy on this host."""
 
     kind: ClassVar[str] = "lock-copy"
     UNSHOWN: ClassVar[tuple[str, ...]] = ("text",)
     cluster: str
-    run: str
-    by: str
+    run: str  # id of the run that left this lock
+    by: str  # who ran it, as `USER@HOST`
     text: str
 
     def name(self) -> str:

@@ -19,16 +19,12 @@ class Restored(Resource):
     A link of root's, as to a directory that the hosts share, is made again; what it leads to is as it is.
 
     The copy never leaves the host, so no secret travels.
-
-    Args:
-        path: absolute path.
-        run: id of the run that stored the copy.
-        secret: whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
     """
 
     kind: ClassVar[str] = "restored"
-    path: str
-    run: str
+    path: str  # absolute path
+    run: str  # id of the run that stored the copy
+    # Whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
     secret: bool = False
 
     def name(self) -> str:

@@ -37,18 +37,13 @@ class ExchangedPackages(Resource):
     a guard starts them if the run ends before. dpkg starts none. Others go on with the programs and plugins that they
     have loaded. slurmd is stopped, since one that runs would start the new slurmstepd: without it, steps and jobs that
     begin wait for it (tried with 24.11 and 26.05); those that run have a slurmstepd of their own.
-
-    Args:
-        versions: `NAME=VERSION` of each.
-        others: the same of what comes along, such as libraries.
-        stops: units of daemons that are stopped meanwhile.
     """
 
     kind: ClassVar[str] = "packages-exchanged"
     deadline: ClassVar[float] = 7200.0
-    versions: Tuple[str, ...]
-    others: Tuple[str, ...] = ()
-    stops: Tuple[str, ...] = ()
+    versions: Tuple[str, ...]  # `NAME=VERSION` of each
+    others: Tuple[str, ...] = ()  # the same of what comes along, such as libraries
+    stops: Tuple[str, ...] = ()  # units of daemons that are stopped meanwhile
 
     @property
     def names(self) -> Tuple[str, ...]:

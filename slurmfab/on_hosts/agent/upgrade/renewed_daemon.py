@@ -33,16 +33,12 @@ class RenewedDaemon(Resource):
     """A service that runs, and uses the files of Slurm's that are on the disk.
 
     slurmdbd is not waited for: it listens only when it has converted its tables, and must not be stopped before.
-
-    Args:
-        unit: name of its unit.
-        answers: a program and its arguments that succeeds once the daemon works; empty for none.
     """
 
     kind: ClassVar[str] = "renewed-daemon"
     deadline: ClassVar[float] = 600.0
-    unit: str
-    answers: Tuple[str, ...] = ()
+    unit: str  # name of its unit
+    answers: Tuple[str, ...] = ()  # a program and its arguments that succeeds once the daemon works; empty for none
 
     def name(self) -> str:
         """The unit."""

@@ -24,15 +24,12 @@ class StateCopy(Resource):
     """The state as it was before slurmctld of a new series read it, beside the state.
 
     A copy of an earlier attempt is made anew for as long as the state itself is the old series'; later it is kept.
-
-    Args:
-        series: the new series, such as `26.05`.
     """
 
     kind: ClassVar[str] = "state-copy"
     deadline: ClassVar[float] = 3600.0
     directory: str
-    series: str
+    series: str  # the new series, such as `26.05`
 
     def name(self) -> str:
         """The directory with the copy."""
