@@ -24,14 +24,12 @@ STRICT_BUT_OPEN = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
 ADVICE = "Is its python3 the distribution's? If it is, this is a bug; please report it."
 
-LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"
-"""Printable text of one line."""
+LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"  # printable text of one line
 
 RUN = r"^[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}\z"
 """The id of a run, as `slurmfab.on_hosts.agent.undo.undo_store` has it."""
 
-PACKAGE_WORD = r"^[A-Za-z0-9_.+:~-]*\z"
-"""A package's name or version, or the name of a plugin or a daemon."""
+PACKAGE_WORD = r"^[A-Za-z0-9_.+:~-]*\z"  # a package's name or version, or the name of a plugin or a daemon
 
 SUPPORT_FILE = r"^[a-z]{1,20}/[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z"
 """The name of a file of a support bundle, below the folder of its host."""
@@ -54,27 +52,23 @@ Label = Annotated[str, pattern(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?", 6
 Word = Annotated[str, pattern(r"[A-Za-z0-9@._+:~-]*", 255)]
 """A name or a version without white space, such as `24.11.5-4`; may be empty."""
 
-Phrase = Annotated[str, pattern(r"[^\pC\p{Zl}\p{Zp}]*", 4096)]
-"""One line of printable text; may be empty."""
+Phrase = Annotated[str, pattern(r"[^\pC\p{Zl}\p{Zp}]*", 4096)]  # one line of printable text; may be empty
 
 MOST_TEXT = 64 << 20
-Text = Annotated[str, Field(max_length=MOST_TEXT)]
-"""Text of any number of lines."""
+Text = Annotated[str, Field(max_length=MOST_TEXT)]  # text of any number of lines
 
 HostPath = Annotated[str, pattern(r"(?:/[^\pC\p{Zl}\p{Zp}:]*)?", 4096)]
 """An absolute path in a database such as /etc/passwd; may be empty."""
 
 DeviceFile = Annotated[str, pattern(r"/dev/[A-Za-z0-9._/:-]+", 255)]
-Program = Annotated[str, pattern(r"(?:(?:/[A-Za-z0-9._-]+)+)?", 255)]
-"""The absolute path of a program; may be empty."""
+Program = Annotated[str, pattern(r"(?:(?:/[A-Za-z0-9._-]+)+)?", 255)]  # the absolute path of a program; may be empty
 
 Address = Annotated[
     str, pattern(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:]*(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3})?", 45)
 ]
 """An IP address."""
 
-Digest = Annotated[str, pattern(r"(?:[0-9a-f]{64})?", 64)]
-"""A SHA-256 in hexadecimal digits; may be empty."""
+Digest = Annotated[str, pattern(r"(?:[0-9a-f]{64})?", 64)]  # a SHA-256 in hexadecimal digits; may be empty
 
 Base64 = Annotated[str, pattern(r"[A-Za-z0-9+/]*={0,2}", 64 << 20)]
 
@@ -92,8 +86,7 @@ HostKeyText = Annotated[str, pattern(r"[A-Za-z0-9+/]+={0,2}", 16384)]
 SlurmKey = Annotated[str, pattern(r"(?:ssh-ed25519 [A-Za-z0-9+/]+={0,2} slurm@[A-Za-z0-9_-]+)?", 255)]
 """The SSH public key of a host's slurm user, as authorized_keys has it; may be empty."""
 
-Id = Annotated[int, Field(ge=0, lt=1 << 32)]
-"""A UID, a GID or the id of a job."""
+Id = Annotated[int, Field(ge=0, lt=1 << 32)]  # a UID, a GID or the id of a job
 
 Count = Annotated[int, Field(ge=0, le=1 << 40)]
 Seconds = Annotated[float, Field(ge=-(1 << 40), le=1 << 40)]

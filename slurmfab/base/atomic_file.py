@@ -10,11 +10,8 @@ from pathlib import Path
 from slurmfab.base.errors import InputError
 from slurmfab.on_hosts.agent.core import replace
 
-OWNER_ONLY = 0o600
-"""The mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files."""
-
-READABLE_BY_ALL = 0o644
-"""The mode of a new file that colleagues or other programs read."""
+OWNER_ONLY = 0o600  # the mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files
+READABLE_BY_ALL = 0o644  # the mode of a new file that colleagues or other programs read
 
 
 def require_writable(path: Path, option: str) -> None:

@@ -15,8 +15,7 @@ from slurmfab.base.exit_codes import INTERRUPTED
 SENTENCE = b"\nInterrupted before anything was done.\n"
 
 
-LATER = 0.02
-"""Seconds until an interrupt that came at a wrong moment is looked at again."""
+LATER = 0.02  # seconds until an interrupt that came at a wrong moment is looked at again
 
 
 def end_quietly() -> None:

@@ -29,8 +29,7 @@ PLAIN = {
 }
 """Words for mistakes that pydantic words for programmers, by the type of the mistake."""
 
-PLACE_LENGTH = 100
-"""The most characters of a key's name in a message."""
+PLACE_LENGTH = 100  # the most characters of a key's name in a message
 
 _AT = re.compile(r"(?:Invalid JSON: )?(.*) at line (\d+) column \d+")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')

@@ -21,17 +21,10 @@ from typing import Any, NamedTuple, TextIO
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 """Colours and weights, as terminals number them (ECMA-48, SGR)."""
 
-DEFAULT_COLUMNS = 80
-"""The width of a terminal that does not tell it."""
-
-HANGING_INDENT = "    "
-"""How much further than its first line the rest of a wrapped line begins."""
-
-COLUMN_GAP = 2
-"""Spaces between the columns of a table."""
-
-REDRAW_SECONDS = 1.0
-"""How often the status line is drawn while nothing else happens, so that its seconds go on."""
+DEFAULT_COLUMNS = 80  # the width of a terminal that does not tell it
+HANGING_INDENT = "    "  # how much further than its first line the rest of a wrapped line begins
+COLUMN_GAP = 2  # spaces between the columns of a table
+REDRAW_SECONDS = 1.0  # how often the status line is drawn while nothing else happens, so that its seconds go on
 
 FASTEST_DRAW_SECONDS = 0.05
 """The time between two changes of the status line that are both shown; ten thousand hosts make many."""
@@ -41,14 +34,12 @@ _MARK = os.urandom(8).hex()
 
 _ESCAPE = re.compile(rf"\x1b(?:{_MARK})?\[[0-9;]*[A-Za-z]")
 _OWN_COLOUR = re.compile(rf"\x1b{_MARK}(?=\[[0-9;]*m)")
-_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
-"""Control characters (C0 and C1), but for tabs and newlines."""
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters (C0 and C1), but for tabs and newlines
 
 _UNSEEN = "\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 """Characters that are invisible, that end a line, or that turn the direction of text."""
 
-_SURROGATES = "\ud800-\udfff"
-"""What no encoding has; Python puts them in place of bytes that are no UTF-8."""
+_SURROGATES = "\ud800-\udfff"  # what no encoding has; Python puts them in place of bytes that are no UTF-8
 
 _STEERING = re.compile(rf"[{_CONTROLS}{_UNSEEN}{_SURROGATES}](?!(?<=\x1b){_MARK}\[[0-9;]*m)")
 _WORD = re.compile(r"\s*\S+")
@@ -229,8 +220,7 @@ def table(rows: Sequence[Sequence[str | Cell]], width: int, paint: Paint | None 
 class StatusLine:
     """The last line of a terminal, which says what goes on and for how long."""
 
-    current: StatusLine | None = None
-    """The one that is shown, for questions to the user that interrupt it."""
+    current: StatusLine | None = None  # the one that is shown, for questions to the user that interrupt it
 
     def __init__(self, out: TextIO) -> None:
         self.out = unguarded(out)

@@ -19,8 +19,7 @@ from slurmfab.base.terminal import guard_output
 from slurmfab.cli.tasks.invoke_tasks import check_words, namespace
 
 CORE_HOSTS = ("-H", "--hosts")
-INVOKES_COMPLETION = "--print-completion-script"
-"""Invoke's option for scripts that know no values; it prints ours."""
+INVOKES_COMPLETION = "--print-completion-script"  # Invoke's option for scripts that know no values; it prints ours
 
 
 class SlurmfabConfig(Config):

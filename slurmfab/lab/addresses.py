@@ -8,11 +8,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from slurmfab.base.errors import LabError
 
-GATEWAY = 1
-"""Position of the bridge's address in the lab's network: 10.20.30.1 in 10.20.30.0/24."""
-
-FIRST_HOST = 10
-"""Position of the controller's address in the lab's network; the compute nodes' addresses follow it."""
+GATEWAY = 1  # position of the bridge's address in the lab's network: 10.20.30.1 in 10.20.30.0/24
+FIRST_HOST = 10  # position of the controller's address in the lab's network; the compute nodes' addresses follow it
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 """Address ranges for private use (RFC 1918), in the order in which they are tried."""

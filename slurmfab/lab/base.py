@@ -110,8 +110,7 @@ MASKED = (
 )
 """systemd units that are useless in a container; masked, because each makes every boot a little slower."""
 
-MASKED_ON_UBUNTU = "motd-news.timer motd-news.service"
-"""Further units that are useless on a lab host with Ubuntu."""
+MASKED_ON_UBUNTU = "motd-news.timer motd-news.service"  # further units that are useless on a lab host with Ubuntu
 
 NO_SOCKET = "systemctl disable ssh.socket && systemctl enable ssh.service"
 """Shell command for Ubuntu, whose sshd is started by its first connection: it starts at boot as on Debian, so that

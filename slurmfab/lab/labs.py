@@ -42,8 +42,7 @@ ENTER = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "-
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Search path for programs that `run` starts on a host."""
 
-RUN_SECONDS = 400
-"""Time limit of a command that `run` runs on a host."""
+RUN_SECONDS = 400  # time limit of a command that `run` runs on a host
 
 
 def up(

@@ -25,8 +25,7 @@ nft 'add rule ip lab_try out ip saddr 192.0.2.0/24 masquerade'
 """
 """Shell script that makes, in a network namespace of its own, all kinds of things that a lab's network consists of."""
 
-LEAST_MEMORY = 2 << 30
-"""Bytes of memory with which a lab of three hosts deploys; less is told."""
+LEAST_MEMORY = 2 << 30  # bytes of memory with which a lab of three hosts deploys; less is told
 
 
 def require() -> None:

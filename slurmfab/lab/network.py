@@ -17,14 +17,12 @@ from slurmfab.lab.addresses import gateway, ipv6_network, ipv6_twin
 from slurmfab.lab.command import call, succeeds
 from slurmfab.lab.layout import HostLayout, LabLayout
 
-METRIC = 4000000
-"""Metric of the `unreachable` route, higher than that of any route in practical use."""
+METRIC = 4000000  # metric of the `unreachable` route, higher than that of any route in practical use
 
 RESOLVERS = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 """Files with this machine's name servers, in order of preference: systemd-resolved's stub answers only locally."""
 
-DEVICES = Path("/sys/class/net")
-"""Directory with one entry per network device of this machine."""
+DEVICES = Path("/sys/class/net")  # directory with one entry per network device of this machine
 
 
 def networks_in_use() -> tuple[IPv4Network, ...]:

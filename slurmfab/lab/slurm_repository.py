@@ -32,15 +32,11 @@ from slurmfab.lab import base, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 
-PLACE = "/srv/newer-slurm"
-"""Where hosts see the repository."""
+PLACE = "/srv/newer-slurm"  # where hosts see the repository
 
 SUITE, COMPONENT = "newer", "main"
-KEY = "key.asc"
-"""The file with the public key, in the repository."""
-
-NEWEST = "sid"
-"""The suite of Debian that the packages come from."""
+KEY = "key.asc"  # the file with the public key, in the repository
+NEWEST = "sid"  # the suite of Debian that the packages come from
 
 NEEDED = "slurmctld slurmd slurm-client slurmdbd slurm-wlm-basic-plugins slurm-wlm-mysql-plugin"
 """Slurm's packages that have to be there."""

@@ -21,11 +21,8 @@ from slurmfab.base.errors import BrokenFile, InputError, LabError
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import LabSpec
 
-MOST_BYTES = 16 << 20
-"""Size of the largest JSON file that is read; a state of a lab has some KiB."""
-
-PATIENCE = 10.0
-"""Seconds to wait for another process that holds the lock of the same lab."""
+MOST_BYTES = 16 << 20  # size of the largest JSON file that is read; a state of a lab has some KiB
+PATIENCE = 10.0  # seconds to wait for another process that holds the lock of the same lab
 
 
 @dataclass(frozen=True)

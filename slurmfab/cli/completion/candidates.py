@@ -19,8 +19,7 @@ WORDS, FILES, DIRECTORIES = "words", "files", "directories"
 
 MOST_BYTES = 4 << 20
 SSH_HOST = re.compile(r"(?im)^\s*Host\s*[ =]\s*(.+)$")
-HOSTS_LIKE = (takes.HOSTS, takes.NODES, takes.OUT_OF_SERVICE, takes.NEW_HOSTS)
-"""What may be in a file as well."""
+HOSTS_LIKE = (takes.HOSTS, takes.NODES, takes.OUT_OF_SERVICE, takes.NEW_HOSTS)  # what may be in a file as well
 
 
 class Candidates(NamedTuple):

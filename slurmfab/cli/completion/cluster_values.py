@@ -56,8 +56,7 @@ def write(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-MOST_BYTES = 4 << 20
-"""Bytes of a cluster file or record that is read; more take too long for a TAB."""
+MOST_BYTES = 4 << 20  # bytes of a cluster file or record that is read; more take too long for a TAB
 
 MOST_RECORDS = 30
 

@@ -12,8 +12,7 @@ from slurmfab.base.errors import HostlistError, InputError
 from slurmfab.base.hostlist import entries
 from slurmfab.cluster.host_files.host_file import HostFile, ListedHost
 
-LARGEST = 16 << 20
-"""Bytes; an inventory of 10,000 hosts with ten variables each has 3 MB."""
+LARGEST = 16 << 20  # bytes; an inventory of 10,000 hosts with ten variables each has 3 MB
 
 STANDARD_INPUT = "-"
 INI_SECTION = re.compile(r"(?m)^\s*\[[^\]]+\]\s*$")

@@ -13,17 +13,10 @@ from slurmfab.cluster.inventory.job_environment import Variables
 from slurmfab.cluster.inventory.shipped_jobs import SHIPPED, ShippedJob
 from slurmfab.cluster.inventory.values import HostNames, Model, written_as
 
-LONGEST_PATTERN = 200
-"""Characters of a pattern."""
-
-MOST_JOBS, MOST_FIGURES = 64, 32
-"""The most jobs of a cluster file, and figures of a job."""
-
-TOLERANCE = 5.0
-"""Default tolerance in percent."""
-
-BROUGHT = ("pattern", "unit", "better")
-"""What a shipped job says of its figures, unless the file does."""
+LONGEST_PATTERN = 200  # characters of a pattern
+MOST_JOBS, MOST_FIGURES = 64, 32  # the most jobs of a cluster file, and figures of a job
+TOLERANCE = 5.0  # default tolerance in percent
+BROUGHT = ("pattern", "unit", "better")  # what a shipped job says of its figures, unless the file does
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,2})?)%")

@@ -18,8 +18,7 @@ from slurmfab.cluster.inventory.rules.cluster import broken
 from slurmfab.cluster.inventory.slurm_settings import NODE_KEYS_OF_SLURMFAB, mistakes
 from slurmfab.cluster.slurm import keys
 
-KEY_LENGTH = 60
-"""The most characters of a key in a message."""
+KEY_LENGTH = 60  # the most characters of a key in a message
 
 # Enough to find mistakes that others hide; each pass removes the mistakes that it finds from the document.
 _PASSES = 4

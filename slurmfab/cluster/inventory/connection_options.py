@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from slurmfab.base.errors import InputError
 
-BECOME = {"": None, "sudo": True, "none": False}
-"""Values of `--become`, and whether they mean sudo."""
+BECOME = {"": None, "sudo": True, "none": False}  # values of `--become`, and whether they mean sudo
 
 
 @dataclass(frozen=True)

@@ -22,27 +22,15 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import PACKAGE_NAME
 
-LARGEST_FILE = 2 << 30
-"""Bytes of the largest package."""
-
-LARGEST_PART = 4 << 20
-"""Bytes of the largest control.tar, compressed."""
-
-LARGEST_CONTROL = 16 << 20
-"""Bytes of the largest control.tar, unpacked."""
+LARGEST_FILE = 2 << 30  # bytes of the largest package
+LARGEST_PART = 4 << 20  # bytes of the largest control.tar, compressed
+LARGEST_CONTROL = 16 << 20  # bytes of the largest control.tar, unpacked
 
 MAGIC = b"!<arch>\n"
-HEADER = 60
-"""Bytes of the header of a member of an ar archive (ar(5))."""
-
-MOST_DIGITS = 10
-"""The most digits of a size, as in the header of a member."""
-
-MOST_MEMORY = 256 << 20
-"""Bytes of memory that the unpacking of xz may take."""
-
-FIRST_PARTS = 8
-"""How many members are looked through for the control file."""
+HEADER = 60  # bytes of the header of a member of an ar archive (ar(5))
+MOST_DIGITS = 10  # the most digits of a size, as in the header of a member
+MOST_MEMORY = 256 << 20  # bytes of memory that the unpacking of xz may take
+FIRST_PARTS = 8  # how many members are looked through for the control file
 
 FIELDS = (
     "Package", "Source", "Version", "Architecture", "Multi-Arch", "Essential", "Protected", "Installed-Size",

@@ -12,8 +12,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-TRUTHS = "^([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"
-"""Words that are read as true and false besides these two."""
+TRUTHS = "^([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"  # words that are read as true and false besides these two
 
 NULL: Schema = {"type": "null"}
 _ABOUT = ("description", "markdownDescription", "default", "examples")

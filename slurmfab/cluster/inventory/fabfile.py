@@ -8,8 +8,7 @@ from pathlib import Path
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError
 
-DIRECTORY = "configs"
-"""The name of the directory for cluster files; fabfiles belong beside directories of this name."""
+DIRECTORY = "configs"  # the name of the directory for cluster files; fabfiles belong beside directories of this name
 
 TEXT = '''\
 """The tasks of slurmfab, for `fab`."""

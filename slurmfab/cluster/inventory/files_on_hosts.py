@@ -10,11 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab.cluster.inventory.values import HostNames, Model, written_as
 
-MOST_FILES = 128
-"""The most files."""
-
-LARGEST_FILE = 256 * 1024
-"""The most bytes of a file."""
+MOST_FILES = 128  # the most files
+LARGEST_FILE = 256 * 1024  # the most bytes of a file
 
 LARGEST_SUM = 1024 * 1024
 """The most bytes of all files together: they are compared with those of every host in every deployment."""

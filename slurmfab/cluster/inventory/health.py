@@ -14,8 +14,7 @@ from slurmfab.cluster.inventory.values import Model, check_amount, check_directo
 
 _below_root = check_directory("/home")
 _UNIT = re.compile(r"[A-Za-z0-9_.@-]+")
-_LONGEST_INTERVAL = 65535
-"""HealthCheckInterval has 16 bits (Slurm's source)."""
+_LONGEST_INTERVAL = 65535  # HealthCheckInterval has 16 bits (Slurm's source)
 
 _DISKS = dict.fromkeys(("/", "/tmp", "/var", SLURM_SPOOL), "3%")  # noqa: S108 - it is only looked at
 _HOUR = 3600

@@ -14,8 +14,7 @@ from slurmfab.cluster.inventory.values import HostNames, Model, written_as
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VALUE = re.compile(r"[ -~]{0,1024}")
 _SLURMS = ("SLURM_", "SLURMD_", "SLURMFAB")
-MOST_VARIABLES = 128
-"""The most variables of one list."""
+MOST_VARIABLES = 128  # the most variables of one list
 
 
 @written_as(_NAME)

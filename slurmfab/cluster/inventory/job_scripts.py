@@ -21,14 +21,9 @@ class Script(NamedTuple):
     text: str
 
 
-Scripts = Mapping[str, tuple[Script, ...]]
-"""The scripts, sorted by name, by the key from `key_of`."""
-
-MOST_SCRIPTS = 64
-"""The most scripts in one directory."""
-
-LARGEST_SCRIPT = 64 * 1024
-"""The most bytes of a script: all scripts are sent to every node in every deployment."""
+Scripts = Mapping[str, tuple[Script, ...]]  # the scripts, sorted by name, by the key from `key_of`
+MOST_SCRIPTS = 64  # the most scripts in one directory
+LARGEST_SCRIPT = 64 * 1024  # the most bytes of a script: all scripts are sent to every node in every deployment
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LEFT_OUT = re.compile(r"README(\..*)?|.*(~|\.bak|\.orig|\.rej|\.swp|\.md|\.txt|\.dpkg-[a-z]+)")

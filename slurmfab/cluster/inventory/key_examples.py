@@ -15,8 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from slurmfab.cluster.inventory.yaml_nodes import TAG, compose
 
-_MOST = 3
-"""The most examples of a key."""
+_MOST = 3  # the most examples of a key
 
 _NUMBER = re.compile(r"(0|[1-9]\d{0,14})(\.\d{1,9})?")
 

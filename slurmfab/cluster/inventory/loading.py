@@ -51,8 +51,7 @@ def with_lines(inventory: Inventory, mistakes: Iterable[str]) -> tuple[str, ...]
 MOST_BYTES = 16 * 1024 * 1024
 """Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""
 
-MOST_SHOWN = 5
-"""How many other cluster files a message names."""
+MOST_SHOWN = 5  # how many other cluster files a message names
 
 lock_path = shared_files.lock_path
 named_path = file_named.file_named

@@ -15,8 +15,7 @@ _USER = re.compile(r"[!-~]{1,256}")
 _HIGHEST_PORT = 65535
 
 Tls = Literal["on", "starttls", "off"]
-PORTS: dict[str, int] = {"on": 465, "starttls": 587, "off": 25}
-"""The usual port of a relay by its kind of encryption."""
+PORTS: dict[str, int] = {"on": 465, "starttls": 587, "off": 25}  # the usual port of a relay by its kind of encryption
 
 
 @written_as(_RELAY)

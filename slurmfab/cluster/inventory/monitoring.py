@@ -13,8 +13,7 @@ from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import HIGHEST_PORT
 from slurmfab.cluster.inventory.values import Model, written_as
 
-CLUSTER = "cluster"
-"""As an address: the host's own one by which the other hosts reach it."""
+CLUSTER = "cluster"  # as an address: the host's own one by which the other hosts reach it
 
 EXPORTER_PORT, PROMETHEUS_PORT = 9100, 9090
 

@@ -22,11 +22,8 @@ NETWORK = frozenset(
 )
 """Types of file systems on other machines; they are mounted once the network is up (systemd.mount(5))."""
 
-_OWN_RECOVERY = frozenset({"lustre", "beegfs", "gpfs"})
-"""Types whose clients connect again by themselves."""
-
-LIKE_NETWORK = ("fuse.",)
-"""How the types of other file systems begin that are taken for such."""
+_OWN_RECOVERY = frozenset({"lustre", "beegfs", "gpfs"})  # types whose clients connect again by themselves
+LIKE_NETWORK = ("fuse.",)  # how the types of other file systems begin that are taken for such
 
 CLIENTS = {
     "nfs": "nfs-common",
@@ -41,8 +38,7 @@ CLIENTS = {
 }
 """The package with the client, by type; Debian and Ubuntu name them alike."""
 
-_SERVER = frozenset({"nfs", "nfs4", "glusterfs", "lustre", "fuse.sshfs"})
-"""Types whose source is SERVER:PATH."""
+_SERVER = frozenset({"nfs", "nfs4", "glusterfs", "lustre", "fuse.sshfs"})  # types whose source is SERVER:PATH
 
 _SHARES = frozenset({"cifs", "smb3"})
 _OTHER_NAMES = {"sshfs": "fuse.sshfs"}

@@ -15,14 +15,12 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS
 
-COUNT = 65536
-"""How many numbers each user gets: images have all up to 65535, the number of `nogroup` in some."""
+COUNT = 65536  # how many numbers each user gets: images have all up to 65535, the number of `nogroup` in some
 
 FIRST_UID = 1000
 """Lower UIDs are of system users; useradd gives numbers from 100000 on, which are those of UID 1 in this rule."""
 
-SLURM = "slurm"
-"""Quickcheck runs jobs as this user unless it is told another one."""
+SLURM = "slurm"  # quickcheck runs jobs as this user unless it is told another one
 
 LAST_UID = 65533
 """The highest UID with a range: all numbers have 32 bits, and those from 65534 * 65536 on include the number -1."""
@@ -67,8 +65,7 @@ def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int
 CANDIDATES = range(2000, 60000)
 """Numbers to choose from: above those that adduser assigns first (from 1000), below 60000 (Debian Policy 9.2.2)."""
 
-FIRST_OF_PEOPLE = 1000
-"""Lower numbers are for system users (Debian Policy 9.2.2; UID_MIN and GID_MIN of login.defs(5))."""
+FIRST_OF_PEOPLE = 1000  # lower numbers are for system users (Debian Policy 9.2.2; UID_MIN and GID_MIN of login.defs(5))
 
 WAY_OUT = (
     "Nothing was changed. Set another number in the cluster file (users, uid and gid), or change the number of the "

@@ -29,11 +29,8 @@ _WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "users": (),
 }
 _DEEPEST = 10
-MOST_COMPLAINTS = 200
-"""The most mistakes that are reported at once; one wrong hostlist can be 65,536 of them."""
-
-EMPTY = f" Remove it; then `{FAB} init` writes one after a few questions."
-"""What to do about an empty cluster file."""
+MOST_COMPLAINTS = 200  # the most mistakes that are reported at once; one wrong hostlist can be 65,536 of them
+EMPTY = f" Remove it; then `{FAB} init` writes one after a few questions."  # what to do about an empty cluster file
 
 _TAGS = frozenset(TAG + name for name in ("str", "int", "float", "bool", "null", "seq", "map", "timestamp"))
 

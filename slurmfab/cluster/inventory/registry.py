@@ -12,8 +12,7 @@ from slurmfab.base.hostlist import HIGHEST_PORT
 from slurmfab.cluster.inventory.values import Model, check_directory, written_as
 
 PORT, PULL_PORT = 5000, 5001
-DIRECTORY = "/var/lib/docker-registry"
-"""Where Debian's package has the images."""
+DIRECTORY = "/var/lib/docker-registry"  # where Debian's package has the images
 
 PASSWORDS = "registry.htpasswd"
 """The file beside the cluster file that says who may log in, unless the cluster file names another one."""

@@ -18,11 +18,8 @@ from slurmfab.cluster.inventory.deb_files import place_of
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.slurm_packages import AptRepository
 
-LARGEST_FILE = 256 << 10
-"""Bytes of the largest file with keys."""
-
-PUBLIC_KEY, SECRET_KEY = 6, 5
-"""Kinds of packets (RFC 9580, section 5)."""
+LARGEST_FILE = 256 << 10  # bytes of the largest file with keys
+PUBLIC_KEY, SECRET_KEY = 6, 5  # kinds of packets (RFC 9580, section 5)
 
 NO_KEY = "it is no OpenPGP key; write one into it: gpg --armor --export KEY"
 _BLOCK = re.compile(

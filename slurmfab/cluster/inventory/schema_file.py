@@ -20,11 +20,8 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 MODELINE = "# yaml-language-server: $schema="
 """The beginning of the line by which YAML language servers, and the editors with them, find a file's schema."""
 
-OURS = '"$comment": "Made by slurmfab '
-"""What the first lines of a schema have that slurmfab has made, and may replace."""
-
-ALL = "all"
-"""Instead of a version of Slurm: all that slurmfab supports."""
+OURS = '"$comment": "Made by slurmfab '  # what the first lines of a schema have that slurmfab has made, and may replace
+ALL = "all"  # instead of a version of Slurm: all that slurmfab supports
 
 _MOST_BYTES = 4 << 20
 _FIRST_LINES = 400

@@ -21,8 +21,7 @@ from slurmfab.base.hostlist import fold
 MOST_BYTES = 64 << 20
 """Size of the largest cluster file or lock that is read; the lock of 65,536 nodes with four GPUs each is smaller."""
 
-WAIT_SECONDS = 10.0
-"""Seconds to wait for another process that writes the files, which takes it milliseconds."""
+WAIT_SECONDS = 10.0  # seconds to wait for another process that writes the files, which takes it milliseconds
 
 POLL_SECONDS = 0.02
 

@@ -12,14 +12,9 @@ from pydantic import AfterValidator, Field
 from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
 
-EXECUTABLE, PLAIN = 0o755, 0o644
-"""The modes that files get on hosts: of one that is executable here, and of another."""
-
-MOST_FILES = 64
-"""The most files."""
-
-LARGEST_FILE = 256 * 1024
-"""The most bytes of a file."""
+EXECUTABLE, PLAIN = 0o755, 0o644  # the modes that files get on hosts: of one that is executable here, and of another
+MOST_FILES = 64  # the most files
+LARGEST_FILE = 256 * 1024  # the most bytes of a file
 
 LARGEST_SUM = 1024 * 1024
 """The most bytes of all files together: they are compared with those of every host in every deployment."""

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's, where PyYAML has it."""
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAML has it
 
 
 class Token(NamedTuple):

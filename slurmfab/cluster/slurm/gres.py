@@ -16,17 +16,13 @@ from slurmfab.base.hostlist import expand_files, fold_in_order, natural
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.slurm.node import Node, one_of_each
 
-SHARED = ("shard", "mps")
-"""Shares of GPUs; Slurm needs GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
+SHARED = ("shard", "mps")  # shares of GPUs; Slurm needs GPUs on the same node (gres.conf(5), and gres.html, Sharding)
 
 PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
 """Names for which Slurm has a plugin; others get Flags=CountOnly (gres.conf(5))."""
 
-SCRATCH = "scratch"
-"""The name for gigabytes of a node's own disk, which are only counted."""
-
-UNUSED = "none"
-"""The `Gres` of a node whose GPUs are not used."""
+SCRATCH = "scratch"  # the name for gigabytes of a node's own disk, which are only counted
+UNUSED = "none"  # the `Gres` of a node whose GPUs are not used
 
 KEYS_OF_GRES_CONF = ("AutoDetect", "File")
 """Keys of gres.conf(5) that are allowed in a group of nodes in the cluster file, with those of a NodeName line."""

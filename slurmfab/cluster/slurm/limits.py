@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from slurmfab.on_hosts.agent.accounting import limit_values as kinds
 from slurmfab.on_hosts.agent.accounting.reading import Key
 
-NORMAL = "normal"
-"""The QOS that slurmdbd creates itself and assigns to all users."""
+NORMAL = "normal"  # the QOS that slurmdbd creates itself and assigns to all users
 
 QOS_LIST = "QOS"
 _UNSET = "-1"
@@ -90,8 +89,7 @@ ASSOCIATION = (
 """Limits of an account, and of a user in an account."""
 
 LEVEL = "AdminLevel"
-USER = (_limit(LEVEL, kinds.LEVEL, "None", "None"),)
-"""Limits of a user in all accounts."""
+USER = (_limit(LEVEL, kinds.LEVEL, "None", "None"),)  # limits of a user in all accounts
 
 QOS_FLAGS = (
     "DenyOnLimit", "EnforceUsageThreshold", "NoDecay", "NoReserve", "OverPartQOS", "PartitionMaxNodes",

@@ -16,8 +16,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reached, reaches
 
-Way = Callable[[Literal["newer", "too old"]], str]
-"""Tells how a host that is newer or too old gets slurmctld's version."""
+Way = Callable[[Literal["newer", "too old"]], str]  # tells how a host that is newer or too old gets slurmctld's version
 
 
 def notice(others: Mapping[str, str], controller: str, version: str) -> str:

@@ -14,8 +14,7 @@ from slurmfab.cluster.slurm.formatting import assignment
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF, counted, discovered, gres_value, typed_shares, written
 from slurmfab.cluster.slurm.node import Node, one_of_each
 
-SYSTEM_MEMORY = 256
-"""The least margin in MiB if it is given in percent: small nodes also run a kernel, slurmd and sshd."""
+SYSTEM_MEMORY = 256  # the least margin in MiB if it is given in percent: small nodes also run a kernel, slurmd and sshd
 
 _KEYS_OF_GRES_CONF = {key.lower() for key in KEYS_OF_GRES_CONF}
 _LAYOUT = ("Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")

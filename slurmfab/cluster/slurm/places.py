@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from slurmfab.cluster.slurm.meaning import SETTINGS
 
-LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}
-"""The key of each daemon's log, in lower case."""
+LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}  # the key of each daemon's log, in lower case
 
 
 def spool_directory(settings: Mapping[str, str], node: str, hostname: str = "") -> str:

@@ -64,8 +64,7 @@ _AS_THEY_ARE = (
 )
 """Values of `SlurmConf` that the templates use as they are."""
 
-_ALWAYS = ("slurm.conf", "cgroup.conf")
-"""The files that every cluster has."""
+_ALWAYS = ("slurm.conf", "cgroup.conf")  # the files that every cluster has
 
 
 class PrivateDirectories(Protocol):

@@ -20,14 +20,9 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 
 FILE = f"{ACCEPTANCE_HISTORY}/history.jsonl"
 
-MOST_BYTES = 8 * 1024 * 1024
-"""Bytes at the end of the history that are read, and kept once the file has twice as many."""
-
-MOST_EARLIER = 20
-"""How many earlier runs at a place a figure is compared with."""
-
-READ = f"tail -c {MOST_BYTES} {FILE} 2>/dev/null || true"
-"""Prints the history; the first line may be cut."""
+MOST_BYTES = 8 * 1024 * 1024  # bytes at the end of the history that are read, and kept once the file has twice as many
+MOST_EARLIER = 20  # how many earlier runs at a place a figure is compared with
+READ = f"tail -c {MOST_BYTES} {FILE} 2>/dev/null || true"  # prints the history; the first line may be cut
 
 ADD = (
     f"umask 022 && mkdir -p {ACCEPTANCE_HISTORY} && cd {ACCEPTANCE_HISTORY} && exec 9>lock && flock 9 && "
@@ -38,8 +33,7 @@ ADD = (
 """Appends its input to the history; several administrators may do that at the same time. A full disk may have cut the
 last line."""
 
-SECONDS = 60.0
-"""Time limit of both commands."""
+SECONDS = 60.0  # time limit of both commands
 
 
 @dataclass(frozen=True)

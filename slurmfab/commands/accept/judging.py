@@ -21,8 +21,7 @@ from slurmfab.commands.accept.results import FAILED, NO_FIGURE, NOT_STARTED, PAS
 from slurmfab.commands.accept.wanted import WantedFigure, WantedJob
 from slurmfab.commands.checks.user_jobs import MOST_OUTPUT
 
-NOT_FOUND = 127
-"""Exit code of a shell for a program that is not installed."""
+NOT_FOUND = 127  # exit code of a shell for a program that is not installed
 
 NOT_ITS_FAULT = {
     "CANCELLED": "somebody cancelled the job",
@@ -39,11 +38,8 @@ ENDS = {
 }
 """Why a job failed, by its state."""
 
-LONGEST_LINE = 4096
-"""Characters of a line that are looked at."""
-
-SECONDS = 10.0
-"""Time limit for one pattern."""
+LONGEST_LINE = 4096  # characters of a line that are looked at
+SECONDS = 10.0  # time limit for one pattern
 
 SEARCH = """
 import json, re, sys

@@ -17,8 +17,7 @@ from slurmfab.commands.accept.results import BAD, number, shortened, signed
 from slurmfab.commands.checks.opener import opened, opener_of
 from slurmfab.core.engine import session
 
-LAST = 5
-"""How many runs of a figure at a place are shown."""
+LAST = 5  # how many runs of a figure at a place are shown
 
 HEADER = ("WHEN", "JOB", "NODES", "FIGURE", "TARGET", "CHANGE", "VERDICT")
 

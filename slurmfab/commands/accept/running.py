@@ -24,15 +24,11 @@ from slurmfab.commands.checks.user_jobs import WAITING
 from slurmfab.commands.quickcheck.running import nodes_of, require_slurmctld, sender_of, senders
 from slurmfab.core.engine import session
 
-WAIT = 10
-"""Default minutes that a job waits for its start."""
-
-SHORTEST_WAIT = 10.0
-"""Seconds that Slurm gets to start a job, also with `--wait 0`."""
+WAIT = 10  # default minutes that a job waits for its start
+SHORTEST_WAIT = 10.0  # seconds that Slurm gets to start a job, also with `--wait 0`
 
 MOST_REPEATS = 100
-MOST_WAIT = 7 * 24 * 60
-"""Bounds of the options."""
+MOST_WAIT = 7 * 24 * 60  # bounds of the options
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,8 @@ from slurmfab.cluster.inventory.job_scripts import checked_text
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shipped_jobs import ShippedJob
 
-SHIPPED_SCRIPTS = Path(__file__).parent / "shipped"
-"""The directory of the scripts that slurmfab brings along."""
-
-DEFAULTS = ShippedJob({})
-"""The settings of a job that is not a shipped one."""
+SHIPPED_SCRIPTS = Path(__file__).parent / "shipped"  # the directory of the scripts that slurmfab brings along
+DEFAULTS = ShippedJob({})  # the settings of a job that is not a shipped one
 
 
 @dataclass(frozen=True)

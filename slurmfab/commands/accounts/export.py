@@ -27,8 +27,7 @@ from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport
 
-WIDTH = 110
-"""Entries up to this many characters are written on one line."""
+WIDTH = 110  # entries up to this many characters are written on one line
 
 _ACCOUNT_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,39}")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")

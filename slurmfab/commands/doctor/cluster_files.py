@@ -16,8 +16,7 @@ from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
 
 SECONDS = 10
 MOST_COMPLAINTS = 3
-GIT = ("git", "-c", "core.fsmonitor=false", "-C")
-"""git, without the program that a repository may name for `status`."""
+GIT = ("git", "-c", "core.fsmonitor=false", "-C")  # git, without the program that a repository may name for `status`
 
 
 def load(path: Path) -> tuple[Inventory | None, tuple[Finding, ...]]:

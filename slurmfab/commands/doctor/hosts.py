@@ -19,11 +19,8 @@ from slurmfab.hosts.fan_out import on_each
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import SshTransport
 
-SECONDS = 60.0
-"""Time limit of the commands on a host."""
-
-CLOCK_BOUND = 5.0
-"""Seconds that clocks may differ; slurmfab.commands.checks.test_clock has the reasons."""
+SECONDS = 60.0  # time limit of the commands on a host
+CLOCK_BOUND = 5.0  # seconds that clocks may differ; slurmfab.commands.checks.test_clock has the reasons
 
 MOST_MIRRORS = 8
 LONGEST_REASON = 200

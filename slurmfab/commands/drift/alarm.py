@@ -30,8 +30,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output, start
 from slurmfab.core.engine.summary import command_for
 
-VERSION = 1
-"""Version of the JSON format."""
+VERSION = 1  # version of the JSON format
 
 LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_RESULT}"
 """The command by which the controller takes the numbers from standard input."""

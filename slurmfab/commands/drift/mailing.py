@@ -22,11 +22,8 @@ from slurmfab.core.engine import passwords
 PROGRAMS = {"sendmail": ("-i", "-t"), "msmtp": ("--read-recipients",)}
 """Programs that take a mail on standard input, with the arguments that make them read its recipients."""
 
-SYSTEM = "/usr/sbin:/usr/lib:/usr/local/sbin"
-"""Where sendmail is, besides PATH."""
-
-SECONDS = 60
-"""How long a relay or a program may be silent."""
+SYSTEM = "/usr/sbin:/usr/lib:/usr/local/sbin"  # where sendmail is, besides PATH
+SECONDS = 60  # how long a relay or a program may be silent
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from slurmfab.core.engine import record
 
 MOST_BYTES = 64 * 1024 * 1024
 
-Problem = tuple[str, str]
-"""A host, and what is wrong there; an empty host stands for the whole cluster."""
+Problem = tuple[str, str]  # a host, and what is wrong there; an empty host stands for the whole cluster
 
 UNCOMPARED: Problem = ("", "the hosts could not be compared")
 NOT_COMPARED = "not compared"

@@ -18,8 +18,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.drift.mailing import mailer
 from slurmfab.commands.drift.units import Manager, own_manager, unit_name, unit_texts
 
-SECONDS = 60
-"""How long systemd may take for an answer."""
+SECONDS = 60  # how long systemd may take for an answer
 
 
 def install(cluster: str) -> int:

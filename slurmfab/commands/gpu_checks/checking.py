@@ -23,8 +23,7 @@ from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.gpu_check.check import ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED
 from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progress
 
-WAIT = 10
-"""Default minutes that the jobs of an interactive check wait for busy nodes."""
+WAIT = 10  # default minutes that the jobs of an interactive check wait for busy nodes
 
 RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {GPU_CHECK_PROGRAM}/run.py {GPU_CHECK_SETTINGS}"
 """Command that runs the GPU check program as user slurm: SlurmUser's rights suffice for a check."""

@@ -25,11 +25,8 @@ from slurmfab.core.engine.session import Output
 from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 from slurmfab.on_hosts.agent.services.process import process_start
 
-LAST = "last"
-"""What a user types for the newest run."""
-
-MOST_RUNS_NAMED = 8
-"""How many runs an error message names."""
+LAST = "last"  # what a user types for the newest run
+MOST_RUNS_NAMED = 8  # how many runs an error message names
 
 COUNTED_KINDS = {
     "directory": ("directory", "directories"),

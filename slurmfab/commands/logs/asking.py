@@ -21,14 +21,9 @@ from slurmfab.on_hosts.agent.client.commands import is_job_id
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport
 
-MARGIN = 60.0
-"""Seconds before and after a job that belong to it: hosts' clocks differ, and some lines come late."""
-
-AHEAD = 3600.0
-"""Seconds of the future that are asked for where the period ends now: the host's clock may be ahead."""
-
-CLOCK_SECONDS = 5.0
-"""From this difference on, a host's clock is told."""
+MARGIN = 60.0  # seconds before and after a job that belong to it: hosts' clocks differ, and some lines come late
+AHEAD = 3600.0  # seconds of the future that are asked for where the period ends now: the host's clock may be ahead
+CLOCK_SECONDS = 5.0  # from this difference on, a host's clock is told
 
 
 @dataclass(frozen=True)

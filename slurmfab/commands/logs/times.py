@@ -10,11 +10,8 @@ from typing import NamedTuple
 from slurmfab.base.errors import InputError
 
 UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-AROUND = 600.0
-"""Seconds before and after the time of `--around`."""
-
-USUAL = "1h"
-"""How long ago the period begins where nothing is said."""
+AROUND = 600.0  # seconds before and after the time of `--around`
+USUAL = "1h"  # how long ago the period begins where nothing is said
 
 MOST_SECONDS = 366 * 86400.0
 _AGO = re.compile(r"(\d{1,6}) ?(s|m|min|h|d|w)(?: ago)?")

@@ -26,8 +26,7 @@ PROOF_SECONDS = 60.0
 """How long slurmctld may take to reach all nodes: it asks them when it starts, and some only at a second try."""
 
 POLL_SECONDS = 0.3
-DECODED = "Success"
-"""The beginning of the status of a credential that munged accepts (unmunge(1))."""
+DECODED = "Success"  # the beginning of the status of a credential that munged accepts (unmunge(1))
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,8 @@ from slurmfab.commands.nodes.discovery import DEFAULT_HOSTNAMES
 from slurmfab.core.plan.preflight.other_clusters import Identity, identity_of, is_unset, short, split_controller
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
-LONGEST_NAME = 40
-"""The longest ClusterName that a cluster file may have."""
-
-NEW_PARTITIONS = ("main", PARTITION)
-"""The partitions of slurm.conf with a cluster file that first contact writes."""
+LONGEST_NAME = 40  # the longest ClusterName that a cluster file may have
+NEW_PARTITIONS = ("main", PARTITION)  # the partitions of slurm.conf with a cluster file that first contact writes
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
 from slurmfab.on_hosts.agent.services.service import Service
 
 DRAIN_REASON = "it leaves the cluster"
-LEAST_SECONDS = 1.0
-"""How long `--timeout 0` waits for jobs that are completing."""
+LEAST_SECONDS = 1.0  # how long `--timeout 0` waits for jobs that are completing
 
 
 @dataclass(frozen=True)

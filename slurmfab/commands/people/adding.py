@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.accounting import User
 
 STDIN = "-"
-MAX_KEY_FILE_CHARACTERS = 1 << 20
-"""At most this many characters are read from a file of public keys."""
+MAX_KEY_FILE_CHARACTERS = 1 << 20  # at most this many characters are read from a file of public keys
 
 
 @dataclass(frozen=True)

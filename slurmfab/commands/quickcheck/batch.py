@@ -22,8 +22,7 @@ POLL_SECONDS = 0.1
 SUSPICIOUS_SECONDS = 8
 """Seconds after which the node of a late job is checked for a running slurmd; slurmctld notices that much later."""
 
-RECORD_SECONDS = 15
-"""Seconds that slurmdbd may take to record the end of a job."""
+RECORD_SECONDS = 15  # seconds that slurmdbd may take to record the end of a job
 
 SCRIPT = 'echo "job $SLURM_JOB_ID on $SLURM_JOB_NODELIST" && srun --input=none --mpi=none uname -n'
 """Prints job ID and node, and runs a job step, as most users' scripts do."""

@@ -22,8 +22,7 @@ from slurmfab.core.impact.drift_kinds import acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import records
 
-MOST_NAMED = 3
-"""How many nodes a message names with their reasons if no node takes jobs."""
+MOST_NAMED = 3  # how many nodes a message names with their reasons if no node takes jobs
 
 
 @dataclass(frozen=True)

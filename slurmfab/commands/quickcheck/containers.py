@@ -14,8 +14,7 @@ from slurmfab.cluster.slurm.oci import bundle_config
 from slurmfab.commands.checks.container_ways import CALLS, make_script
 from slurmfab.commands.quickcheck.bench import Bench, Work, memory_for
 
-JOB_MEMORY = 1024
-"""MiB of memory for the job; unpacking an image needs most of it."""
+JOB_MEMORY = 1024  # MiB of memory for the job; unpacking an image needs most of it
 
 RUNTIMES = ("enroot", "apptainer", "singularity", "podman")
 LIST_RUNTIMES = (

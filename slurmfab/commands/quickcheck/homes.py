@@ -14,8 +14,7 @@ from slurmfab.commands.checks.user_jobs import Person, person, read, submit
 from slurmfab.commands.quickcheck import batch
 from slurmfab.commands.quickcheck.bench import Bench
 
-SCRIPT = 'echo "directory=$(pwd -P)"; echo "on=$(uname -n)"'
-"""Prints where the job runs."""
+SCRIPT = 'echo "directory=$(pwd -P)"; echo "on=$(uname -n)"'  # prints where the job runs
 
 READ_SECONDS = 30
 """Seconds in which the submitting host has to see the output: it may remember for a while that there was no file."""

@@ -42,17 +42,10 @@ from slurmfab.core.engine import missing_lock, session
 WITH_KEYS = ("homes", "modules", "mpi", "scratch")
 """Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
-SECONDS = 90
-"""Default time limit of each job, waiting included."""
-
-STOPPED = "the batch job failed."
-"""The reason shown for the other checks, which are not run if the batch job failed."""
-
-LEAST_SECONDS, MOST_SECONDS = 5, 3600
-"""Allowed range of `--timeout`, in seconds."""
-
-Choose = Callable[[Bench, tuple[str, ...]], str]
-"""Picks one of some nodes for a check; raises as `Work`."""
+SECONDS = 90  # default time limit of each job, waiting included
+STOPPED = "the batch job failed."  # the reason shown for the other checks, which are not run if the batch job failed
+LEAST_SECONDS, MOST_SECONDS = 5, 3600  # allowed range of `--timeout`, in seconds
+Choose = Callable[[Bench, tuple[str, ...]], str]  # picks one of some nodes for a check; raises as `Work`
 
 Check = Callable[[Bench, str, set[str]], Iterable[Line]]
 """Yields the lines of a check of a name. It may skip kinds of GPUs that an earlier check found sick, and add others."""

@@ -11,24 +11,14 @@ from slurmfab.commands.report.timeline import Row, Span, Timeline
 from slurmfab.on_hosts.agent.core.resource import FAILED
 
 WIDTH = 1000.0
-LEFT, RIGHT = 190.0, 12.0
-"""Room for the names of hosts, and behind the end of the axis."""
-
-ROW, BAR = 24.0, 16.0
-"""Heights of a row and of the bar in it."""
-
-AXIS = 26.0
-"""Height of the axis above the rows."""
-
-BASELINE = 12
-"""Where the words of the axis stand."""
+LEFT, RIGHT = 190.0, 12.0  # room for the names of hosts, and behind the end of the axis
+ROW, BAR = 24.0, 16.0  # heights of a row and of the bar in it
+AXIS = 26.0  # height of the axis above the rows
+BASELINE = 12  # where the words of the axis stand
 
 FONT = 12.0
-SMALLEST = 1.5
-"""The width of the shortest bar, which shall be seen."""
-
-COLOURED = 7
-"""So many phases, those that took longest, have a colour and a number of their own."""
+SMALLEST = 1.5  # the width of the shortest bar, which shall be seen
+COLOURED = 7  # so many phases, those that took longest, have a colour and a number of their own
 
 
 @dataclass(frozen=True)

@@ -10,26 +10,16 @@ from typing import Any
 from slurmfab.commands.report.charts import Axis, Label, Mark, Plot, amount, path, spread
 from slurmfab.on_hosts.programs.gpu_check.check import NOT_MEASURED, SHORT
 
-PAIR = " and "
-"""Between the names of two nodes that were measured together."""
-
-MOST_CHECKS = 30
-"""So many checks are shown, the newest ones."""
-
-BELOW = 22.0
-"""Room for the times below the plot of a type."""
-
-EDGE = 5.0
-"""Room around the points."""
+PAIR = " and "  # between the names of two nodes that were measured together
+MOST_CHECKS = 30  # so many checks are shown, the newest ones
+BELOW = 22.0  # room for the times below the plot of a type
+EDGE = 5.0  # room around the points
 
 CSS = {SHORT: "short", NOT_MEASURED: "none"}
 """Classes of points that did not pass; each also has a shape of its own: a triangle, a cross, and a dot for others."""
 
-MOST_TIMES = 6
-"""So many times are written below the plot of a type."""
-
-SMALL, LARGE = (160.0, 40.0), (1000.0, 128.0)
-"""Width and height of the plots of a node and of a type."""
+MOST_TIMES = 6  # so many times are written below the plot of a type
+SMALL, LARGE = (160.0, 40.0), (1000.0, 128.0)  # width and height of the plots of a node and of a type
 
 LEFT, LAST = 60.0, LARGE[0] - 32
 """Room for the figures at the left of a type's plot, and where its last date is at most."""

@@ -17,8 +17,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.awake import SLEEPS
 from slurmfab.on_hosts.agent.nodes.states import parse_reason
 
-KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
-"""The types of host keys of which the first one is shown."""
+KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")  # the types of host keys of which the first one is shown
 
 BROKEN = frozenset({"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVAL", "INVALID_REG"})
 """States and flags of a node that is shown as down."""

@@ -10,8 +10,7 @@ from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import UNKNOWN, Step
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED
 
-MOST_ROWS = 24
-"""So many rows has a timeline at most, whatever the number of hosts."""
+MOST_ROWS = 24  # so many rows has a timeline at most, whatever the number of hosts
 
 LIKE = 0.03
 """Times are like each other that differ by less than this part of the run; the part is doubled until the rows fit."""

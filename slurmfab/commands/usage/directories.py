@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
     from slurmfab.hosts.transport import Transport
 
-HOME = "/home"
-"""Where homes are, if the cluster file does not say it."""
-
-SECONDS = 120
-"""Time limit of the work on each host."""
+HOME = "/home"  # where homes are, if the cluster file does not say it
+SECONDS = 120  # time limit of the work on each host
 
 MOST_ROWS = 30
 STATES = {PARTLY: " (not all could be read)", LATE: "not measured in time"}

@@ -23,11 +23,8 @@ from slurmfab.core.impact.restart_requirements import (
 from slurmfab.core.impact.slurm_diff import NODE_LINE, PARTITION_LINE, SETTING, Difference
 from slurmfab.core.status.snapshot import Job
 
-SHOWN_JOBS = 8
-"""How many jobs of one disruption a refusal lists; it counts the others."""
-
-Hurt = Callable[[Difference, Iterable[Job]], tuple[Job, ...]]
-"""A function that picks the jobs that a difference hurts."""
+SHOWN_JOBS = 8  # how many jobs of one disruption a refusal lists; it counts the others
+Hurt = Callable[[Difference, Iterable[Job]], tuple[Job, ...]]  # a function that picks the jobs that a difference hurts
 
 
 class HurtJob(NamedTuple):
@@ -237,8 +234,7 @@ UNKNOWN_NODES = "unknown-nodes"
 
 Runs refuse that; see `slurmfab.core.engine.older_copy`."""
 
-KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)
-"""The names that `--allow` takes."""
+KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)  # the names that `--allow` takes
 
 
 def disruptions(

@@ -13,8 +13,7 @@ from slurmfab.cluster.inventory.values import period
 
 CRITICAL, WARNING = "critical", "warning"
 
-PAGE = "docs/monitoring.md"
-"""The page with a section for each alert."""
+PAGE = "docs/monitoring.md"  # the page with a section for each alert
 
 ON_CLUSTER, ON_HOST = "{{ $labels.cluster }}", "{{ $labels.instance }} of {{ $labels.cluster }}"
 AGE = "{{ $value | humanizeDuration }}"

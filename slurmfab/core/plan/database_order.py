@@ -10,8 +10,7 @@ from slurmfab.core.impact.slurm_diff import PARTITION_LINE, SETTING
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
-SLURMDBD = "accounting_storage/slurmdbd"
-"""The AccountingStorageType of clusters with a slurmdbd."""
+SLURMDBD = "accounting_storage/slurmdbd"  # the AccountingStorageType of clusters with a slurmdbd
 
 PLACE = ("accountingstoragetype", "accountingstoragehost")
 """The keys that select the slurmdbd, in lower case as in parsed files."""

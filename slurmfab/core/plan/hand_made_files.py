@@ -19,15 +19,11 @@ from slurmfab.cluster.slurm.meaning import SameHost
 from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
 
 MAIN, GRES, CGROUP = "slurm.conf", "gres.conf", "cgroup.conf"
-OF_EACH_HOST = (GRES, CGROUP)
-"""The files that may differ between hosts."""
+OF_EACH_HOST = (GRES, CGROUP)  # the files that may differ between hosts
 
 
-ROOT_JOBS = "DisableRootJobs"
-"""The key of slurm.conf with which slurmctld refuses jobs of root, with `Invalid user id`."""
-
-SERVES = "enable_configless"
-"""The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
+ROOT_JOBS = "DisableRootJobs"  # the key of slurm.conf with which slurmctld refuses jobs of root, with `Invalid user id`
+SERVES = "enable_configless"  # the option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))
 
 STATES = ("", "unknown", "idle", "down", "drain", "fail", "failing")
 """States of a node line that say nothing of what the node is, as CLOUD and FUTURE do."""

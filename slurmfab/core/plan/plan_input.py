@@ -41,8 +41,7 @@ from slurmfab.core.plan.slurm_series import series
 PASSWORDS = ("JobCompPass", "AccountingStoragePass")
 """Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Names and addresses of the host itself."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")  # names and addresses of the host itself
 
 
 NO_HOSTS: frozenset[str] = frozenset()

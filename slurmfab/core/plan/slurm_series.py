@@ -8,8 +8,7 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 
-parsed = cache(SlurmVersion.parse)
-"""The series of a version; cached, because ten thousand hosts have the same."""
+parsed = cache(SlurmVersion.parse)  # the series of a version; cached, because ten thousand hosts have the same
 
 
 def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:

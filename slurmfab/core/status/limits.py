@@ -26,8 +26,7 @@ _WHOSE = {
 }
 """By sacctmgr's name of a limit: whose use it limits, and of what; empty for what its value names."""
 
-_SCONTROLS = {"MaxSubmitPU": "MaxSubmitJobsPU"}
-"""scontrol's name of a limit, where it differs from sacctmgr's."""
+_SCONTROLS = {"MaxSubmitPU": "MaxSubmitJobsPU"}  # scontrol's name of a limit, where it differs from sacctmgr's
 
 
 @dataclass(frozen=True)

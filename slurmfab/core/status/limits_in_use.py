@@ -29,14 +29,9 @@ _COUNTED = {
 _OF_USERS = ("MaxJobs", "MaxSubmitJobs")
 """Limits that slurmctld counts for users alone; those of accounts are what their users inherit."""
 
-_TRES = ("GrpTRES", "GrpTRESMins")
-"""Limits with a list of resources."""
-
-_OF_OTHERS = ("Account Limits", "User Limits")
-"""From here on, a QOS has the use of single accounts and users."""
-
-_TEXT = "Comment="
-"""How a line begins that has a text of an administrator."""
+_TRES = ("GrpTRES", "GrpTRESMins")  # limits with a list of resources
+_OF_OTHERS = ("Account Limits", "User Limits")  # from here on, a QOS has the use of single accounts and users
+_TEXT = "Comment="  # how a line begins that has a text of an administrator
 
 _MINUTES = 60
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from slurmfab.core.status.snapshot import Job, Partition
 
 NO_LIMITS = "No limits are known: this cluster has no accounting database."
-MOST_JOBS = 50
-"""How many of a user's jobs are listed; --json has all of them."""
+MOST_JOBS = 50  # how many of a user's jobs are listed; --json has all of them
 
 
 def write(status: Status, user: str, out: TextIO) -> None:

@@ -17,14 +17,12 @@ from slurmfab.core.user_guide.limits import Cap, caps
 from slurmfab.core.user_guide.shapes import Shape, shapes
 from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
-EVERYBODY = ("", "ALL")
-"""Values of AllowAccounts and the like that exclude nobody (slurm.conf(5))."""
+EVERYBODY = ("", "ALL")  # values of AllowAccounts and the like that exclude nobody (slurm.conf(5))
 
 _DEFAULT_MEMORY = {"defmempercpu": "for each CPU", "defmempernode": "on each node", "defmempergpu": "for each GPU"}
 """Keys of slurm.conf(5) and of its partitions, of which each may have one."""
 
-_ALL_MEMORY = "all memory of its nodes"
-"""What a job gets by Slurm's own defaults."""
+_ALL_MEMORY = "all memory of its nodes"  # what a job gets by Slurm's own defaults
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import CodeType
 
-OLDEST = (3, 9)
-"""The oldest Python that the agent runs on."""
+OLDEST = (3, 9)  # the oldest Python that the agent runs on
 
 
 class Sources:

@@ -16,8 +16,7 @@ from types import CodeType
 from typing import Optional
 
 DIRECTORY = "/run/slurmfab-agent"
-CHECKED = (3).to_bytes(4, "little")
-"""The flags of a pyc file that is valid only for a source with the hash in it."""
+CHECKED = (3).to_bytes(4, "little")  # the flags of a pyc file that is valid only for a source with the hash in it
 
 
 class Compiled:

@@ -31,8 +31,7 @@ _COMPARED_BY_HAND: dict[str, Any] = {
     "partitions": True,
     "topology": True,
 }
-Cut = Callable[[Edits], None]
-"""One change of a text."""
+Cut = Callable[[Edits], None]  # one change of a text
 
 
 def without_nodes(text: str, hosts: Collection[str]) -> str:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
 
 _WHERE = "the cluster file"
-UserValues = Mapping[str, str | Sequence[str]]
-"""Values of a user, by key of the cluster file."""
+UserValues = Mapping[str, str | Sequence[str]]  # values of a user, by key of the cluster file
 
 
 def with_user(text: str, name: str, values: UserValues) -> str:

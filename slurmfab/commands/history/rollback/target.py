@@ -30,8 +30,7 @@ NODE_STATES = {
 }  # fmt: skip
 """Kinds of resources that change the state of nodes, partitions or jobs in Slurm, but no file."""
 
-NODE_COMMANDS = ("drain", "reboot")
-"""Commands that change only such states, even if they were interrupted."""
+NODE_COMMANDS = ("drain", "reboot")  # commands that change only such states, even if they were interrupted
 
 UNDOABLE_KINDS = {
     "absent", "block", "earlier-logins", "file", "munge-key", "munge-key-switch", "node-logins", "restored", "scripts",

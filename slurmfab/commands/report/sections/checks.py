@@ -12,14 +12,9 @@ from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, by
 from slurmfab.commands.report.section import Section
 from slurmfab.commands.report.sources import Missing, Sources
 
-MOST_SINGLE = 40
-"""Up to this number of hosts, each has a column; of more, those with the same results share one."""
-
-MOST_COLUMNS = 48
-"""The most columns; hosts beyond them are named below the matrix."""
-
-SIGNS = {PASSED: ("pass", "✓"), FAILED: ("fail", "✗"), NOT_RUN: ("left", "–")}
-"""Class and sign of each outcome."""
+MOST_SINGLE = 40  # up to this number of hosts, each has a column; of more, those with the same results share one
+MOST_COLUMNS = 48  # the most columns; hosts beyond them are named below the matrix
+SIGNS = {PASSED: ("pass", "✓"), FAILED: ("fail", "✗"), NOT_RUN: ("left", "–")}  # class and sign of each outcome
 
 
 class Column(NamedTuple):

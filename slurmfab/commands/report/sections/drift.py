@@ -31,11 +31,8 @@ REPAIRS = {
 }
 """What to do about each kind, the kinds in the order of the page."""
 
-MOST_LINES = 40
-"""So many lines of a difference are shown."""
-
-MOST_GROUPS = 200
-"""So many differences are shown."""
+MOST_LINES = 40  # so many lines of a difference are shown
+MOST_GROUPS = 200  # so many differences are shown
 
 
 @dataclass(frozen=True)

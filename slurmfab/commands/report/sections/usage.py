@@ -15,8 +15,7 @@ from slurmfab.commands.usage.figures import Sums, Usage
 
 ID, TITLE = "usage", "Use over time"
 
-MOST_ACCOUNTS, MOST_USERS, MOST_JOBS = 15, 25, 10
-"""So many accounts, users and jobs are shown."""
+MOST_ACCOUNTS, MOST_USERS, MOST_JOBS = 15, 25, 10  # so many accounts, users and jobs are shown
 
 
 @dataclass(frozen=True)

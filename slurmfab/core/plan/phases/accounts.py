@@ -13,8 +13,7 @@ from slurmfab.core.plan.plan_input import PlanInput, families_of
 from slurmfab.on_hosts.agent.accounting.tree import AccountTree, RestOfAccounts
 from slurmfab.on_hosts.agent.core.resource import Resource
 
-SLURM = "slurm"
-"""The user that slurmfab runs test jobs and checks as."""
+SLURM = "slurm"  # the user that slurmfab runs test jobs and checks as
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

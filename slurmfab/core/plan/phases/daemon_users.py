@@ -16,8 +16,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
-ROLES = {"slurmctld": "controller", "slurmdbd": "database"}
-"""The role of a host that has the daemon."""
+ROLES = {"slurmctld": "controller", "slurmdbd": "database"}  # the role of a host that has the daemon
 
 
 def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, ...]:

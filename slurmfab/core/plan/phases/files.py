@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.files.in_effect import InEffect, reader
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.service import Service
 
-APT = "/etc/apt/"
-"""The directory of the files with package sources, their keys and preferences."""
+APT = "/etc/apt/"  # the directory of the files with package sources, their keys and preferences
 
 
 def of_apt(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

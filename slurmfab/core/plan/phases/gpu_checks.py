@@ -22,8 +22,7 @@ from slurmfab.on_hosts.agent.services.timer import Timer
 
 SERVICE_FILE, TIMER_FILE = (f"{UNIT_FILES}/{GPU_CHECK_UNIT}.{kind}" for kind in ("service", "timer"))
 
-BESIDES_WAITING = 120
-"""Minutes that a run may take in addition to `wait` and four time limits of measurements."""
+BESIDES_WAITING = 120  # minutes that a run may take in addition to `wait` and four time limits of measurements
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

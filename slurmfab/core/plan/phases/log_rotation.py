@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.packaged_rotation import PackagedRotation
 
-OF = "log-rotation"
-"""What the facts of a host with this file have among `owned`."""
+OF = "log-rotation"  # what the facts of a host with this file have among `owned`
 
 PATH = "/etc/logrotate.d/slurmfab-slurm"
 SLURMD_PATH = "/etc/logrotate.d/slurmfab-slurmd"

@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 
 CAPABILITY = "mail"
-TIMEOUT = 30
-"""Seconds that a relay may be silent."""
+TIMEOUT = 30  # seconds that a relay may be silent
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

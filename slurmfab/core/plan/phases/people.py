@@ -23,11 +23,8 @@ from slurmfab.on_hosts.agent.people.person_home import PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
-SUDOERS = "/etc/sudoers.d/slurmfab"
-"""The file with slurmfab's sudo rules."""
-
-SUDO_ROLES = ("controller", "login")
-"""The roles of hosts with sudo rules; a host that is only a compute node has none."""
+SUDOERS = "/etc/sudoers.d/slurmfab"  # the file with slurmfab's sudo rules
+SUDO_ROLES = ("controller", "login")  # the roles of hosts with sudo rules; a host that is only a compute node has none
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -33,8 +33,7 @@ KINDS = ("prolog", "epilog")
 SCRIPTS = "/etc/slurm/{}.d"
 MPS_SCRIPTS = {"prolog": "00-slurmfab-mps", "epilog": "zz-slurmfab-mps"}
 HEALTH = "health"
-TASK_PROLOG = f"{PROGRAMS}/task-prolog"
-"""What slurm.conf names as TaskProlog."""
+TASK_PROLOG = f"{PROGRAMS}/task-prolog"  # what slurm.conf names as TaskProlog
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -39,8 +39,7 @@ WATCHED = tuple(f"{SLURM_DIRECTORY}/{name}" for name in ("slurm.conf", GRES, "cg
 JOB_CONTAINER = "job_container.conf"
 """The file about private directories of jobs; slurmd reads it if JobContainerType or NamespaceType asks for it."""
 
-NAME_MARK = "clustername"
-"""The file in the state directory in which slurmctld stores the cluster's name and ID."""
+NAME_MARK = "clustername"  # the file in the state directory in which slurmctld stores the cluster's name and ID
 
 
 def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

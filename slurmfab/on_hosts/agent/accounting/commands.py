@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.accounting.limit_values import TRES, tres_of
 from slurmfab.on_hosts.agent.accounting.reading import ActualTree, Key
 from slurmfab.on_hosts.agent.accounting.wanted_tree import Place, Values, WantedTree
 
-NAMES_PER_COMMAND = 200
-"""Highest number of names in one command."""
+NAMES_PER_COMMAND = 200  # highest number of names in one command
 
 DEFAULT_QOS = "DefaultQOS"
 OWN_COMMANDS = ("", tree.PARENT, tree.COORDINATORS, DEFAULT_QOS)

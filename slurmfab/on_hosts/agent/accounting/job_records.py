@@ -40,8 +40,7 @@ ANSWER_SECONDS = 580.0
 
 HOUR, DAY = 3600, 86400
 HOURLY_UP_TO = 3 * DAY
-MOST_POINTS = 4000
-"""Of a longer window, only the last points are told."""
+MOST_POINTS = 4000  # of a longer window, only the last points are told
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:

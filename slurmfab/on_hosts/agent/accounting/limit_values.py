@@ -19,8 +19,7 @@ _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)
 _TRES_NAME = re.compile(r"[a-z]+(/[a-z0-9_.:-]+)?")
 _POWERS = {"K": -1, "": 0, "M": 0, "G": 1, "T": 2, "P": 3}
-IN_MEGABYTES = ("mem", "vmem", "fs/disk", "bb/")
-"""TRES counted in megabytes, which sacctmgr prints with units."""
+IN_MEGABYTES = ("mem", "vmem", "fs/disk", "bb/")  # TRES counted in megabytes, which sacctmgr prints with units
 
 STATIC_TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
 """TRES that every slurmdbd knows; slurmctld tells it of the others, from AccountingStorageTRES (slurm.conf(5))."""

@@ -9,8 +9,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 
-OF_ALL, OF_ACCOUNT, OF_USER = "all", "account", "user"
-"""Whose use a row is about."""
+OF_ALL, OF_ACCOUNT, OF_USER = "all", "account", "user"  # whose use a row is about
 
 # Texts, not compiled patterns: most requests use none.
 _PARTITION_QOS = r"^PartitionName=.* QoS=(\S+)"

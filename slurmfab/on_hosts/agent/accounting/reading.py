@@ -16,8 +16,7 @@ ACCOUNTS = {"account": NAME_BYTES, "coordinators": 2 * NAME_BYTES, "organization
 USERS = {"user": NAME_BYTES, "adminlevel": 20}
 """What is asked about associations, accounts and users whose names and texts coordinators choose, with their bytes."""
 
-MOST_ALONE = 50
-"""The number of long texts that are asked for one by one; further ones are cut off."""
+MOST_ALONE = 50  # the number of long texts that are asked for one by one; further ones are cut off
 
 NO_TEXTS: Tuple[str, str, FrozenSet[str]] = ("", "", frozenset())
 

@@ -10,8 +10,7 @@ from typing import List, Mapping, Sequence
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 PROGRAM = "sacctmgr"
-SACCTMGR_TIMEOUT = 300.0
-"""Seconds that one command may take: deleting an account with a long history takes that long."""
+SACCTMGR_TIMEOUT = 300.0  # seconds that one command may take: deleting an account with a long history takes that long
 
 NO_ANSWER = (
     "Connection refused",
@@ -27,11 +26,8 @@ JOBS_RUN = "Job(s) active"
 OTHER_FIELDS = "sacctmgr show %s answered with other fields than it was asked for, at %s"
 SHOWN_CHARACTERS = 80
 
-NAME_BYTES = 256
-"""What a name takes: slurmdbd stores 255 bytes of it."""
-
-CUT_OFF = "+"
-"""The last character of a text that is longer than its field."""
+NAME_BYTES = 256  # what a name takes: slurmdbd stores 255 bytes of it
+CUT_OFF = "+"  # the last character of a text that is longer than its field
 
 
 class Sacctmgr:

@@ -25,11 +25,8 @@ LEFT_UNCHANGED = "not in the cluster file, left unchanged: %s. To remove them: "
 SHARED = "%s: QOS belong to all clusters of this slurmdbd, so these stay: %s"
 SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 
-PASSES = 2
-"""Number of comparisons: only after a parent's value is removed does a child's own show."""
-
-TRES_SECONDS = 30.0
-"""Time that slurmctld gets to tell slurmdbd its TRES."""
+PASSES = 2  # number of comparisons: only after a parent's value is removed does a child's own show
+TRES_SECONDS = 30.0  # time that slurmctld gets to tell slurmdbd its TRES
 
 POLL_SECONDS = 0.3
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Container, Dict, Mapping
 
-UNITS: Dict[str, float] = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
-"""MiB by unit."""
+UNITS: Dict[str, float] = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}  # MiB by unit
 
 MEMORY = ("mem", "gres/gpumem", "vmem")
 

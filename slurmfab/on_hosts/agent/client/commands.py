@@ -20,14 +20,9 @@ Command = Tuple[str, ...]
 PARTITION = "slurmfab"
 """The hidden partition of all compute nodes, for jobs of slurmfab itself; only root and the slurm user may use it."""
 
-MARK_BYTES = 6
-"""Random bytes of a mark: too many to guess in all the names of a full queue."""
-
-TABLE_SECONDS = 60.0
-"""Time limit of one table of squeue or sinfo."""
-
-PING: Command = ("scontrol", "ping")
-"""Tells which slurmctld answers; succeeds if any does."""
+MARK_BYTES = 6  # random bytes of a mark: too many to guess in all the names of a full queue
+TABLE_SECONDS = 60.0  # time limit of one table of squeue or sinfo
+PING: Command = ("scontrol", "ping")  # tells which slurmctld answers; succeeds if any does
 
 PRIMARY_ANSWERS: Command = ("sh", "-c", "scontrol ping | grep -q '^Slurmctld(primary) .* is UP'")
 """Succeeds if the primary slurmctld answers."""
@@ -39,8 +34,7 @@ SHOW_ASSOCIATIONS: Command = ("scontrol", "show", "assoc_mgr", "flags=assoc,qos"
 
 SHOW_CONFIG: Command = ("scontrol", "show", "config")
 SHOW_PARTITIONS: Command = ("scontrol", "--all", "--oneliner", "show", "partition")
-SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")
-"""Succeeds if the host's own slurmd answers (scontrol(1))."""
+SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")  # succeeds if the host's own slurmd answers (scontrol(1))
 
 DIAGNOSTICS: Command = ("sdiag",)
 """Shows what slurmctld's scheduler and its remote procedure calls do, as `Name: number`, in sections."""
@@ -52,15 +46,13 @@ QUEUE_WITHOUT_TEXTS: Command = ("squeue", "--all", "--format=%i|%P|%u|%T|%r|%M|%
 """Shows the jobs without what their users have named or written; for people, who see it if a text breaks a line."""
 
 NODE_VERSION: Command = ("slurmd", "-V")
-NODE_HARDWARE: Command = ("slurmd", "-C")
-"""Prints the hardware as slurmd sees it, as a line of slurm.conf."""
+NODE_HARDWARE: Command = ("slurmd", "-C")  # prints the hardware as slurmd sees it, as a line of slurm.conf
 
 SHARES: Command = ("sshare", "--noheader", "--parsable2", "--users=root",
                    "--format=Account,User,NormShares,EffectvUsage,LevelFS")  # fmt: skip
 """Prints the shares of all accounts, and of root among the users; separated by `|`, accounts indented by level."""
 
-VERSION: Command = ("scontrol", "--version")
-"""Prints `slurm` and the version, without asking a daemon."""
+VERSION: Command = ("scontrol", "--version")  # prints `slurm` and the version, without asking a daemon
 
 DATABASE_VERSION: Command = ("slurmdbd", "-V")
 """Prints the same where Slurm's commands find no slurm.conf, without which they print nothing."""
@@ -405,5 +397,4 @@ def use_by_steps(jobs: Iterable[str]) -> Command:
 IN_SECONDS: Dict[str, str] = {"SLURM_TIME_FORMAT": "%s"}
 """The environment in which sacct and sacctmgr print times as seconds since 1970."""
 
-NO_RECORDS = "accounting storage is disabled"
-"""What sacct says where Slurm keeps no records of jobs."""
+NO_RECORDS = "accounting storage is disabled"  # what sacct says where Slurm keeps no records of jobs

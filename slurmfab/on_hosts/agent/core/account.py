@@ -6,8 +6,7 @@ import contextlib
 import os
 from typing import Iterator
 
-NO_GROUP = 65534
-"""The group to work with in place of root's."""
+NO_GROUP = 65534  # the group to work with in place of root's
 
 
 @contextlib.contextmanager

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-DIFF_LINES = 200
-"""The maximum number of lines of a unified diff in a report."""
+DIFF_LINES = 200  # the maximum number of lines of a unified diff in a report
 
 
 def difference(before: str, after: str) -> str:
@@ -20,8 +19,7 @@ def difference(before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-DIGEST_DIGITS = 32
-"""Hexadecimal digits of a digest: half of SHA-256, more than enough to distinguish two values."""
+DIGEST_DIGITS = 32  # hexadecimal digits of a digest: half of SHA-256, more than enough to distinguish two values
 
 
 def digests(before: Any, after: Any, key: str) -> str:

@@ -15,8 +15,7 @@ CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\\s*$")
 COMMENT = re.compile(rb"(?<!\\)#.*", re.DOTALL)
 
 MOST_LEVELS = 8
-MOST_FILES = 100
-"""How many files are read for one text; a file that includes itself ends there."""
+MOST_FILES = 100  # how many files are read for one text; a file that includes itself ends there
 
 MOST_BYTES = 4 << 20
 """The size of the largest file that is read; a slurm.conf of ten thousand nodes, each in a line, has less."""
@@ -26,8 +25,7 @@ TOO_LARGE = (
 )
 """The remark on a file that is too large."""
 
-Read = Callable[[str], bytes]
-"""Returns the content of a file, empty if it cannot be read."""
+Read = Callable[[str], bytes]  # returns the content of a file, empty if it cannot be read
 
 
 def read_included(path: str) -> bytes:

@@ -15,8 +15,7 @@ import threading
 import time
 from typing import Any, BinaryIO, Callable, Optional
 
-HEARTBEAT = 5.0
-"""Seconds between heartbeats, in either direction."""
+HEARTBEAT = 5.0  # seconds between heartbeats, in either direction
 
 SILENCE = 60.0
 """Seconds without data after which the deployer counts as disconnected; a laptop may be busy, or lose its wifi."""

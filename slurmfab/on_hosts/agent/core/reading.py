@@ -10,8 +10,7 @@ import stat
 from typing import Iterator, List
 
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-MOST_BYTES = 64 << 20
-"""The most bytes of a file that are read."""
+MOST_BYTES = 64 << 20  # the most bytes of a file that are read
 
 PIECE_BYTES = 65536
 

@@ -16,14 +16,9 @@ from typing import Dict, Iterator
 
 from slurmfab.on_hosts.agent.core.safe_paths import Folder, Opened, make_or_enter
 
-GONE = ".slurmfab-gone"
-"""The directory in which root removes something, beside where it was; only root can enter it."""
-
-ROUND = 1000
-"""After how many files the time limit of a removal is looked at."""
-
-MOST_TURNS = 20
-"""How often the files of one directory are removed in one go while a process makes new ones."""
+GONE = ".slurmfab-gone"  # the directory in which root removes something, beside where it was; only root can enter it
+ROUND = 1000  # after how many files the time limit of a removal is looked at
+MOST_TURNS = 20  # how often the files of one directory are removed in one go while a process makes new ones
 
 
 def remove(base: Folder, name: str, until: float) -> str:

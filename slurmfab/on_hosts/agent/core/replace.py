@@ -25,14 +25,12 @@ from slurmfab.on_hosts.agent.core.safe_paths import (
     user,
 )
 
-DIGITS = 8
-"""Number of hexadecimal digits in the name of a temporary file."""
+DIGITS = 8  # number of hexadecimal digits in the name of a temporary file
 
 UNCHANGED = -1
 """As UID or GID: leave it as the kernel set it (chown(2)), which honors a set-group-ID bit on the directory."""
 
-Access = Tuple[int, int, int]
-"""UID, GID and permission bits."""
+Access = Tuple[int, int, int]  # UID, GID and permission bits
 
 
 def regular(path: str) -> Optional[os.stat_result]:

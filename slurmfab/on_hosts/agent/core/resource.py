@@ -20,8 +20,7 @@ WOULD_CHANGE = "would change"
 FAILED = "failed"
 SKIPPED = "skipped"
 
-PAUSE_SECONDS = 0.1
-"""Time between two looks at a resource that settles."""
+PAUSE_SECONDS = 0.1  # time between two looks at a resource that settles
 
 State = Mapping[str, Any]
 """The actual or the wanted state of a resource: JSON values by name; `None` for something absent."""

@@ -24,14 +24,9 @@ WAY_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """For opening files: a FIFO does not block, and a terminal does not become the agent's."""
 
-MAX_LINKS = 40
-"""How many links one path may have, as in the kernel (path_resolution(7))."""
-
-MAX_BYTES = 16 * 1024 * 1024
-"""The size up to which a file in a directory that others can change is read."""
-
-MAX_DEPTH = 100
-"""How deep directories may be nested where all files below one are listed or removed."""
+MAX_LINKS = 40  # how many links one path may have, as in the kernel (path_resolution(7))
+MAX_BYTES = 16 * 1024 * 1024  # the size up to which a file in a directory that others can change is read
+MAX_DEPTH = 100  # how deep directories may be nested where all files below one are listed or removed
 
 OTHERS_WRITE = 0o022
 

@@ -18,8 +18,7 @@ PATH = "/etc/slurm/slurmdbd.conf"
 MODE = 0o600
 """slurmdbd up to 24.11 refuses to start with another owner than SlurmUser or another mode (slurmdbd.conf(5))."""
 
-PASSWORD_BYTES = 32
-"""Random bytes of a generated password."""
+PASSWORD_BYTES = 32  # random bytes of a generated password
 
 PASSWORD_LINE = re.compile(r"^[ \t]*StoragePass[ \t]*=[ \t]*(.*?)[ \t]*(?:#.*)?$", re.IGNORECASE | re.MULTILINE)
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -38,8 +37,7 @@ DEFAULTS = {
 
 MADE_BY_SLURMFAB = b"# Made by slurmfab"
 INCLUDE = re.compile(rb"^[ \t]*include[ \t]", re.IGNORECASE | re.MULTILINE)
-HIDDEN = "StoragePass=(hidden)"
-"""Replaces the password's line when the file is compared."""
+HIDDEN = "StoragePass=(hidden)"  # replaces the password's line when the file is compared
 
 
 class SlurmdbdConf(Resource):

@@ -18,8 +18,7 @@ MODELS = {
 }  # fmt: skip
 """Product names by PCI device ID (PCI ID database, vendor 1002); sysfs has a product name for some boards only."""
 
-MIN_MEMORY = 4 << 30
-"""Bytes; a GPU with less memory of its own is the graphics part of a processor."""
+MIN_MEMORY = 4 << 30  # bytes; a GPU with less memory of its own is the graphics part of a processor
 
 
 def read(root: str) -> List[Dict[str, Any]]:

@@ -9,8 +9,7 @@ from slurmfab.on_hosts.agent.core.reading import is_device
 from slurmfab.on_hosts.agent.facts import amd_gpus, nvidia_gpus, pci
 from slurmfab.on_hosts.agent.facts.gpu_cores import Sockets
 
-MAKER_BY_PREFIX = {"/dev/nvidia": "NVIDIA", "/dev/dri/": "AMD"}
-"""The maker by the beginning of a device file's path."""
+MAKER_BY_PREFIX = {"/dev/nvidia": "NVIDIA", "/dev/dri/": "AMD"}  # the maker by the beginning of a device file's path
 
 VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon"}
 

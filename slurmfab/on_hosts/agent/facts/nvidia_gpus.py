@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.facts.pci import address
 
 DRIVER = "/proc/driver/nvidia"
 TOOLS = ("/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi")
-SMI_TIMEOUT = 20
-"""Seconds for nvidia-smi: without persistence mode it initializes each GPU first."""
+SMI_TIMEOUT = 20  # seconds for nvidia-smi: without persistence mode it initializes each GPU first
 
 
 def read(root: str) -> List[Dict[str, Any]]:

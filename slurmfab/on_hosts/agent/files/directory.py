@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.identities.ways import closed_ways, open_ways
 ANYTHING = "*"
 """As a mark: the path is used for one purpose only, so a directory there is the right one whatever is in it."""
 
-OF_FILE_SYSTEM = ("lost+found",)
-"""Names in a file system without files (mke2fs(8))."""
+OF_FILE_SYSTEM = ("lost+found",)  # names in a file system without files (mke2fs(8))
 
 
 class Directory(Resource):

@@ -7,8 +7,7 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 
-LEAST_BYTES = 1 << 20
-"""A file system with less room for users counts as full."""
+LEAST_BYTES = 1 << 20  # a file system with less room for users counts as full
 
 ENOUGH = {"space": "enough"}
 

@@ -8,11 +8,8 @@ from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.files.marked_block import join_lines, split_lines
 
-LOOPBACK = ("127.", "::1")
-"""Beginnings of addresses that lead to the host itself."""
-
-OURS = "# by slurmfab, was "
-"""The comment behind an address that was changed, before the address that was there."""
+LOOPBACK = ("127.", "::1")  # beginnings of addresses that lead to the host itself
+OURS = "# by slurmfab, was "  # the comment behind an address that was changed, before the address that was there
 
 
 class HostNames(Resource):

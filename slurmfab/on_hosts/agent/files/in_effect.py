@@ -23,8 +23,7 @@ READERS: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
 udevd follows its rules with the next event of a device; `udevadm trigger` would make events for all devices.
 """
 
-RECORD = "/run/slurmfab-in-effect.json"
-"""Which files were read since the boot; after the next one, all were."""
+RECORD = "/run/slurmfab-in-effect.json"  # which files were read since the boot; after the next one, all were
 
 YES, NO, COMING, UNTIL_BOOT = "yes", "no", "no, before its change", "until the next boot"
 

@@ -12,13 +12,11 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, group_name, uid_of, user_name
 
-RECORD = "the record of slurmfab's files"
-"""The name in a state for the paths in the capability's record."""
+RECORD = "the record of slurmfab's files"  # the name in a state for the paths in the capability's record
 
 ACCESS = " access"
 OURS, EARLIER = "slurmfab's file", "the file before slurmfab's"
-MOST_BYTES = 1 << 20
-"""The most bytes of a file of somebody else that are kept until slurmfab's goes."""
+MOST_BYTES = 1 << 20  # the most bytes of a file of somebody else that are kept until slurmfab's goes
 
 
 class OwnedFile(NamedTuple):

@@ -13,12 +13,10 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of
 
-AUTHORITY = REGISTRY + "/authority.pem"
-"""Key and certificate of the authority, for root alone."""
+AUTHORITY = REGISTRY + "/authority.pem"  # key and certificate of the authority, for root alone
 
 AUTHORITY_DAYS, DAYS = 30 * 365, 2 * 365
-RENEWED = 60
-"""Days before its end at which a certificate is made anew."""
+RENEWED = 60  # days before its end at which a certificate is made anew
 
 YES, ENOUGH = "yes", "in %d days or more" % RENEWED
 VALID, NAMES, ENDS = "signed by its authority", "names", "ends"

@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_o
 
 ACCESS = "root:root 0755"
 DIRECTORY = "the directory"
-OTHER = "something else"
-"""The content that reports show for a symbolic link, a directory or a device."""
+OTHER = "something else"  # the content that reports show for a symbolic link, a directory or a device
 
 
 class Scripts(Resource):

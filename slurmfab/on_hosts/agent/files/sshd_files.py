@@ -15,8 +15,7 @@ PID_FILE = "/run/sshd.pid"
 """sshd writes it whenever it has loaded its files; without it, sshd starts for each connection."""
 
 
-RELOAD_SECONDS, POLL_SECONDS = 20.0, 0.1
-"""How long sshd may take to load its files, and the time between two looks."""
+RELOAD_SECONDS, POLL_SECONDS = 20.0, 0.1  # how long sshd may take to load its files, and the time between two looks
 
 
 class SshdFiles(OwnedFiles):

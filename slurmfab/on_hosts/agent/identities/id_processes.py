@@ -9,8 +9,7 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.record import Record
 from slurmfab.on_hosts.agent.core.resource import Context
 
-NAMED_IN_MESSAGE = 5
-"""How many processes a message names at most."""
+NAMED_IN_MESSAGE = 5  # how many processes a message names at most
 
 _UNIT = re.compile(r"/([^/]+)\.service(?:/|$)", re.MULTILINE)
 

@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 
-NOLOGIN = "/etc/nologin"
-"""While this file exists, only root can log in (pam_nologin(8))."""
+NOLOGIN = "/etc/nologin"  # while this file exists, only root can log in (pam_nologin(8))
 
 SSHD = ("/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d")
 SSHD_ADDITION = "/etc/ssh/sshd_config.d/slurm.conf"
@@ -22,8 +21,7 @@ SSHD_ADDITION = "/etc/ssh/sshd_config.d/slurm.conf"
 LISTED = re.compile(r"^\s*(?:allow|deny)(?:users|groups)\b", re.I | re.M)
 """A line of sshd's files that names who may log in."""
 
-SHOWN = 100
-"""The most characters of /etc/nologin that a message shows."""
+SHOWN = 100  # the most characters of /etc/nologin that a message shows
 
 
 class SshLogin(Resource):

@@ -17,14 +17,9 @@ from slurmfab.on_hosts.agent.services.service import show
 NUMBER, PRIMARY_GID = 2, 3
 """Indices of fields in passwd(5): UID and primary GID; in group(5) the GID has the index of the UID."""
 
-NSCD = "/run/nscd/socket"
-"""Exists while nscd(8) runs, which caches users and groups."""
-
-DOWN = ("inactive", "failed", None)
-"""ActiveStates of a unit that need not be stopped."""
-
-NAMED_IN_MESSAGE = 5
-"""How many files a message names at most."""
+NSCD = "/run/nscd/socket"  # exists while nscd(8) runs, which caches users and groups
+DOWN = ("inactive", "failed", None)  # ActiveStates of a unit that need not be stopped
+NAMED_IN_MESSAGE = 5  # how many files a message names at most
 
 
 class MovedIds(Resource):

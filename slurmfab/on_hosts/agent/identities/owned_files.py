@@ -31,8 +31,7 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """Errors of opening a directory that was removed or replaced meanwhile."""
 
-MAX_DEPTH = 100_000
-"""How many directories may be open at once: one on each level."""
+MAX_DEPTH = 100_000  # how many directories may be open at once: one on each level
 
 
 @dataclass

@@ -11,8 +11,7 @@ from typing import Callable, Iterator, List
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
-LOCK_SECONDS = 15.0
-"""How long to wait for the lock, as lckpwdf(3) does."""
+LOCK_SECONDS = 15.0  # how long to wait for the lock, as lckpwdf(3) does
 
 
 def edit(context: Context, path: str, change: Callable[[List[str]], List[str]]) -> None:

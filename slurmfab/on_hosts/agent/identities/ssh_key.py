@@ -11,8 +11,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import OTHERS_WRITE, Folder, Unsafe
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of, user_name
 from slurmfab.on_hosts.agent.identities.ways import closed_ways, open_ways
 
-KEY = "id_ed25519"
-"""The private key's name in `.ssh`."""
+KEY = "id_ed25519"  # the private key's name in `.ssh`
 
 
 class SshKey(Resource):

@@ -12,11 +12,8 @@ from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.passwd_files import edit
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, gid_of, group_name
 
-USER_BUSY = 8
-"""The exit code of usermod(8) when the user has running processes."""
-
-DAY = 86400
-"""Seconds of a day: shadow(5) counts days since 1970."""
+USER_BUSY = 8  # the exit code of usermod(8) when the user has running processes
+DAY = 86400  # seconds of a day: shadow(5) counts days since 1970
 
 NEVER = ("--expiredate", "-1", "--lastday", "-1", "--maxdays", "-1", "--inactive", "-1")
 """Options of chage(1) with which neither an account nor its password expires."""

@@ -64,11 +64,8 @@ _BREAKS = ("\n", "\\n", ";", "|", "&")
 _QUOTES = "\"'\\,)]}"
 _BEFORE = "\"'\\([{ \t\n"
 
-DEEPEST = 3
-"""Quotations inside quotations that are read as command lines."""
-
-WIDTHS = frozenset((64, 70, 72, 76, 78, 79, 80, 100, 120, 128, 132))
-"""Lengths of lines that something has wrapped."""
+DEEPEST = 3  # quotations inside quotations that are read as command lines
+WIDTHS = frozenset((64, 70, 72, 76, 78, 79, 80, 100, 120, 128, 132))  # lengths of lines that something has wrapped
 
 
 def secrets(text: str) -> Iterator[Place]:

@@ -11,8 +11,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.logs.period import LogLine, gather
 from slurmfab.on_hosts.agent.logs.what_matters import Matters, jobs_in
 
-LOG_DAYS = 14
-"""How far back slurmctld's log is searched for a job that Slurm has forgotten."""
+LOG_DAYS = 14  # how far back slurmctld's log is searched for a job that Slurm has forgotten
 
 SECONDS = 30.0
 EPOCH = {"SLURM_TIME_FORMAT": "%s"}

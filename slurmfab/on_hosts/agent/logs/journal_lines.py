@@ -8,8 +8,7 @@ from typing import Any, Iterator, List, NamedTuple, Sequence
 
 from slurmfab.on_hosts.agent.core.resource import Context
 
-MOST_BYTES = 8 << 20
-"""How much of journalctl's output is read: the end."""
+MOST_BYTES = 8 << 20  # how much of journalctl's output is read: the end
 
 MOST_LINES = 20000
 SECONDS = 20.0

@@ -16,8 +16,7 @@ SHORT = re.compile(r"\[?(\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)\]?(?=\s|$)\s*")
 """LogTimeFormat=short, which has no year."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-AHEAD = 86400.0
-"""A line without a year that would be of a later day than tomorrow is of the year before."""
+AHEAD = 86400.0  # a line without a year that would be of a later day than tomorrow is of the year before
 
 
 def begin(line: str) -> Tuple[Optional[float], str]:

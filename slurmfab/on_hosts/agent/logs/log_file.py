@@ -8,14 +8,9 @@ from typing import BinaryIO, List, NamedTuple, Optional, Tuple
 from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_file
 from slurmfab.on_hosts.agent.logs import line_times
 
-PART_BYTES = 16 << 20
-"""The most bytes that are read of one file; of a larger part the end."""
-
-NEAR_BYTES = 4096
-"""How near to a time the search in a file ends."""
-
-LOOK_BYTES = 65536
-"""How far a line with a time is looked for; longer than any line of Slurm's."""
+PART_BYTES = 16 << 20  # the most bytes that are read of one file; of a larger part the end
+NEAR_BYTES = 4096  # how near to a time the search in a file ends
+LOOK_BYTES = 65536  # how far a line with a time is looked for; longer than any line of Slurm's
 
 
 class Part(NamedTuple):

@@ -9,14 +9,9 @@ from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.logs.period import SOURCES, gather
 from slurmfab.on_hosts.agent.logs.what_matters import Matters
 
-Told = Tuple[str, str, float, float, int]
-"""A line as it is told: source, text, first and last time, and number."""
-
-MOST_LINES = 4000
-"""How many different lines are told; of more the last."""
-
-MOST_CHARACTERS = 1 << 20
-"""How many characters these have together; of more the last lines."""
+Told = Tuple[str, str, float, float, int]  # a line as it is told: source, text, first and last time, and number
+MOST_LINES = 4000  # how many different lines are told; of more the last
+MOST_CHARACTERS = 1 << 20  # how many characters these have together; of more the last lines
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:

@@ -11,8 +11,7 @@ from slurmfab.on_hosts.agent.mounts import mount_units
 from slurmfab.on_hosts.agent.mounts.mount_point import BIND, MountPoint
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 
-SECONDS = 60.0
-"""Time limit of an attempt, where the unit names none."""
+SECONDS = 60.0  # time limit of an attempt, where the unit names none
 
 
 class EarlierMounts(Resource):

@@ -16,8 +16,7 @@ from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS, OF, SETTINGS, E
 HEAD = "# Made by slurmfab from the cluster file; edits here are overwritten.\n"
 DIRECTORY = "directory "
 MODULE_LISTS = ("modules.dep", "modules.builtin")
-TOLD = 4
-"""How many hosts are named."""
+TOLD = 4  # how many hosts are named
 
 
 class ExportFiles(Resource):

@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.services.service import AS_ON_DISK
 from slurmfab.on_hosts.agent.services.service import LOADED as STATE
 
 EXPORTFS = ("exportfs", "-ra")
-TOLD = 4
-"""How many hosts are named."""
+TOLD = 4  # how many hosts are named
 
 
 class ExportsLoaded(Resource):

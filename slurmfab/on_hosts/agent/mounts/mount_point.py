@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.mounts import in_use, mount_units
 from slurmfab.on_hosts.agent.services.service import ENABLED, show
 
-ALIKE = (("nfs", "nfs4"), ("cifs", "smb3"))
-"""Types that the kernel shows for one another."""
+ALIKE = (("nfs", "nfs4"), ("cifs", "smb3"))  # types that the kernel shows for one another
 
 BIND = "bind"
 BY_MARK = ("UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "/dev/")
@@ -27,8 +26,7 @@ WITHOUT_PACKAGE = {
 """Types whose programs no suite of Debian has, and what to install."""
 
 HELPERS = ("/sbin/mount.%s", "/usr/sbin/mount.%s")
-START_SECONDS = 30.0
-"""Seconds that systemd may take beside the time limit of the mount itself."""
+START_SECONDS = 30.0  # seconds that systemd may take beside the time limit of the mount itself
 
 PAUSE_SECONDS = 2.0
 

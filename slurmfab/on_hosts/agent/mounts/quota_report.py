@@ -7,8 +7,7 @@ from typing import Dict, List, NamedTuple
 
 from slurmfab.on_hosts.agent.core.resource import Context
 
-OF = "quota"
-"""The capability's name among `owned` of the facts."""
+OF = "quota"  # the capability's name among `owned` of the facts
 
 ROW = re.compile(r"^#?(\d+),[^,\n]*,[^,\n]*,(\d+),(\d+),(\d+),[^,\n]*,\d+,(\d+),(\d+),[^,\n]*$", re.MULTILINE)
 """UID, KiB used, soft and hard limit of KiB, and of files: User, BlockStatus, FileStatus, BlockUsed, ..."""

@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes import job_processes
 from slurmfab.on_hosts.agent.services.process import age
 
-SECONDS = 20.0
-"""Time limit of the question to slurmctld."""
+SECONDS = 20.0  # time limit of the question to slurmctld
 
 
 def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:

@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.mounts import mount_units, quota_report
 from slurmfab.on_hosts.agent.mounts.quota_report import NONE, OF, NoQuotas
 
 RECORD = "%s/%s.json" % (OWNED, OF)
-NOTED = "the record of limited users"
-"""The name in a state for the users in the record."""
+NOTED = "the record of limited users"  # the name in a state for the users in the record
 
 NO_QUOTAS = (
     "%s cannot limit users: %s. Mount it with quotas of users, by the option usrquota (ext4 also needs "

@@ -10,11 +10,8 @@ from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
 
-SIZES = range(32, 1025)
-"""Allowed sizes of a key in bytes (mungekey(8), munge 0.5.15)."""
-
-NEW_SIZE = 128
-"""Bytes of a new key: the default of mungekey(8)."""
+SIZES = range(32, 1025)  # allowed sizes of a key in bytes (mungekey(8), munge 0.5.15)
+NEW_SIZE = 128  # bytes of a new key: the default of mungekey(8)
 
 
 class MungeKey(Resource):

@@ -15,8 +15,7 @@ JOB_FIELDS = {"id": "JobArrayID", "user": "UserName", "state": "State", "wants":
 DOWN_AFTER_SECONDS = 20.0
 """Time after which nodes that do not answer are set DOWN, which ends their jobs (scontrol(1), State=DOWN)."""
 
-END_SECONDS = 180.0
-"""Time that cancelled jobs get to end completely: KillWait, and an epilog."""
+END_SECONDS = 180.0  # time that cancelled jobs get to end completely: KillWait, and an epilog
 
 POLL_SECONDS = 0.5
 

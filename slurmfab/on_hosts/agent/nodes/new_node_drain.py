@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.nodes.states import UNKNOWN_NODE, NodeState, node_s
 from slurmfab.on_hosts.agent.services.service import is_active
 
 SHUT = "closed until a test job has run"
-ANSWER_SECONDS = 30.0
-"""Time that slurmctld gets after its start until it knows its new nodes."""
+ANSWER_SECONDS = 30.0  # time that slurmctld gets after its start until it knows its new nodes
 
 
 class NewNodeDrain(Resource):

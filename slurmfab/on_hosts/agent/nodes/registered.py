@@ -37,8 +37,7 @@ resume it.
 SETTLED_SECONDS = 15.0
 """Seconds after which only a node that does not answer can still become ready: slurmd registers when it has started."""
 
-TELL_SECONDS = 3.0
-"""Seconds of waiting after which the user is told what is waited for, and then at most so often."""
+TELL_SECONDS = 3.0  # seconds of waiting after which the user is told what is waited for, and then at most so often
 
 ACCEPTS = (
     "slurmctld has waited for it for %.0f s. Its slurmd accepts connections: does it hang, or can it not reach the "

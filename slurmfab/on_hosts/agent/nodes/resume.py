@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.nodes.states import UNKNOWN_NODE, NodeState, format
 
 IN_SERVICE = "in service"
 POLL_SECONDS = 0.3
-AGAIN_SECONDS = 5.0
-"""Time after which a node that is still out of service is resumed once more."""
+AGAIN_SECONDS = 5.0  # time after which a node that is still out of service is resumed once more
 
 
 class NodeResume(Resource):

@@ -17,11 +17,8 @@ SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/keyring
 Not /etc/apt, where a new version of apt leaves a new time.
 """
 
-LISTS_AGE = 86400.0
-"""Seconds after which package lists are fetched again."""
-
-LOCK_SECONDS = 120.0
-"""How long to wait for the locks of apt and dpkg, which a new machine's first update may hold."""
+LISTS_AGE = 86400.0  # seconds after which package lists are fetched again
+LOCK_SECONDS = 120.0  # how long to wait for the locks of apt and dpkg, which a new machine's first update may hold
 
 INSTALL_SECONDS = 7200.0
 """Time limit of an installation; it is never killed before, because a killed dpkg leaves half-installed packages."""

@@ -29,8 +29,7 @@ REMOVALS = re.compile(r"REMOVED:\n((?:  .*\n)+)")
 BROKEN = re.compile(r"^dpkg: error processing (?:package|archive) (\S+)[^\n]*\n ?([^\n]*)", re.M)
 DEPENDS = re.compile(r"^ +\S+ : (?:Pre-)?(?:Depends|Conflicts|Breaks): .*$", re.M)
 
-OFFLINE = "Offline hosts get packages from a bundle: %s bundle" % FAB
-"""Advice for hosts that reach no package source."""
+OFFLINE = "Offline hosts get packages from a bundle: %s bundle" % FAB  # advice for hosts that reach no package source
 
 
 def is_locked(output: str) -> bool:

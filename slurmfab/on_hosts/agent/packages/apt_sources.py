@@ -11,8 +11,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 LIST = "/etc/apt/sources.list"
 PARTS = "/etc/apt/sources.list.d"
-OWN = "slurmfab-slurm.sources"
-"""The file of slurmfab's own."""
+OWN = "slurmfab-slurm.sources"  # the file of slurmfab's own
 
 FORMAT = "\t".join("$(%s)" % name for name in ("SOURCESENTRY", "RELEASE", "ORIGIN", "LABEL", "CODENAME", "SUITE"))
 """The format of a line of `apt-get indextargets`; fields without a value stay as they are written here."""

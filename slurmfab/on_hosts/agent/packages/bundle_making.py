@@ -27,8 +27,7 @@ from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
 
 BASE = "/var/cache/slurmfab"
 NEW = "bundling-"
-PIECE = 192 * 1024
-"""Bytes of a file in one answer: 256 KiB in base64."""
+PIECE = 192 * 1024  # bytes of a file in one answer: 256 KiB in base64
 
 FIELDS = (
     "Package", "Source", "Version", "Architecture", "Multi-Arch", "Essential", "Protected", "Installed-Size",

@@ -19,8 +19,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, dpkg_status
 from slurmfab.on_hosts.agent.packages.apt import FIX_BROKEN, MINIMAL, apt_get, reinstall_torn
 
-MARGIN = 64 << 20
-"""Bytes that have to stay free on the host's file systems."""
+MARGIN = 64 << 20  # bytes that have to stay free on the host's file systems
 
 _NEEDED = re.compile(r"^'[^']*' (\S+) (\d+)", re.M)
 _FIELD = re.compile(r"^(Filename|Installed-Size|SHA256): (.*)$", re.M)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.core.resource import Context
 
 POLICY = "/usr/sbin/policy-rc.d"
-SAVED_POLICY = "/usr/sbin/.policy-rc.d.before-slurmfab"
-"""The host's own policy during an installation."""
+SAVED_POLICY = "/usr/sbin/.policy-rc.d.before-slurmfab"  # the host's own policy during an installation
 
 POLICY_MARK = b"# slurmfab made this file"
 SCRIPT = (

@@ -8,8 +8,7 @@ from typing import Dict, Iterable, Iterator, List
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 
 STATUS = "/var/lib/dpkg/status"
-JOURNAL = "/var/lib/dpkg/updates"
-"""Where dpkg writes changes before it writes them to the status file."""
+JOURNAL = "/var/lib/dpkg/updates"  # where dpkg writes changes before it writes them to the status file
 
 UNFINISHED = ("half-configured", "unpacked", "triggers-pending", "half-installed")
 """The states of packages whose installation was not completed."""

@@ -27,8 +27,7 @@ LEFT_OUT = re.compile(_NEEDS + r"it is not (?:going to be installed|installable)
 CHANGED = re.compile(r"^(?:Inst|Conf) (\S+) (?:\[\S+\] )?\((\S+) ", re.M)
 """A line of apt-get --simulate; a package that is unpacked, and not configured yet, has no `Inst`."""
 
-MOST_PACKAGES = 4096
-"""apt-get is asked for no more."""
+MOST_PACKAGES = 4096  # apt-get is asked for no more
 
 
 class Release(NamedTuple):

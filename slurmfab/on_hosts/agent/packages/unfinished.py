@@ -13,11 +13,8 @@ from slurmfab.on_hosts.agent.packages import dpkg_status
 SIGNS = (b" half-", b" unpacked\n", b" triggers-pending\n")
 """One of these is in a status file that has a package in such a state."""
 
-SHOWN = 5
-"""How many packages a message names."""
-
-LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")
-"""Locks of dpkg and of programs that run it (fcntl(2))."""
+SHOWN = 5  # how many packages a message names
+LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")  # locks of dpkg and of programs that run it (fcntl(2))
 
 
 def unfinished(root: str, status: bytes) -> str:

@@ -27,8 +27,7 @@ from slurmfab.on_hosts.agent.services import replaced_files
 SLURM, HELD, APT = "slurm", "held", "apt"
 """Why a package is not updated: it is Slurm's own, the site holds it, or it would need the removal of others."""
 
-BY_ITS_SCRIPTS = ("mariadb", "mysql")
-"""Daemons whose own packages stop them before an update and start them after it."""
+BY_ITS_SCRIPTS = ("mariadb", "mysql")  # daemons whose own packages stop them before an update and start them after it
 
 _INSTALLED = rb"^Package: (\S+)\nStatus: \S+ ok installed$"
 

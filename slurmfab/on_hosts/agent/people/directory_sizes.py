@@ -15,12 +15,10 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
-MOST_SECONDS = 480
-"""The longest time limit: an answer may take 600 s (`slurmfab.hosts.answer_bounds`)."""
+MOST_SECONDS = 480  # the longest time limit: an answer may take 600 s (`slurmfab.hosts.answer_bounds`)
 
 MOST_DIRECTORIES = 5000
-LEAST_SECONDS = 2.0
-"""What each directory gets at least, while there is time."""
+LEAST_SECONDS = 2.0  # what each directory gets at least, while there is time
 
 GENTLY = ("nice", "-n", "19", "ionice", "-c", "3")
 DU = ("du", "--summarize", "--one-file-system", "--no-dereference", "--block-size=1", "--time", "--time-style=+%s")

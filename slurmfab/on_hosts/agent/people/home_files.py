@@ -13,8 +13,7 @@ import stat
 from contextlib import suppress
 from typing import Callable, Dict, Optional, Tuple
 
-MAX_KEY_FILE_BYTES = 1 << 20
-"""A larger file of keys is not read."""
+MAX_KEY_FILE_BYTES = 1 << 20  # a larger file of keys is not read
 
 KEYS = "authorized_keys"
 LINK = "a symbolic link is in the way"
@@ -25,8 +24,7 @@ MAX_LINKS = 40
 DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that open a directory without reading it, so that the right to search it is enough, as for sshd."""
 
-Account = Tuple[int, int]
-"""UID and GID."""
+Account = Tuple[int, int]  # UID and GID
 
 ROOT: Account = (0, 0)
 

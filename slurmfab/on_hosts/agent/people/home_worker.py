@@ -18,11 +18,8 @@ from typing import Any, Optional, Set, Tuple
 from slurmfab.on_hosts.agent.core.failure_reasons import reason
 from slurmfab.on_hosts.agent.people.home_files import TASKS, Account
 
-PATIENCE_SECONDS = 5.0
-"""The time limit of the first answer."""
-
-LEAST_PATIENCE_SECONDS = 0.2
-"""The time limit of each answer after many late ones; it is halved by each."""
+PATIENCE_SECONDS = 5.0  # the time limit of the first answer
+LEAST_PATIENCE_SECONDS = 0.2  # the time limit of each answer after many late ones; it is halved by each
 
 NO_ANSWER = "it does not answer; is its file server up?"
 
@@ -187,5 +184,4 @@ def read_exactly(reading: int, size: int, deadline: Optional[float]) -> bytes:
     return data
 
 
-worker = HomeWorker()
-"""The one of this process."""
+worker = HomeWorker()  # the one of this process

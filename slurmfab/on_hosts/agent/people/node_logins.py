@@ -21,18 +21,14 @@ from slurmfab.on_hosts.agent.services import login_guard
 
 SSHD = "/etc/pam.d/sshd"
 COMMON_SESSION = "/etc/pam.d/common-session"
-ACCOUNT = "/etc/pam.d/slurmfab-account"
-"""Who may log in."""
+ACCOUNT = "/etc/pam.d/slurmfab-account"  # who may log in
 
 SESSION = "/etc/pam.d/slurmfab-session"
 """Debian's common-session, with pam_systemd for those alone who need no job: it takes sessions out of jobs' control
 groups."""
 
-EXEMPT = "/etc/security/slurmfab-logins"
-"""Names of the users who need no job, one a line (pam_listfile(8))."""
-
-RECORD = OWNED + "/node-logins.json"
-"""Exists while the host has these lines, so that its facts tell it."""
+EXEMPT = "/etc/security/slurmfab-logins"  # names of the users who need no job, one a line (pam_listfile(8))
+RECORD = OWNED + "/node-logins.json"  # exists while the host has these lines, so that its facts tell it
 
 LOGIN_FILES = (SSHD, EXEMPT, ACCOUNT, SESSION, RECORD)
 
@@ -40,8 +36,7 @@ MODULE = "pam_slurm_adopt.so"
 
 ACCOUNTS = MarkedBlock("# BEGIN slurmfab logins", "# END slurmfab logins")
 SESSIONS = MarkedBlock("# BEGIN slurmfab sessions", "# END slurmfab sessions")
-IN_PLACE = "# in place of: "
-"""The beginning of the comment with the line that the block of sessions replaces."""
+IN_PLACE = "# in place of: "  # the beginning of the comment with the line that the block of sessions replaces
 
 ACCOUNTS_LINE = re.compile(r"^\s*@include\s+common-account\s*$")
 SESSIONS_LINE = re.compile(r"^\s*@include\s+common-session\s*$")

@@ -8,8 +8,7 @@ from typing import ClassVar, FrozenSet
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.people.home_worker import DEAD, HomeTrouble, worker
 
-SKELETON = "/etc/skel"
-"""The initial content of a new home (useradd(8))."""
+SKELETON = "/etc/skel"  # the initial content of a new home (useradd(8))
 
 
 class PersonHome(Resource):

@@ -14,13 +14,11 @@ from slurmfab.on_hosts.agent.people.closed_account import CLOSED_SINCE, is_close
 MANAGERS = ("systemd", "(sd-pam)")
 """Processes that systemd keeps for ten seconds after the last logout (logind.conf(5), UserStopDelaySec)."""
 
-IN_USE = 8
-"""Exit code of userdel(8) while the user has processes."""
+IN_USE = 8  # exit code of userdel(8) while the user has processes
 
 CLOSED = "; the account is locked and expired"
 
-STOP_SECONDS = 20.0
-"""The time that a user's systemd has to stop before it is killed."""
+STOP_SECONDS = 20.0  # the time that a user's systemd has to stop before it is killed
 
 
 class RemovedPerson(Resource):

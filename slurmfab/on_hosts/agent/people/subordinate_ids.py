@@ -12,14 +12,9 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.identities.passwd_files import locked
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 
-OF = "subordinate-ids"
-"""The capability's name in the records of files."""
-
-RECORD = "%s/%s.json" % (OWNED, OF)
-"""By file and user, the lines that the user had before slurmfab's."""
-
-USERS = "the record of users"
-"""The name in a state for the users in the record."""
+OF = "subordinate-ids"  # the capability's name in the records of files
+RECORD = "%s/%s.json" % (OWNED, OF)  # by file and user, the lines that the user had before slurmfab's
+USERS = "the record of users"  # the name in a state for the users in the record
 
 FILES = {"/etc/subuid": ("/etc/passwd", "UID"), "/etc/subgid": ("/etc/group", "GID")}
 """The files, each with that of the numbers which somebody has already."""

@@ -17,8 +17,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import Folder, UnsafePath, open_its
 from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.nodes import job_processes
 
-SLURM_SECONDS = 15.0
-"""Time limit of the question which jobs a node has."""
+SLURM_SECONDS = 15.0  # time limit of the question which jobs a node has
 
 _JOB = re.compile(r"[1-9][0-9]{0,9}")
 

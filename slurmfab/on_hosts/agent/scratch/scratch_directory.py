@@ -16,11 +16,8 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_o
 from slurmfab.on_hosts.agent.scratch import job_directories
 
 ACCESS = "root:root 0755"
-FORMER = " (former)"
-"""In a state, behind the path of a directory that the cluster file no longer has for jobs."""
-
-REMOVAL_SECONDS = 120.0
-"""How long directories of ended jobs are removed in one run; the next one goes on."""
+FORMER = " (former)"  # in a state, behind the path of a directory that the cluster file no longer has for jobs
+REMOVAL_SECONDS = 120.0  # how long directories of ended jobs are removed in one run; the next one goes on
 
 
 class ScratchDirectory(Resource):

@@ -27,13 +27,11 @@ SETTINGS = {
 DEFAULTS = {"munge": "/var/log/munge/munged.log", "mariadb": ""}
 """Logs of daemons that are not Slurm's; empty for the journal alone."""
 
-LOG_BYTES = 1 << 20
-"""The size of the part of a daemon's log that is searched for errors."""
+LOG_BYTES = 1 << 20  # the size of the part of a daemon's log that is searched for errors
 
 JOURNAL_LINES = "200"
 
-MOST = 3
-"""How many lines are reported."""
+MOST = 3  # how many lines are reported
 
 ERROR = re.compile(r"\b(?:fatal|error)\b", re.IGNORECASE)
 REFUSED = re.compile(r"\b(?:unable to|cannot|can't|could not|failed|denied)\b", re.IGNORECASE)

@@ -7,8 +7,7 @@ from typing import ClassVar, FrozenSet
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 
 UNIT = "slurmfab-reboot"
-DELAY_SECONDS = 2
-"""Time between the answer and the reboot, so that the answer still arrives."""
+DELAY_SECONDS = 2  # time between the answer and the reboot, so that the answer still arrives
 
 REQUESTED, NOT_REQUESTED = "requested", "not requested"
 

@@ -22,17 +22,13 @@ ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
 """UnitFileStates of units that systemctl cannot enable, because other units start them."""
 
-LOADED, AS_ON_DISK = "loaded", "as on disk"
-"""The name in a state for what a daemon has loaded, and its wanted value."""
-
-OLDER = "older "
-"""The first word of that value when files were changed after the daemon started, and not by this run."""
+LOADED, AS_ON_DISK = "loaded", "as on disk"  # the name in a state for what a daemon has loaded, and its wanted value
+OLDER = "older "  # the first word of that value when files were changed after the daemon started, and not by this run
 
 MASKED = ("masked", "masked-runtime")
 """UnitFileStates of units that systemd does not start: for good, and until the next boot."""
 
-RUNS = ("active", "reloading")
-"""ActiveStates of a unit whose daemon runs."""
+RUNS = ("active", "reloading")  # ActiveStates of a unit whose daemon runs
 
 BY_ITSELF = "ended by itself"
 """The name in a state for how often a daemon that runs has crashed, or ended with an error, since its start."""
@@ -42,8 +38,7 @@ COUNTED = ("munge", "slurmctld", "slurmdbd", "slurmd")
 """Daemons of which that is told; systemd starts them again where slurmfab or the site says so (systemd.service(5),
 Restart=), and counts it until somebody starts them."""
 
-ENDED = "auto-restart"
-"""SubState of a unit whose daemon has ended, and that systemd will start again."""
+ENDED = "auto-restart"  # SubState of a unit whose daemon has ended, and that systemd will start again
 
 UNLIMITED = "0"
 """StartLimitIntervalUSec of a unit that systemd starts again and again, as slurmd that fetches its files."""
@@ -57,14 +52,9 @@ STAY_SECONDS = 0.5
 LISTENING = ("slurmctld", "slurmd")
 """Daemons that listen on a TCP port as soon as they work, also where nobody can ask them."""
 
-ANSWER_SECONDS = 10.0
-"""Time limit of a program that asks a daemon."""
-
-POLL_SECONDS = 0.05
-"""Time between two checks of a daemon that is starting."""
-
-RELOAD_SECONDS = 5.0
-"""How long a reloaded daemon may take until its new main process runs."""
+ANSWER_SECONDS = 10.0  # time limit of a program that asks a daemon
+POLL_SECONDS = 0.05  # time between two checks of a daemon that is starting
+RELOAD_SECONDS = 5.0  # how long a reloaded daemon may take until its new main process runs
 
 TICK = 0.015
 """Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files get the time of a tick."""

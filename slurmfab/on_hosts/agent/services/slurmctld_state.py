@@ -32,8 +32,7 @@ It is in job_mgr.c, node_mgr.c and others, the same from 22.05 to 26.05. A first
 same words with `No such file or directory`.
 """
 
-UNREAD = re.compile(LOG_PATTERN + "(?!No such file)")
-"""The same without those lines."""
+UNREAD = re.compile(LOG_PATTERN + "(?!No such file)")  # the same without those lines
 
 STARTED = r"slurmctld version .* started|taking over"
 """slurmctld's words when it begins to load its state: at its start, and as a backup that takes over."""
@@ -41,20 +40,14 @@ STARTED = r"slurmctld version .* started|taking over"
 LOADED = "Running as primary controller"
 """Its words when it has loaded all. Later it opens the same files to save them, with the same errors."""
 
-DIRECTORY_MODE, FILE_MODE = 0o700, 0o600
-"""What the slurm user has to be allowed."""
-
-MAX_DEPTH = 32
-"""How deep directories may be nested; Slurm's state has two levels."""
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # what the slurm user has to be allowed
+MAX_DEPTH = 32  # how deep directories may be nested; Slurm's state has two levels
 
 IGNORED = re.compile(r"\.|lost\+found$")
 """Names in the state directory that are not slurmctld's: hidden ones, and what a file system has for itself."""
 
-SHOWN = 3
-"""How many names a message has."""
-
-GET_FLAGS = 0x80086601
-"""FS_IOC_GETFLAGS, which tells what lsattr(1) shows."""
+SHOWN = 3  # how many names a message has
+GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, which tells what lsattr(1) shows
 
 FIXED_FLAGS = {0x10: "immutable", 0x20: "append-only"}
 """Attributes that keep root itself from replacing a file (chattr(1))."""

@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.core.resource import Context
 UNIT = "slurmfab-start-%s"
 """Name of the transient unit for a daemon's unit; it disappears when its work is done, and at a reboot."""
 
-TRANSIENT = "/run/systemd/transient"
-"""Where systemd has the files of transient units (systemd.unit(5))."""
+TRANSIENT = "/run/systemd/transient"  # where systemd has the files of transient units (systemd.unit(5))
 
 SCRIPT = 'flock --shared "$1" true && exec systemctl start "$2"'
 """The lock is free again before the daemon starts, so the next run is not refused."""

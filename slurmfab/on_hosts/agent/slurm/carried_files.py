@@ -23,11 +23,8 @@ EVERYWHERE = "loaded by every slurmd that answers"
 OTHER = "its slurm.conf differs from slurmctld's"
 """The reason for a node that has read another slurm.conf; waiting does not help there."""
 
-CLOCK_TOLERANCE = 5.0
-"""Seconds by which a node's clock may be behind the controller's."""
-
-CARRY_SECONDS = 10.0
-"""Time that slurmctld gets to send the files by itself, before it is told to reconfigure."""
+CLOCK_TOLERANCE = 5.0  # seconds by which a node's clock may be behind the controller's
+CARRY_SECONDS = 10.0  # time that slurmctld gets to send the files by itself, before it is told to reconfigure
 
 AGAIN_SECONDS = 45.0
 """Time that it gets after that. slurmctld gives up on a node without an answer after MessageTimeout (10 to 30 s)."""
@@ -39,8 +36,7 @@ registers before it has taken the files is complained of, and the complaint stay
 REGISTER_SECONDS = 3.0
 """Time in which a node registers after its slurmd was started, or again after slurmctld was told to reconfigure."""
 
-LOG_BYTES = 1 << 20
-"""Size of the part at the end of slurmctld's log that is read."""
+LOG_BYTES = 1 << 20  # size of the part at the end of slurmctld's log that is read
 
 _FRESH = re.compile(r"slurmctld version \S+ started|Processing Reconfiguration Request")
 """Lines after which slurmctld complains anew. “Relinquishing control” is none of them: the old process may log it after

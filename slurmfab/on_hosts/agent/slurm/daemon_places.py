@@ -12,15 +12,13 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.facts.slurm_use import CONFS, after, processes
 from slurmfab.on_hosts.agent.services import systemctl
 
-DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
-"""Slurm's daemons, those first whose slurm.conf says most."""
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd")  # Slurm's daemons, those first whose slurm.conf says most
 
 PREFIXES = ("/usr", "/usr/local", "/opt/slurm", "/usr/local/slurm", "/opt/slurm/current")
 """Where Slurm's programs are usually installed, below `sbin`."""
 
 DEFAULTS = ("/etc/default/%s", "/etc/sysconfig/%s")
-FETCHED = CONFS[1]
-"""The slurm.conf that slurmd has fetched from slurmctld (configless)."""
+FETCHED = CONFS[1]  # the slurm.conf that slurmd has fetched from slurmctld (configless)
 
 UNIT_PROPERTIES = ("LoadState", "ExecStart", "Environment", "FragmentPath", "DropInPaths")
 VERSION_SECONDS = 10.0

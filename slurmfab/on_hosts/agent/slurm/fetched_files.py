@@ -20,11 +20,8 @@ FETCHED_LINK = "/run/slurm/conf"
 SLURM_CONF = "slurm.conf"
 CONF_SERVER_OPTION = "--conf-server"
 AS_WANTED = "as in the cluster file"
-CARRY_SECONDS = 10.0
-"""Time that slurmctld gets to send new files to this node."""
-
-HANDOVER_SECONDS = 5.0
-"""Time that slurmd gets to start a new process after it received new files (from Slurm 23.11)."""
+CARRY_SECONDS = 10.0  # time that slurmctld gets to send new files to this node
+HANDOVER_SECONDS = 5.0  # time that slurmd gets to start a new process after it received new files (from Slurm 23.11)
 
 FETCH_SECONDS = 30.0
 """Time that slurmd gets to fetch the files after a restart; without an answer from slurmctld it retries after 10 s."""

@@ -21,8 +21,7 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, group
 if TYPE_CHECKING:
     import subprocess
 
-STAGING_PREFIX = ".slurmfab-"
-"""Prefix of the names of staging directories."""
+STAGING_PREFIX = ".slurmfab-"  # prefix of the names of staging directories
 
 SLURM_CONF = "slurm.conf"
 
@@ -35,11 +34,8 @@ SLURM_USER = re.compile(r"^[ \t]*SlurmUser[ \t]*=[ \t]*\"?([^\s\"#(]+).*$", re.M
 OF_SLURM = re.compile(rb"^SlurmUser=slurm$", re.MULTILINE)
 """The same line in a slurm.conf of slurmfab's, for the user whom it makes."""
 
-BETWEEN = " | "
-"""What stands between these errors."""
-
-RIGHT_ACCESS = "root:root 0644"
-"""Owner, group and mode of each file."""
+BETWEEN = " | "  # what stands between these errors
+RIGHT_ACCESS = "root:root 0644"  # owner, group and mode of each file
 
 DEVICE_GONE = (
     ". A device that the lock names is missing, and slurmd would not start without it. Repair the hardware, or accept "

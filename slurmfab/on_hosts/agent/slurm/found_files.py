@@ -43,8 +43,7 @@ PLUGSTACK_CONF = "plugstack.conf"
 MASKED = ("slurm.conf", SLURMDBD_CONF)
 """Files whose other lines are needed even if one has a password; a file that is carried as it is stays here then."""
 
-HIDDEN = "(not-shown)"
-"""Stands for a password."""
+HIDDEN = "(not-shown)"  # stands for a password
 
 SETTING = re.compile(r"(?:^|[ \t])(\w+)[ \t]*=[ \t]*(?:\"([^\"]*)\"|([^\s\"#]+))")
 PLUGSTACK_INCLUDE = re.compile(r"(?m)^[ \t]*include[ \t]+([^\s#]+)")

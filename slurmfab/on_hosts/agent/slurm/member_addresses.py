@@ -8,8 +8,7 @@ from typing import Any, Dict, List, Mapping
 
 from slurmfab.on_hosts.agent.core.resource import Context
 
-AT_ONCE = 32
-"""How many names are looked up at the same time: a name that no server knows takes seconds."""
+AT_ONCE = 32  # how many names are looked up at the same time: a name that no server knows takes seconds
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, List[str]]:  # noqa: ARG001 - as the others

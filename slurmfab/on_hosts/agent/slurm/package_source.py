@@ -25,8 +25,7 @@ from slurmfab.on_hosts.agent.packages.slurm_release import RECORD, SOURCES, Rele
 OF = "slurm-source"
 KEY = "/etc/apt/keyrings/slurmfab-slurm.asc"
 PREFERENCES = "/etc/apt/preferences.d/slurmfab-slurm"
-RELEASE = "the release of the source"
-"""The name in a state for what the record says."""
+RELEASE = "the release of the source"  # the name in a state for what the record says
 
 PRIORITY, NEVER = 100, -1
 """Of everything from there, as of backports; and of Slurm in other versions than the wanted one."""

@@ -17,15 +17,11 @@ JOB_FIELDS = (
 )  # fmt: skip
 """Fields of a job, as named by squeue(1), --Format."""
 
-PARTS = ("nodes", "partitions", "jobs")
-"""The parts of the answer."""
-
-LIMITS = "limits"
-"""A further part, which is large: all accounts, users and QOS with their limits and use."""
+PARTS = ("nodes", "partitions", "jobs")  # the parts of the answer
+LIMITS = "limits"  # a further part, which is large: all accounts, users and QOS with their limits and use
 
 SLURM_TIMEOUT = 60.0
-JOBS_PER_COMMAND = 1000
-"""Highest number of jobs that one command names."""
+JOBS_PER_COMMAND = 1000  # highest number of jobs that one command names
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:

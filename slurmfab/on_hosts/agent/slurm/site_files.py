@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import group_name, user_name
 from slurmfab.on_hosts.agent.slurm.files import is_safe
 
-RECORD = "the record of slurmfab's files"
-"""The name in a state for the names in `SITE_FILES`."""
+RECORD = "the record of slurmfab's files"  # the name in a state for the names in `SITE_FILES`
 
 SLURM_CONF = "slurm.conf"
 

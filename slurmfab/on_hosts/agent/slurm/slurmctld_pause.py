@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 UNIT = "slurmctld"
 
-STOP_SECONDS = 120.0
-"""Time that slurmctld gets to write its state and end (systemd's TimeoutStopSec= is 90 s)."""
+STOP_SECONDS = 120.0  # time that slurmctld gets to write its state and end (systemd's TimeoutStopSec= is 90 s)
 
 
 class SlurmctldPause(Resource):

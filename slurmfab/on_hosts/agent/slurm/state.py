@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_folder
 from slurmfab.on_hosts.agent.services.service import is_active
 
-COPY_SECONDS = 900.0
-"""Time limit for the copy: the scripts of some ten thousand jobs, to a slow file server."""
+COPY_SECONDS = 900.0  # time limit for the copy: the scripts of some ten thousand jobs, to a slow file server
 
 
 class SlurmState(Resource):

@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, refusal, 
 JOB_LIST = "job_state"
 USABLE = "as the slurm user needs it"
 
-ROUNDS = 4
-"""How often the directory is read: what is in a closed directory is seen once that is open."""
+ROUNDS = 4  # how often the directory is read: what is in a closed directory is seen once that is open
 
 
 class StateAccess(Resource):

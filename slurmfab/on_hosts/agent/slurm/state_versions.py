@@ -9,11 +9,8 @@ SERIES = (
 )  # fmt: skip
 """Release series, oldest first; each has the next protocol version."""
 
-FIRST_PROTOCOL = 35
-"""The protocol version of the first of them, in the high byte (slurm_protocol_common.h)."""
-
-READS_THREE = "24.11"
-"""From this series on Slurm reads state of the three series before it; older ones of two."""
+FIRST_PROTOCOL = 35  # the protocol version of the first of them, in the high byte (slurm_protocol_common.h)
+READS_THREE = "24.11"  # from this series on Slurm reads state of the three series before it; older ones of two
 
 HEADER_BYTES = 64
 TITLE = b"PROTOCOL_VERSION\0"

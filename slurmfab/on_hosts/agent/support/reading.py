@@ -20,17 +20,10 @@ from slurmfab.on_hosts.agent.services.daemon_log import log_file
 from slurmfab.on_hosts.agent.slurm import found_files
 from slurmfab.on_hosts.agent.support import host_secrets
 
-FILE_BYTES = 1 << 20
-"""The most characters of one file, of which the end is kept."""
-
-LOG_BYTES = 256 << 10
-"""The size of the end of a log."""
-
-HOST_BYTES = 12 << 20
-"""The most characters of all files of a host."""
-
-SECONDS = 20.0
-"""Time limit of one program."""
+FILE_BYTES = 1 << 20  # the most characters of one file, of which the end is kept
+LOG_BYTES = 256 << 10  # the size of the end of a log
+HOST_BYTES = 12 << 20  # the most characters of all files of a host
+SECONDS = 20.0  # time limit of one program
 
 UNITS = ("slurmctld", "slurmd", "slurmdbd", "munge", "mariadb", "mysql", "chrony", "systemd-timesyncd", "ssh")
 LOGGED = ("slurmctld", "slurmd", "slurmdbd", "munge")

@@ -32,8 +32,7 @@ from slurmfab.on_hosts.agent.services.service import ENABLED, RUNS, show
 DIRECTORY = "/var/lib/slurmfab/kept"
 """The directory of the store; only root can read it, because it contains copies of secrets."""
 
-NEWEST = 20
-"""How many runs the store keeps; each new run replaces the oldest."""
+NEWEST = 20  # how many runs the store keeps; each new run replaces the oldest
 
 UNDO = "-rollback"
 """The end of the ids of runs that undo others. They may need the oldest copies, so they keep twice as many runs."""
@@ -44,13 +43,11 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}")
 """The ids of runs: time in UTC and name of the task. They are names of directories, so all other text is refused."""
 
-MOST_HOLDER = 500
-"""Characters of the name of the run that had the host's lock last."""
+MOST_HOLDER = 500  # characters of the name of the run that had the host's lock last
 
 MANIFEST, DROPPED = "manifest", "dropped"
 
-Entry = Dict[str, Any]
-"""A line of a manifest."""
+Entry = Dict[str, Any]  # a line of a manifest
 
 
 def checked(run: str) -> str:

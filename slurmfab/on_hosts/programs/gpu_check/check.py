@@ -21,8 +21,7 @@ from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Res
 
 PASSED, SHORT, NOT_MEASURED = "passed", "falls short", "not measured"
 DRAINED, BACK, STILL = "drained", "back in service", "stays drained"
-ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED = 0, 1, 3
-"""Exit codes."""
+ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED = 0, 1, 3  # exit codes
 
 NO_PLACE = "it is not in the partition %s, or that is not UP"
 

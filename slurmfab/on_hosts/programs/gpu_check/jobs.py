@@ -33,19 +33,16 @@ from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, Resource
 from slurmfab.on_hosts.programs.gpu_check.nodes import RESERVATION, idle_in
 from slurmfab.on_hosts.programs.gpu_check.results import JOB_PREFIX, PlannedMeasurement, Result, judge_output
 
-MAX_JOBS = 64
-"""Highest number of a check's jobs in the queue."""
+MAX_JOBS = 64  # highest number of a check's jobs in the queue
 
 POLL_SECONDS = 3.0
 TICK_SECONDS = 0.2
-NICE = 1_000_000_000
-"""Subtracted from the jobs' priority (srun(1), --nice): more than any priority weights add up to."""
+NICE = 1_000_000_000  # subtracted from the jobs' priority (srun(1), --nice): more than any priority weights add up to
 
 GRACE_SECONDS = 90.0
 """Time that a job gets after its time limit: Slurm ends it within a minute, and then KillWait passes."""
 
-AGAIN_SECONDS = 600.0
-"""Time that a second measurement may wait in any case."""
+AGAIN_SECONDS = 600.0  # time that a second measurement may wait in any case
 
 KEPT_FOR_OTHERS = "Nodes required for job are DOWN, DRAINED or reserved"
 """How the reason of a job begins whose nodes are kept for jobs of partitions with a higher PriorityTier."""
@@ -59,8 +56,7 @@ found=$(PATH="{places}:$PATH" command -v -- "$program") || {{ echo "no $program"
 exec "$found" "$@"
 """
 
-SLURM_USER = "slurm"
-"""The user of the check's jobs."""
+SLURM_USER = "slurm"  # the user of the check's jobs
 
 STATES = "--states=PENDING,RUNNING,CONFIGURING,SUSPENDED"
 FIELDS = ("JobArrayID", "State", "UserName", "Partition", "NumNodes", "ReqNodes", "Reason", "Name")

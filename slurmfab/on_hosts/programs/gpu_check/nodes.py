@@ -20,12 +20,10 @@ from slurmfab.on_hosts.agent.nodes.states import (
 )
 from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of
 
-REASON_PREFIX = OURS + "gpu check: "
-"""Prefix of the reasons of nodes that fall short."""
+REASON_PREFIX = OURS + "gpu check: "  # prefix of the reasons of nodes that fall short
 
 RESERVATION = "slurmfab_gpu_check"
-ANY_TYPE = "*"
-"""The key of the threshold for all types without their own."""
+ANY_TYPE = "*"  # the key of the threshold for all types without their own
 
 LONGEST_REASON = 200
 

@@ -37,8 +37,7 @@ XID_RECORD = re.compile(rb"^\d+,\d+,(\d+),[^;]*;.*?NVRM: Xid \((?:PCI:)?([0-9A-F
 
 KERNEL_LOG = "/dev/kmsg"
 NVIDIA_SMI = "nvidia-smi"
-SMI_EVERY = 3600
-"""Seconds between two runs of nvidia-smi, which is slow."""
+SMI_EVERY = 3600  # seconds between two runs of nvidia-smi, which is slow
 
 SMI_SECONDS = 5.0
 SMI_FAILURES = {
@@ -53,8 +52,7 @@ PAGE_FIELDS = "gpu_bus_id,retired_pages.pending"
 PENDING_VALUES = ("1", "yes")
 
 Causes = Dict[str, str]
-Left = Callable[[float], float]
-"""Limits a time in seconds to what is left of the health check's time."""
+Left = Callable[[float], float]  # limits a time in seconds to what is left of the health check's time
 
 
 def missing_devices(files: Sequence[str]) -> Causes:

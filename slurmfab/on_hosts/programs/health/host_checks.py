@@ -10,22 +10,16 @@ from typing import Any, Callable, Dict, Mapping, Sequence
 from slurmfab.on_hosts.programs.health.path_probe import LATE, STUCK, PathState, probe
 
 PATH_SECONDS = 5.0
-PROBE_SECONDS = 15.0
-"""Time limits for one path, and for all paths."""
-
-HYSTERESIS = 1.25
-"""A disk that was full needs this multiple of its limit free, so that the node does not alternate."""
-
-MIN_INODES = 0.01
-"""The share of a file system's inodes that has to be free."""
+PROBE_SECONDS = 15.0  # time limits for one path, and for all paths
+HYSTERESIS = 1.25  # a disk that was full needs this multiple of its limit free, so that the node does not alternate
+MIN_INODES = 0.01  # the share of a file system's inodes that has to be free
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 RUNNING = ("active", "activating", "reloading", "deactivating", "refreshing")
 """States of units that run, or will in a moment (systemctl(1), is-active)."""
 
 CHRONY = ("chronyc", "-c", "tracking")
-OFFSET_COLUMN = 4
-"""The column with the system clock's offset in seconds (chronyc(1), -c and tracking)."""
+OFFSET_COLUMN = 4  # the column with the system clock's offset in seconds (chronyc(1), -c and tracking)
 
 Causes = Dict[str, str]
 Left = Callable[[float], float]

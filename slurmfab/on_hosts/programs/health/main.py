@@ -22,11 +22,8 @@ from slurmfab.on_hosts.programs.health import host_checks
 MEMORY = "/run/slurmfab/health.json"
 """State kept between runs; each run updates its time stamp, and a reboot removes it."""
 
-TOTAL_SECONDS = 40.0
-"""Time limit for the whole run."""
-
-ASK_EVERY = 3600
-"""Seconds after which Slurm is asked for the node's state even if there was no problem."""
+TOTAL_SECONDS = 40.0  # time limit for the whole run
+ASK_EVERY = 3600  # seconds after which Slurm is asked for the node's state even if there was no problem
 
 REMEMBERED: Dict[str, Any] = {
     "asked": (int, float), "causes": dict, "smi": dict, "stuck": dict, "told": list, "well": int,

@@ -8,11 +8,8 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import HEALTH, NodeState, records, state_of
 
-RUNS_UNTIL_RESUME = 2
-"""Number of runs in a row without problems before the node is resumed."""
-
-LONGEST_REASON = 240
-"""Characters of the longest reason."""
+RUNS_UNTIL_RESUME = 2  # number of runs in a row without problems before the node is resumed
+LONGEST_REASON = 240  # characters of the longest reason
 
 SCONTROL_SECONDS = 10.0
 

@@ -20,8 +20,7 @@ from slurmfab.on_hosts.programs.oci.config import NO_HOME
 TRANSPORTS = ("docker", "docker-archive", "docker-daemon", "oci", "oci-archive", "containers-storage", "dir")
 """Where skopeo finds images (containers-transports(5)); without one of them, an image is one of a registry."""
 
-FOLDER = "bundles"
-"""The directory in the user's home for bundles without a path of their own."""
+FOLDER = "bundles"  # the directory in the user's home for bundles without a path of their own
 
 DESCRIPTION = """\
 Makes a bundle from an image, for containers of Slurm's own: srun --container=BUNDLE COMMAND.

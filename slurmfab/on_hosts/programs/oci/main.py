@@ -5,8 +5,7 @@ A step of a container waits for four calls of it, so each imports only what it n
 
 from __future__ import annotations
 
-STOPPED = '{"status": "stopped"}'
-"""What slurmstepd is told at the end of a step: there is nothing left to kill."""
+STOPPED = '{"status": "stopped"}'  # what slurmstepd is told at the end of a step: there is nothing left to kill
 
 
 def main(*words: str) -> int:

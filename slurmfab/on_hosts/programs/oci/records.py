@@ -11,8 +11,7 @@ import pwd
 
 PLACE = "/dev/shm"  # noqa: S108 - each record has a random name and is closed to others
 PREFIX = "slurmfab-oci-"
-LONGEST = 10.0
-"""Seconds for the removal of one record; the step ends after that."""
+LONGEST = 10.0  # seconds for the removal of one record; the step ends after that
 
 
 def make(task: str) -> str:

@@ -19,8 +19,7 @@ from slurmfab.on_hosts.programs.power import sleepers, switches
 
 SUSPEND, RESUME, CHOOSE = "suspend", "resume", "choose"
 
-AT_ONCE = 32
-"""How many nodes are switched at the same time."""
+AT_ONCE = 32  # how many nodes are switched at the same time
 
 SCONTROL_SECONDS = 30.0
 

@@ -12,20 +12,14 @@ from typing import Any, Callable, Mapping, Sequence
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
-CALL_SECONDS = 25.0
-"""Time limit of one call of ipmitool or ssh, which have shorter ones of their own."""
+CALL_SECONDS = 25.0  # time limit of one call of ipmitool or ssh, which have shorter ones of their own
 
 BETWEEN_TRIES = 2.0
 POLL_SECONDS = 2.0
 
-LEFT_FOR_FORCE = 0.5
-"""Part of SuspendTimeout in which a node may shut down by itself, before its power is cut."""
-
-PACKETS = 3
-"""Magic packets for one node: nobody confirms one."""
-
-WAKE_PORT = 9
-"""The discard port, which wake-on-LAN uses by custom."""
+LEFT_FOR_FORCE = 0.5  # part of SuspendTimeout in which a node may shut down by itself, before its power is cut
+PACKETS = 3  # magic packets for one node: nobody confirms one
+WAKE_PORT = 9  # the discard port, which wake-on-LAN uses by custom
 
 POWER_OFF = ("sudo", "-n", "/usr/bin/systemctl", "poweroff")
 """What the slurm user runs on a node; its sudo rule allows this alone."""

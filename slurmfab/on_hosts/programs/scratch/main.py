@@ -24,17 +24,13 @@ from slurmfab.on_hosts.agent.scratch import job_directories
 
 PROLOG, EPILOG = "prolog", "epilog"
 
-LONGEST_PROLOG = 60.0
-"""Seconds within which a directory is made, or the prolog fails."""
+LONGEST_PROLOG = 60.0  # seconds within which a directory is made, or the prolog fails
 
 LONGEST_EPILOG = 30.0
 """Seconds for which the epilog waits until everything is removed; the rest is removed while it is no longer there."""
 
-LONGEST_REMOVAL = 3600.0
-"""Seconds after which a removal ends; the next job's prolog or epilog goes on with it."""
-
-DONE = "done"
-"""What the process says when the job can begin, or does not see its directory any more."""
+LONGEST_REMOVAL = 3600.0  # seconds after which a removal ends; the next job's prolog or epilog goes on with it
+DONE = "done"  # what the process says when the job can begin, or does not see its directory any more
 
 Tell = Callable[[str], None]
 

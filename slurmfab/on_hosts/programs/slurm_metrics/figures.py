@@ -11,14 +11,9 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 GAUGE, COUNTER = "gauge", "counter"
 
-LONGEST_LABEL = 100
-"""Characters of a label's value: reasons of nodes are texts of people."""
-
-MOST = 200
-"""The most values of a label that names something of the site, such as an account; the rest is left out."""
-
-MOST_REASONS = 30
-"""The most reasons that are told apart; the rest counts as `OTHER`."""
+LONGEST_LABEL = 100  # characters of a label's value: reasons of nodes are texts of people
+MOST = 200  # the most values of a label that names something of the site, such as an account; the rest is left out
+MOST_REASONS = 30  # the most reasons that are told apart; the rest counts as `OTHER`
 
 OTHER = "other"
 

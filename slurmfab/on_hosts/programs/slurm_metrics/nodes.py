@@ -33,8 +33,7 @@ STATES: Tuple[Tuple[str, FrozenSet[str]], ...] = (
 
 DRAINING = "draining"
 BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
-WORDS = (*(word for word, _ in STATES), DRAINING, OTHER)
-"""All words: each has a value, also 0."""
+WORDS = (*(word for word, _ in STATES), DRAINING, OTHER)  # all words: each has a value, also 0
 
 
 def word_of(state: NodeState) -> str:

@@ -12,11 +12,8 @@ from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.slurm_metrics.figures import Figures, label
 
-RUN_TIME = "%Y%m%dT%H%M%SZ"
-"""The name of a GPU check: when it began, in UTC."""
-
-MOST_WORDS = 20
-"""The most states, or kinds, that are told."""
+RUN_TIME = "%Y%m%dT%H%M%SZ"  # the name of a GPU check: when it began, in UTC
+MOST_WORDS = 20  # the most states, or kinds, that are told
 
 
 def collect_backups(figures: Figures, settings: Mapping[str, str]) -> None:

@@ -9,14 +9,9 @@ import signal
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-SECONDS = 15.0
-"""How long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds."""
-
-PATIENCE = 1.0
-"""After so many seconds, `scontrol ping` tells whether there is anything to wait for."""
-
-LONGEST = 64 << 20
-"""The most bytes of an answer: 100,000 nodes or jobs."""
+SECONDS = 15.0  # how long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds.
+PATIENCE = 1.0  # after so many seconds, `scontrol ping` tells whether there is anything to wait for
+LONGEST = 64 << 20  # the most bytes of an answer: 100,000 nodes or jobs
 
 CHUNK = 1 << 16
 SITE_SETTINGS = ("SQUEUE_", "SINFO_", "SACCT", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN")

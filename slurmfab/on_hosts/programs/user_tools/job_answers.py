@@ -11,8 +11,7 @@ from slurmfab.on_hosts.programs.user_tools.cluster import Cluster, most_gpus
 from slurmfab.on_hosts.programs.user_tools.job_script import CALLS
 from slurmfab.on_hosts.programs.user_tools.wanted import GIB, memory_text, read_time, total
 
-LONGEST = 4096
-"""The most characters of an answer."""
+LONGEST = 4096  # the most characters of an answer
 
 USUAL_SECONDS = 3600
 _ARRAY = re.compile(r"\d{1,9}(?:-\d{1,9}(?::\d{1,9})?)?(?:,\d{1,9}(?:-\d{1,9}(?::\d{1,9})?)?)*(?:%\d{1,9})?")

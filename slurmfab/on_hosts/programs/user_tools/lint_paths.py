@@ -12,8 +12,7 @@ from slurmfab.on_hosts.programs.user_tools.wanted import Wanted, directive
 LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/local", "/scratch", "/dev")  # noqa: S108 - names, not files of ours
 """Directories that each node has for itself; what is there on this host says nothing about nodes."""
 
-LETTERS = "%AabJjNnstuxW"
-"""What may follow a percent sign in names of files (sbatch(1), filename pattern)."""
+LETTERS = "%AabJjNnstuxW"  # what may follow a percent sign in names of files (sbatch(1), filename pattern)
 
 _PATTERN = re.compile(r"%(\d*)(.?)")
 

@@ -14,8 +14,7 @@ from slurmfab.on_hosts.programs.user_tools.submit_script import Script
 
 _STARTER = re.compile(r"\s*(?:time\s+|exec\s+)?(srun|mpirun|mpiexec)\s+(.*)")
 _MOVES = re.compile(r"\s*(?:cd|pushd|popd)\b")
-_PLAIN = re.compile(r"[\w./+@:=-]+")
-"""Paths without variables, patterns and other things that a shell expands."""
+_PLAIN = re.compile(r"[\w./+@:=-]+")  # paths without variables, patterns and other things that a shell expands
 
 MPIRUN_VALUES: Dict[str, int] = {
     **dict.fromkeys(("n", "np", "c", "N", "npernode", "map-by", "bind-to", "rank-by", "H", "host", "hostfile"), 1),

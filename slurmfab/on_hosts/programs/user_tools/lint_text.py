@@ -14,11 +14,8 @@ from slurmfab.on_hosts.programs.user_tools.wanted import Wanted
 
 BASH = "#!/bin/bash"
 SHELLS = frozenset({"bash", "sh", "dash", "ksh", "zsh"})
-SMALL_SHELLS = frozenset({"dash", "busybox"})
-"""What /bin/sh is on hosts where it is not bash."""
-
-USUAL = frozenset({"/bin", "/usr/bin", "/usr/local/bin"})
-"""Where interpreters are on all hosts alike."""
+SMALL_SHELLS = frozenset({"dash", "busybox"})  # what /bin/sh is on hosts where it is not bash
+USUAL = frozenset({"/bin", "/usr/bin", "/usr/local/bin"})  # where interpreters are on all hosts alike
 
 MOST_LINES = 20000
 _MODULE = re.compile(r"\s*(?:module|ml)\s+(?:--?\w+\s+)*(load|add|use|try-load|purge)\b\s*([^;&|#<>]*)")

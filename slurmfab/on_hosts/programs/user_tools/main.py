@@ -10,8 +10,7 @@ from typing import Callable, Sequence
 from slurmfab.on_hosts.programs.user_tools.asking import Silent
 
 HERE = "slurmfab.on_hosts.programs.user_tools"
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
 
 def main(name: str, *words: str) -> int:

@@ -72,8 +72,7 @@ SRUN_WITH_VALUE = named("""
 """Of these, those that need a value."""
 
 ALL = WITH_VALUE | WITHOUT_VALUE | MAY_HAVE_VALUE
-CUTOFF = 0.65
-"""How alike two names have to be for one to be a misspelling of the other (difflib)."""
+CUTOFF = 0.65  # how alike two names have to be for one to be a misspelling of the other (difflib)
 
 
 class Known(NamedTuple):

@@ -13,8 +13,7 @@ from slurmfab.on_hosts.programs.user_tools.state import State
 
 BOLD, GREEN, YELLOW = "\033[1m", "\033[32m", "\033[33m"
 END = "\033[0m"
-MOST_JOBS = 50
-"""How many jobs are listed; --json has all of them."""
+MOST_JOBS = 50  # how many jobs are listed; --json has all of them
 
 LONGEST_NAME = 30
 NARROWEST = 40

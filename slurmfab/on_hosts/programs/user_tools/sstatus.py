@@ -21,8 +21,7 @@ Shows what is free on the cluster, your jobs and your limits, and why jobs wait.
   --help        this text
 """
 WIDTH = 100
-WRONG = 2
-"""The exit code for wrong arguments."""
+WRONG = 2  # the exit code for wrong arguments
 
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.@+$-]{0,255}"
 

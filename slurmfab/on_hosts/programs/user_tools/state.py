@@ -8,11 +8,8 @@ from slurmfab.on_hosts.programs.user_tools import hostnames, jobs, limits, nodes
 from slurmfab.on_hosts.programs.user_tools.asking import Answer
 from slurmfab.on_hosts.programs.user_tools.use import Limit
 
-JSON_VERSION = 1
-"""The version of the JSON format; it increases if a key changes its meaning or is removed."""
-
-DEFAULT_QOS = "normal"
-"""The QOS of jobs that name none, where an association has no other."""
+JSON_VERSION = 1  # the version of the JSON format; it increases if a key changes its meaning or is removed
+DEFAULT_QOS = "normal"  # the QOS of jobs that name none, where an association has no other
 
 
 class Person(NamedTuple):

@@ -12,8 +12,7 @@ from slurmfab.on_hosts.programs.user_tools import sbatch_options
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, warning
 from slurmfab.on_hosts.programs.user_tools.job_script import quoted
 
-MOST_BYTES = 4 << 20
-"""What slurmctld takes unless its administrator says otherwise (slurm.conf(5), max_script_size)."""
+MOST_BYTES = 4 << 20  # what slurmctld takes unless its administrator says otherwise (slurm.conf(5), max_script_size)
 
 MAGIC = "#SBATCH"
 BOM = b"\xef\xbb\xbf"
@@ -22,8 +21,7 @@ HETEROGENEOUS = ("hetjob", "packjob")
 _HEREDOC = re.compile(r"""(?<![<\d])<<-?\s*(["']?)(\w+)\1""")
 _LIKE = re.compile(r"\s*#[ \t]*([A-Za-z]{4,9})[ \t]+(-\S.*)")
 SBATCH = "SBATCH"
-ALIKE = 0.8
-"""How alike a word has to be for a misspelling of SBATCH (difflib); SEARCH is none."""
+ALIKE = 0.8  # how alike a word has to be for a misspelling of SBATCH (difflib); SEARCH is none
 
 
 class Setting(NamedTuple):

@@ -30,8 +30,7 @@ MAIL_TYPES = frozenset(
 MAY_HOLD_VARIABLES = frozenset({"comment", "wrap", "export", "extra", "admin-comment"})
 """Options whose values may hold a dollar sign for a good reason."""
 
-SMALL = 64
-"""Amounts of memory without a unit that are probably meant in GiB; without one they are MiB."""
+SMALL = 64  # amounts of memory without a unit that are probably meant in GiB; without one they are MiB
 
 GIB = 1024
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
