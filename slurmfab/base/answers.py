@@ -40,8 +40,7 @@ Model = TypeVar("Model")
 def pattern(text: str, most: int) -> Any:
     r"""A text that matches a pattern from its first to its last character.
 
-    Args:
-        text: the pattern, in the syntax of Rust's regex; without `\s`, which matches line breaks.
+    `text`: the pattern, in the syntax of Rust's regex; without `\s`, which matches line breaks.
     """
     return StringConstraints(pattern=rf"^(?:{text})\z", max_length=most)
 
@@ -97,9 +96,7 @@ def strict_object(
 ) -> core_schema.CoreSchema:
     """The schema of an object that stays a dict, which costs least where objects are many.
 
-    Args:
-        needed: the schema of each value that must be there.
-        others: those of values that may be there.
+    `needed`: the schema of each value that must be there. `others`: those of values that may be there.
     """
     fields = {
         name: core_schema.typed_dict_field(one, required=name in needed) for name, one in {**needed, **others}.items()
@@ -110,11 +107,8 @@ def strict_object(
 def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> Any:
     """The same as `checked` for a model that `strict_object` describes.
 
-    Args:
-        what: what the value is, for the error, such as `outcome`.
-
-    Raises:
-        AgentFailed: the value is not what the model says.
+    `what`: what the value is, for the error, such as `outcome`. Raises AgentFailed if the value is not what the model
+    says.
     """
     try:
         return model.validate_python(value)
@@ -125,11 +119,8 @@ def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> 
 def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Model:
     """A value of an agent's answer, after its model has found nothing wrong with it.
 
-    Args:
-        what: what the value is, for the error, such as `facts`.
-
-    Raises:
-        AgentFailed: the value is not what the model says.
+    `what`: what the value is, for the error, such as `facts`. Raises AgentFailed if the value is not what the model
+    says.
     """
     try:
         return model.validate_json(to_json(value))

@@ -40,10 +40,7 @@ def _raise(_number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, within pydantic as soon as that has ended.
 
     pydantic takes an exception that comes from outside for a mistake in what it looks at, so that a file which is whole
-    is called damaged, or it prints and forgets the exception.
-
-    Raises:
-        KeyboardInterrupt: unless pydantic is at work.
+    is called damaged, or it prints and forgets the exception. Raises KeyboardInterrupt unless pydantic is at work.
     """
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("pydantic"):

@@ -56,8 +56,7 @@ class Cell(NamedTuple):
 class Paint:
     """Colours text for one stream; leaves it as it is without a terminal, with NO_COLOR and with TERM=dumb.
 
-    Args:
-        out: where the text goes; `width` is the length of its lines, 0 for no limit.
+    `out`: where the text goes; `width` is the length of its lines, 0 for no limit.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -72,10 +71,7 @@ class Paint:
 class Guarded:
     """A stream that writes through the filter whatever is written to it, also by Python itself and by libraries.
 
-    After a reader such as `head` has left, the rest is discarded.
-
-    Args:
-        stream: standard output or standard error.
+    After a reader such as `head` has left, the rest is discarded. `stream`: standard output or standard error.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -197,11 +193,8 @@ def table(rows: Sequence[Sequence[str | Cell]], width: int, paint: Paint | None 
     """Rows as lines, with their cells below each other.
 
     Cells of a table that is too wide are wrapped between words. Where even single words are too wide, each row becomes
-    a paragraph, in which each cell is behind the name of its column.
-
-    Args:
-        rows: the header first; all with the same number of cells.
-        paint: colours; none when left out.
+    a paragraph, in which each cell is behind the name of its column. `rows`: the header first; all with the same number
+    of cells. `paint`: colours; none when left out.
     """
     cells = [
         [
@@ -236,9 +229,7 @@ class StatusLine:
     def show(self, text: str, since: float) -> None:
         """Change the text.
 
-        Args:
-            text: cut off where the terminal's line ends.
-            since: when what it tells of began, by `time.monotonic`.
+        `text`: cut off where the terminal's line ends. `since`: when what it tells of began, by `time.monotonic`.
         """
         with self.lock:
             self.text, self.since = in_one_line(text), since
@@ -310,11 +301,7 @@ def can_ask() -> bool:
 
 
 def agrees(question: str) -> bool:
-    """Whether the user answers yes; no answer is no.
-
-    Args:
-        question: text before the input, with the possible answers.
-    """
+    """Whether the user answers yes; no answer is no. `question`: text before the input, with the possible answers."""
     with without_status_line():
         sys.stderr.write(question)
         sys.stderr.flush()

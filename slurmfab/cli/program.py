@@ -53,11 +53,7 @@ class SlurmfabProgram(Program):
 
 @contextmanager
 def input_errors() -> Iterator[None]:
-    """Say where help is when the command line cannot be understood.
-
-    Raises:
-        Exit: with the exit code for wrong input.
-    """
+    """Say where help is when the command line cannot be understood. Raises Exit: with the exit code for wrong input."""
     try:
         yield
     except ParseError as error:

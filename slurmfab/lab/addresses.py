@@ -21,13 +21,8 @@ LOCAL_IPV6 = 0xFD53_6C66
 def choose_network(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
     """Choose a private /24 network for a lab that overlaps no network in use.
 
-    The same name gets the same network while that is free, so a lab that is made again has its old addresses.
-
-    Args:
-        taken: networks in use; a default route (/0) is ignored.
-
-    Raises:
-        LabError: all private networks are in use.
+    The same name gets the same network while that is free, so a lab that is made again has its old addresses. `taken`:
+    networks in use; a default route (/0) is ignored. Raises LabError if all private networks are in use.
     """
     # A default route covers all addresses, so it does not show which networks are in use.
     occupied = tuple(network for network in taken if network.prefixlen)
@@ -40,12 +35,8 @@ def choose_network(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
 def require_free(wanted: str, taken: Iterable[IPv4Network]) -> IPv4Network:
     """Check that the network of kept disks is free, and return it; their hosts cannot change addresses.
 
-    Args:
-        wanted: the network, such as `10.20.30.0/24`.
-        taken: networks in use; a default route (/0) is ignored.
-
-    Raises:
-        LabError: the network overlaps one in use.
+    `wanted`: the network, such as `10.20.30.0/24`. `taken`: networks in use; a default route (/0) is ignored. Raises
+    LabError if the network overlaps one in use.
     """
     network = IPv4Network(wanted)
     if any(network.overlaps(other) for other in taken if other.prefixlen):
@@ -91,10 +82,8 @@ def host_addresses(
 ) -> dict[str, tuple[str, ...]]:
     """Map host names to addresses; the order of the names decides who gets which.
 
-    Args:
-        network: the lab's IPv4 network.
-        ipv6: hosts with an IPv6 address only.
-        dual: hosts with an IPv4 address and, second, an IPv6 address.
+    `network`: the lab's IPv4 network. `ipv6`: hosts with an IPv6 address only. `dual`: hosts with an IPv4 address and,
+    second, an IPv6 address.
     """
     found = {}
     for place, name in enumerate(names):

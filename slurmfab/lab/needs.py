@@ -31,8 +31,7 @@ LEAST_MEMORY = 2 << 30  # bytes of memory with which a lab of three hosts deploy
 def require() -> None:
     """Check that a lab can be started here.
 
-    Raises:
-        LabError: something is missing; the text has all of it, with what to do.
+    Raises LabError if something is missing; the text has all of it, with what to do.
     """
     found = tuple(obstacles())
     if found:
@@ -52,8 +51,7 @@ def obstacles() -> Iterator[str]:
 def _settings(shut: Mapping[str, int]) -> Iterator[str]:
     """Yield what to do about kernel settings that a lab would raise and cannot.
 
-    Args:
-        shut: the least value by name of each.
+    `shut`: the least value by name of each.
     """
     if shut:
         wanted = " ".join(f"{name.replace('/', '.')}={least}" for name, least in shut.items())
@@ -61,11 +59,7 @@ def _settings(shut: Mapping[str, int]) -> Iterator[str]:
 
 
 def _control_groups(directories: tuple[Path, ...]) -> Iterator[str]:
-    """Yield what to do where no host can have control groups of its own.
-
-    Args:
-        directories: those that a lab would make.
-    """
+    """Yield what to do where no host can have control groups of its own. `directories`: those that a lab would make."""
     if not directories:
         yield f"No control groups are mounted in /sys/fs/cgroup. {CONTAINER}"
     shut = [str(directory.parent) for directory in directories if not os.access(directory.parent, os.W_OK)]
@@ -86,8 +80,7 @@ def remarks() -> Iterator[str]:
 def _firewalls(listing: str) -> Iterator[str]:
     """Yield which firewalls drop packets between the lab's hosts and the package mirror.
 
-    Args:
-        listing: what `nft -j list chains` prints.
+    `listing`: what `nft -j list chains` prints.
     """
     chains = [one["chain"] for one in json.loads(listing)["nftables"] if "chain" in one]
     for chain in chains:

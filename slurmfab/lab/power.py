@@ -97,11 +97,8 @@ OWN_CLEANING = 3.0  # seconds for systemd-nspawn to end by itself after its host
 def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
     """Boot a host whose root file system and network namespace are ready; does not wait for the boot.
 
-    Args:
-        cgroup_directories: the lab's directory in each cgroup hierarchy.
-
-    Raises:
-        LabError: the program could not be started.
+    `cgroup_directories`: the lab's directory in each cgroup hierarchy. Raises LabError if the program could not be
+    started.
     """
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
@@ -174,12 +171,8 @@ def _kill(processes: Iterable[int]) -> None:
 def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float = 60.0) -> None:
     """Wait until a host that is shutting down is off.
 
-    Args:
-        subtrees: the host's subtree in each cgroup hierarchy.
-        patience: seconds to wait.
-
-    Raises:
-        LabError: the host was not off in time; the text has its last lines of console output.
+    `subtrees`: the host's subtree in each cgroup hierarchy. `patience`: seconds to wait. Raises LabError if the host
+    was not off in time; the text has its last lines of console output.
     """
     places = tuple(subtrees)
     deadline = time.monotonic() + patience
@@ -192,8 +185,7 @@ def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float =
 def _forget(host: HostLayout) -> None:
     """Unmount and remove what systemd-nspawn keeps per machine and root file system, and leaves when it is killed.
 
-    Raises:
-        LabError: something is mounted there that cannot be unmounted.
+    Raises LabError if something is mounted there that cannot be unmounted.
     """
     for place in (directory / host.machine for directory in NSPAWN_DIRECTORIES):
         mounts.unmount_all(place)

@@ -32,8 +32,7 @@ CONTROLLER = "ctl"  # host name of the controller
 class LabSpec:
     """The specification of a lab.
 
-    Raises:
-        InputError: one or more values are not valid; the text has a line for each.
+    Raises InputError if one or more values are not valid; the text has a line for each.
     """
 
     # one to eight of a-z and 0-9, a letter first; part of the names of the bridge, namespaces and cgroups

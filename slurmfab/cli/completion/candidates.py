@@ -32,11 +32,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(wanted: Wanted, table: Table) -> Candidates:
-    """The values that fit.
-
-    Args:
-        wanted: where the cursor is.
-    """
+    """The values that fit. `wanted`: where the cursor is."""
     if wanted.takes is None:
         fitting = {flag: option.help for flag, option in wanted.options.items() if flag.startswith(wanted.word)}
         return Candidates(words=tuple(sorted(fitting.items())))
@@ -68,11 +64,7 @@ def last_of_list(word: str) -> tuple[str, str]:
 
 
 def values(wanted: takes.Takes, cluster: ClusterValues, word: str) -> Iterable[str]:
-    """All values of a kind.
-
-    Args:
-        word: the beginning of the value that is wanted.
-    """
+    """All values of a kind. `word`: the beginning of the value that is wanted."""
     if wanted.what == takes.CHOICES:
         return wanted.choices
     if wanted.what == takes.LABS:

@@ -78,9 +78,7 @@ def _check_user(user: str) -> str:
 def _number_or(words: tuple[str, ...], least: int, most: int) -> Callable[[Any], Any]:
     """Make a validator for one of some words, or a whole number.
 
-    Args:
-        least: the lowest number.
-        most: the highest number.
+    `least`: the lowest number. `most`: the highest number.
     """
 
     def checked(value: Any) -> Any:
@@ -171,18 +169,13 @@ class AcceptanceJob(Figure):
     ] = {}
 
     def shipped(self, name: str) -> ShippedJob | None:
-        """The shipped job that it is; `None` for a script of the site's own.
-
-        Args:
-            name: of this job.
-        """
+        """The shipped job that it is; `None` for a script of the site's own. `name`: of this job."""
         return SHIPPED.get(self.script or name)
 
     def figures_of(self, name: str) -> dict[str, Figure]:
         """Its figures by name, with what a shipped job brings along; the only one may have an empty name.
 
-        Args:
-            name: of this job.
+        `name`: of this job.
         """
         shipped = self.shipped(name)
         own = Figure().model_copy(update={field: getattr(self, field) for field in Figure.model_fields})

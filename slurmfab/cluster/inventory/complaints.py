@@ -44,11 +44,8 @@ _ADVICE: Mapping[str, str] = {
 def cluster_from(document: Document, where: str) -> Cluster:
     """The cluster that a document describes.
 
-    Args:
-        document: the document that was read from the file.
-
-    Raises:
-        ClusterFileError: the document has mistakes; all of them, or the first of very many, in the order of the lines.
+    `document`: the document that was read from the file. Raises ClusterFileError if the document has mistakes; all of
+    them, or the first of very many, in the order of the lines.
     """
     complaints = list(document.complaints)
     shape = copy.deepcopy(document.shape)
@@ -176,8 +173,7 @@ def _names(keys: Mapping[str, keys.Key]) -> tuple[str, ...]:
 def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
     """Remove mistakes from the shape, so that another pass finds further mistakes.
 
-    Returns:
-        Whether another pass makes sense; not if it would complain about hosts that are only missing from the shape.
+    Returns whether another pass makes sense; not if it would complain about hosts that are only missing from the shape.
     """
     for place in places:
         about_hosts = place[0] in ("controllers", "login") or place in (("database",), ("database", "host"))

@@ -21,11 +21,7 @@ _UNSHOWN = ("title", "ge", "le", "default", "required", "properties")
 
 
 def for_editors(node: Schema) -> Schema:
-    """The schema of a value, and of all values inside it.
-
-    Args:
-        node: as pydantic makes it.
-    """
+    """The schema of a value, and of all values inside it. `node`: as pydantic makes it."""
     made = {key: value for key, value in node.items() if key not in _UNSHOWN}
     made |= {key: one for key, one in (("default", _default(node.get("default"))),) if one is not None}
     if "\n" in made.get("description", ""):

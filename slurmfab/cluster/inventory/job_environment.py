@@ -19,11 +19,7 @@ MOST_VARIABLES = 128  # the most variables of one list
 
 @written_as(_NAME)
 def check_variable(name: str) -> str:
-    """Return the name of a variable that slurmfab may set.
-
-    Raises:
-        ValueError: it is not one.
-    """
+    """Return the name of a variable that slurmfab may set. Raises ValueError if it is not one."""
     if not _NAME.fullmatch(name):
         raise ValueError(f'"{name[:128]}" is not the name of a variable: use letters, digits and _')
     if name.startswith(_SLURMS):

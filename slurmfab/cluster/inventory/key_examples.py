@@ -24,11 +24,7 @@ DOCUMENTS = tuple(path.read_text() for path in sorted((Path(__file__).parent / "
 
 
 def add(top: dict[str, Any], definitions: Mapping[str, Any]) -> None:
-    """Add the examples to the schema of a cluster file.
-
-    Args:
-        definitions: the schemas of its parts, to which it refers.
-    """
+    """Add the examples to the schema of a cluster file. `definitions`: the schemas of its parts, to which it refers."""
     for document in DOCUMENTS:
         _add(top, plain(compose(document, "an example")), definitions)
     for part in (top, *definitions.values()):
@@ -84,8 +80,7 @@ def plain(node: Node) -> Any:
 def text_of(key: str) -> str:
     """The lines of a key at the top of the file, with its value, from the first example that has it.
 
-    Args:
-        key: such as `power`.
+    `key`: such as `power`.
     """
     for document in DOCUMENTS:
         lines = document.splitlines()

@@ -30,11 +30,7 @@ def _check_relay(relay: str) -> str:
 
 @written_as(_MAILBOX)
 def check_mailbox(address: str) -> str:
-    """Return a mail address such as `slurm@example.org`.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """Return a mail address such as `slurm@example.org`. Raises ValueError if it is something else."""
     found = _MAILBOX.fullmatch(address)
     if not found or not is_address(found["domain"]):
         raise ValueError(f'"{address}" is not a mail address such as slurm@example.org')

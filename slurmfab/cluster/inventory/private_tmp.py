@@ -51,11 +51,7 @@ PrivateTmpOrNot = Annotated[
 def unknown_to(private: PrivateTmp | None, version: SlurmVersion) -> tuple[str, ...]:
     """The settings that a Slurm does not know: up to 22.05 Dirs is always /tmp and /dev/shm (notes of 23.02).
 
-    Args:
-        private: the settings; `None` for none.
-
-    Returns:
-        One complaint for each such setting.
+    `private`: the settings; `None` for none. Returns one complaint for each such setting.
     """
     if private is None or version >= SINCE:
         return ()

@@ -62,8 +62,7 @@ class Document:
 def read(text: str, where: str) -> Document:
     """Read the text of a cluster file; the document contains complaints about single keys.
 
-    Raises:
-        ClusterFileError: the text is not YAML, or not a mapping.
+    Raises ClusterFileError if the text is not YAML, or not a mapping.
     """
     document = Document({})
     document.shape.update(_mapping(compose(text, where, EMPTY), (), document))

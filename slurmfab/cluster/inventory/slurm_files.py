@@ -54,14 +54,8 @@ SlurmFiles = Annotated[
 def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
     """Read the files that a cluster file names.
 
-    Args:
-        files: path of each by its name in Slurm's directory.
-
-    Returns:
-        The files, sorted by name.
-
-    Raises:
-        InputError: a file is missing, unreadable or too large; one line for each mistake.
+    `files`: path of each by its name in Slurm's directory. Returns the files, sorted by name. Raises InputError if a
+    file is missing, unreadable or too large; one line for each mistake.
     """
     found: list[SiteFile] = []
     complaints: list[str] = []
@@ -77,11 +71,7 @@ def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
 
 
 def _read(name: str, path: Path) -> SiteFile:
-    """Read one file.
-
-    Raises:
-        InputError: it cannot be read, and why.
-    """
+    """Read one file. Raises InputError if it cannot be read, and why."""
     try:
         content = bounded_file.read(path, LARGEST_FILE)
         is_executable = path.stat().st_mode & 0o100

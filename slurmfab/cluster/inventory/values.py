@@ -32,8 +32,7 @@ _Validator = TypeVar("_Validator", bound=Callable[..., Any])
 def written_as(pattern: re.Pattern[str]) -> Callable[[_Validator], _Validator]:
     """Make a decorator for a validator, which tells editors how the texts look that it takes.
 
-    Args:
-        pattern: matches each such text as a whole, and perhaps some more.
+    `pattern`: matches each such text as a whole, and perhaps some more.
     """
 
     def remember(validator: _Validator) -> _Validator:
@@ -61,14 +60,8 @@ class Model(BaseModel):
 def host_names(value: Any) -> tuple[str, ...]:
     """Expand a hostlist, or a list of hostlists; a validator for values of the cluster file.
 
-    Args:
-        value: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`.
-
-    Returns:
-        The names in the order of the file.
-
-    Raises:
-        ValueError: it is neither of the two.
+    `value`: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`. Returns the names in the order of the
+    file. Raises ValueError if it is neither of the two.
     """
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
@@ -86,11 +79,8 @@ HostNames = Annotated[tuple[str, ...], BeforeValidator(host_names, json_schema_i
 def check_directory(example: str) -> Callable[[str], str]:
     """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file.
 
-    Args:
-        example: such a directory, for the message about another value.
-
-    Returns:
-        A function that returns a valid path, and raises ValueError for another one.
+    `example`: such a directory, for the message about another value. Returns a function that returns a valid path, and
+    raises ValueError for another one.
     """
 
     @written_as(_DIRECTORY)
@@ -105,11 +95,8 @@ def check_directory(example: str) -> Callable[[str], str]:
 def check_amount(example: str) -> Callable[[str], str]:
     """Make a validator for percentages and for amounts in K, M, G or T.
 
-    Args:
-        example: an amount, for the message about another value.
-
-    Returns:
-        A function that returns a valid amount, and raises ValueError for another text.
+    `example`: an amount, for the message about another value. Returns a function that returns a valid amount, and
+    raises ValueError for another text.
     """
 
     @written_as(_AMOUNT)
@@ -139,8 +126,7 @@ def is_address(text: str) -> bool:
 def check_schedule(when: str) -> str:
     """Return a schedule: `hourly`, `daily`, `weekly`, a time of the day, or a day of the week with a time.
 
-    Raises:
-        ValueError: it is something else.
+    Raises ValueError if it is something else.
     """
     if when not in _EVERY and not _CLOCK.fullmatch(when):
         raise ValueError(f'"{when}" is neither one of {", ".join(_EVERY)} nor a time such as "03:30" or "Sun 03:30"')

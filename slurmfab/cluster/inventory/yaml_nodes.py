@@ -72,12 +72,8 @@ class _Open:
 def compose(text: str, where: str, advice: str = "") -> MappingNode:
     """Parse the YAML of a file to nodes with their places in the text.
 
-    Args:
-        text: the file's text; places do not count a byte order mark.
-        advice: what to do about an empty file, with a space in front.
-
-    Raises:
-        ClusterFileError: the text is not YAML, or not a mapping.
+    `text`: the file's text; places do not count a byte order mark. `advice`: what to do about an empty file, with a
+    space in front. Raises ClusterFileError if the text is not YAML, or not a mapping.
     """
     text = text.removeprefix(BYTE_ORDER_MARK)
     _check_characters(text, where)

@@ -67,9 +67,7 @@ def log_file(own: Mapping[str, str | None]) -> str:
 def mariadb_settings(memory: int, roles: Sequence[str]) -> str:
     """The text of MariaDB's settings for slurmdbd on a host.
 
-    Args:
-        memory: the host's memory in MiB.
-        roles: the host's roles, such as `controller` and `database`.
+    `memory`: the host's memory in MiB. `roles`: the host's roles, such as `controller` and `database`.
     """
     pool = buffer_pool(memory, roles)
     return fill("mariadb.cnf", {"pool": pool, "log_file": redo_log(pool)})
@@ -78,10 +76,7 @@ def mariadb_settings(memory: int, roles: Sequence[str]) -> str:
 def redo_log(pool: int) -> int:
     """MiB for InnoDB's redo log: a quarter of the buffer pool, within limits.
 
-    MariaDB allocates all of it on disk at once; slurmdbd works with 64 MiB.
-
-    Args:
-        pool: size of the buffer pool in MiB.
+    MariaDB allocates all of it on disk at once; slurmdbd works with 64 MiB. `pool`: size of the buffer pool in MiB.
     """
     return min(max(SMALLEST_LOG, pool // 4), LARGEST_LOG)
 

@@ -105,9 +105,7 @@ def typed_shares(value: str) -> str:
 def _shares(entry: str, gpus: Mapping[str, int]) -> tuple[str, ...]:
     """An entry of Gres, divided among the types of GPUs if it is a share of them without a type.
 
-    Args:
-        entry: such as `shard:8`.
-        gpus: number of GPUs by type.
+    `entry`: such as `shard:8`. `gpus`: number of GPUs by type.
     """
     name, _, count = entry.partition(":")
     if name not in SHARED or not count.isdigit() or int(count) % sum(gpus.values()):
@@ -199,9 +197,7 @@ def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tupl
 def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
     """GPUs as lines of gres.conf: one for each type and set of near cores, and one for each MIG instance.
 
-    Args:
-        gpus: in the order of their files.
-        kind: the type of all lines; `None` to use each GPU's own type.
+    `gpus`: in the order of their files. `kind`: the type of all lines; `None` to use each GPU's own type.
     """
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for gpu in gpus:

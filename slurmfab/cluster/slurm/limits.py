@@ -111,9 +111,7 @@ USER_BY_NAME = by_name((*ASSOCIATION, *USER))
 def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
     """The keys that a version of Slurm has.
 
-    Args:
-        limits: limits of a QOS or of an association.
-        version: version of Slurm as (year, month).
+    `limits`: limits of a QOS or of an association. `version`: version of Slurm as (year, month).
     """
     return tuple(limit.key for limit in limits if limit.since <= version)
 
@@ -121,12 +119,8 @@ def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
 def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[tuple[str, str], ...]:
     """Normalize settings of the cluster file, for the comparison with the database.
 
-    Args:
-        settings: keys and values that the rules have checked.
-        by_name: the known limits by name in lower case.
-
-    Returns:
-        Pairs of sacctmgr's own name and normal value.
+    `settings`: keys and values that the rules have checked. `by_name`: the known limits by name in lower case. Returns
+    pairs of sacctmgr's own name and normal value.
     """
     return tuple(
         (limit.key.name, normal_value(limit, value))
@@ -136,11 +130,7 @@ def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[t
 
 
 def normal_value(limit: Limit, value: str) -> str:
-    """Normalize one value; flags get sacctmgr's spelling.
-
-    Raises:
-        ValueError: the value is invalid for this limit.
-    """
+    """Normalize one value; flags get sacctmgr's spelling. Raises ValueError if the value is invalid for this limit."""
     text = kinds.normal(limit.key.kind, value) or limit.key.default
     if limit.key.kind == kinds.FLAGS:
         return ",".join(sorted(_flag(flag) for flag in text.split(",") if flag))

@@ -17,8 +17,7 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 def oci_conf(version: SlurmVersion, variables: Iterable[str] = ()) -> str:
     """The text of oci.conf.
 
-    Args:
-        variables: variables beside TMPDIR that name a directory of a job, which its containers see as well.
+    `variables`: variables beside TMPDIR that name a directory of a job, which its containers see as well.
     """
     names = ",".join(dict.fromkeys(("TMPDIR", *variables)))
     known = (version.major, version.minor)

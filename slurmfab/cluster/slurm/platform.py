@@ -78,11 +78,7 @@ class Platform:
     def packages(self, role: str) -> tuple[str, ...]:
         """The packages that a host needs for a role, sorted; the same names in every supported release.
 
-        Args:
-            role: `controller`, `database`, `compute` or `login`.
-
-        Raises:
-            InputError: there is no such role.
+        `role`: `controller`, `database`, `compute` or `login`. Raises InputError if there is no such role.
         """
         if role not in self.by_role:
             raise InputError(f"“{role}” is not a role with packages (known: {', '.join(self.by_role)}).")
@@ -124,8 +120,7 @@ class Platform:
     def key(self, series: str) -> str:
         """How a cluster file asks for it.
 
-        Args:
-            series: of the Slurm that it means; only the distribution's packages need none.
+        `series`: of the Slurm that it means; only the distribution's packages need none.
         """
         version = "" if self.word == DEBIAN.word else f', version: "{series}.*"'
         return f"slurm: {{packages: {self.word}{version}}}"

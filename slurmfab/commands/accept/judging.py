@@ -63,12 +63,8 @@ class NoFigure(Exception):
 def figure_in(output: str, pattern: str) -> float:
     """The figure in the last line of an output that matches a pattern.
 
-    Args:
-        output: of a job; only its end is looked at.
-        pattern: regular expression with one group.
-
-    Raises:
-        NoFigure: no line matches, or what matches is not a number, or the pattern takes too long.
+    `output`: of a job; only its end is looked at. `pattern`: regular expression with one group. Raises NoFigure if no
+    line matches, or what matches is not a number, or the pattern takes too long.
     """
     question = json.dumps([pattern, LONGEST_LINE, output[-MOST_OUTPUT:]])
     try:
@@ -96,8 +92,7 @@ def figure_in(output: str, pattern: str) -> float:
 def results_of(queue: Queue, attempt: Attempt, logs: str = "") -> list[Result]:
     """The results of a job that has ended, or has not started in time.
 
-    Args:
-        logs: directory on this machine for its output; empty for none.
+    `logs`: directory on this machine for its output; empty for none.
     """
     output, trouble = queue.output_of(attempt) if attempt.started is not None else ("", "")
     if logs and attempt.started is not None:
@@ -150,11 +145,7 @@ def last_line(output: str) -> str:
 
 
 def judged(attempt: Attempt, figure: WantedFigure, output: str) -> Result:
-    """The result of a figure of a job that ran to its end.
-
-    Args:
-        figure: what is looked for.
-    """
+    """The result of a figure of a job that ran to its end. `figure`: what is looked for."""
     try:
         value = figure_in(output, figure.pattern)
     except NoFigure as error:

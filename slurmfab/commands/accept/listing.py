@@ -81,8 +81,7 @@ def places(entry: Entry) -> set[str]:
 def last_runs(entries: Sequence[Entry]) -> tuple[Shown, ...]:
     """The newest entries of each figure at each place, oldest first, with their changes.
 
-    Args:
-        entries: the history, oldest first.
+    `entries`: the history, oldest first.
     """
     found: dict[tuple[str, str, str, str], list[Entry]] = {}
     for entry in entries:

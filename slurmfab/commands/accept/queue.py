@@ -72,11 +72,7 @@ class Attempt:
 
 
 class Queue:
-    """Slurm's queue, on the host from which jobs are submitted.
-
-    Args:
-        opener: opens shells on other hosts.
-    """
+    """Slurm's queue, on the host from which jobs are submitted. `opener`: opens shells on other hosts."""
 
     def __init__(self, known: Inventory, sender: CheckedHost, opener: Opener) -> None:
         self.known = known

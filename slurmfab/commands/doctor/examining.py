@@ -98,8 +98,7 @@ def of_hosts(
 ) -> Iterator[Finding]:
     """Yield what is to be said of the way to the hosts; ways that cannot be planned are one failure.
 
-    Args:
-        is_local: whether no host is asked.
+    `is_local`: whether no host is asked.
     """
     if known is None or is_local:
         return

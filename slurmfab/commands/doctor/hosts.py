@@ -57,14 +57,7 @@ def ask_all(transport: SshTransport, hosts: Iterable[str], *, with_mirrors: bool
 
 
 def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
-    """Ask one host.
-
-    Args:
-        shell: runs commands there, as the user who logs in.
-
-    Raises:
-        HostError: it does not answer.
-    """
+    """Ask one host. `shell`: runs commands there, as the user who logs in. Raises HostError if it does not answer."""
     before = time.time()
     said = shell.run(CLOCK, seconds=SECONDS)
     after = time.time()
@@ -74,11 +67,7 @@ def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
 
 
 def parsed_clock(host: str, output: bytes) -> float:
-    """The time that a host told.
-
-    Raises:
-        HostError: it told none.
-    """
+    """The time that a host told. Raises HostError if it told none."""
     try:
         seconds = float(output.decode(errors="replace").strip())
     except ValueError:
@@ -108,9 +97,7 @@ def judged(
 ) -> Iterator[Finding]:
     """Yield what is to be said of the hosts.
 
-    Args:
-        answers: the answer of each host, or why there is none.
-        sleepers: the hosts that Slurm may have switched off.
+    `answers`: the answer of each host, or why there is none. `sleepers`: the hosts that Slurm may have switched off.
     """
     for host, answer in sorted(answers.items()):
         if type(answer) is Unreachable and host in sleepers:

@@ -137,12 +137,8 @@ def show(cluster: str, word: str, json_file: str) -> int:
 def find(records: Sequence[Record], word: str, path: Path) -> Record:
     """The run that the user means.
 
-    Args:
-        records: oldest first.
-        word: an id, a prefix that only one id has, or `last`.
-
-    Raises:
-        InputError: there is no such run, or more than one.
+    `records`: oldest first. `word`: an id, a prefix that only one id has, or `last`. Raises InputError if there is no
+    such run, or more than one.
     """
     if not records:
         raise InputError(no_runs_text(path))

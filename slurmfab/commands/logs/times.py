@@ -36,12 +36,8 @@ class Asked(NamedTuple):
 def period(asked: Asked, known: Period | None = None, now: float | None = None) -> Period:
     """The period that was asked for.
 
-    Args:
-        known: that of a job, for what the options leave open; by default the last hour.
-        now: the present time, by default the clock's.
-
-    Raises:
-        InputError: a text is not a time, or the end is before the beginning.
+    `known`: that of a job, for what the options leave open; by default the last hour. `now`: the present time, by
+    default the clock's. Raises InputError if a text is not a time, or the end is before the beginning.
     """
     present = time.time() if now is None else now
     if asked.around and (asked.since or asked.until):
@@ -63,14 +59,7 @@ def period(asked: Asked, known: Period | None = None, now: float | None = None) 
 
 
 def moment(text: str, flag: str, now: float) -> float:
-    """A time in seconds since 1970.
-
-    Args:
-        text: as on the command line.
-
-    Raises:
-        InputError: it is not a time.
-    """
+    """A time in seconds since 1970. `text`: as on the command line. Raises InputError if it is not a time."""
     word = text.strip()
     if word == "now":
         return now

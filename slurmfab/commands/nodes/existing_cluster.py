@@ -42,12 +42,8 @@ class Founding:
 def choose(facts: Mapping[str, HostFacts], addresses: Mapping[str, str], name: str) -> Founding:
     """The cluster that hosts form already if its controller is one of them, or else a new one of the first host.
 
-    Args:
-        facts: the facts of the hosts, in the order in which the user named them.
-        addresses: by host, the address by which SSH reaches it, as far as known.
-
-    Raises:
-        InputError: the hosts form a cluster of another name.
+    `facts`: the facts of the hosts, in the order in which the user named them. `addresses`: by host, the address by
+    which SSH reaches it, as far as known. Raises InputError if the hosts form a cluster of another name.
     """
     first = next(iter(facts))
     found = existing(facts, addresses)
@@ -94,12 +90,8 @@ def is_dotted(address: str) -> bool:
 def refuse_losing(founding: Founding, facts: Mapping[str, HostFacts]) -> None:
     """Refuse to go on with a cluster that has what the new cluster file would not have.
 
-    Args:
-        founding: the cluster that first contact goes on with.
-        facts: the facts of the hosts, by name.
-
-    Raises:
-        InputError: with the nodes, partitions, controllers and databases that would be lost.
+    `founding`: the cluster that first contact goes on with. `facts`: the facts of the hosts, by name. Raises
+    InputError: with the nodes, partitions, controllers and databases that would be lost.
     """
     if not founding.exists:
         return
@@ -117,8 +109,7 @@ def refuse_losing(founding: Founding, facts: Mapping[str, HostFacts]) -> None:
 def lost_parts(slurm_conf: str, facts: Mapping[str, HostFacts]) -> list[str]:
     """What a slurm.conf has and a new cluster file of these hosts would not, as texts.
 
-    Args:
-        facts: the facts of the hosts, by name.
+    `facts`: the facts of the hosts, by name.
     """
     conf = parse(slurm_conf)
     is_ours = slurm_conf.startswith(MADE_BY_SLURMFAB)

@@ -63,8 +63,7 @@ def ways(bench: Bench) -> tuple[str, ...]:
 def checked(output: str, program: str, node: str) -> str:
     """The text for a passed check, if a container of a program's has printed what it should.
 
-    Raises:
-        AssertionError: it has not; with the last line that was printed instead.
+    Raises AssertionError if it has not; with the last line that was printed instead.
     """
     last = (output.strip().splitlines() or ["no output"])[-1][:200]
     assert EXPECTED_OUTPUT in output, (

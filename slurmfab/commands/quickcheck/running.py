@@ -65,8 +65,7 @@ class QuickcheckOptions:
     def checks(self) -> tuple[str, ...]:
         """The checks to run, in order.
 
-        Raises:
-            InputError: a word of `only` is not a check, or the time limit is out of range.
+        Raises InputError if a word of `only` is not a check, or the time limit is out of range.
         """
         chosen = {word.strip() for word in self.only.split(",") if word.strip()}
         strangers = sorted(chosen - set(CHECKS))
@@ -80,11 +79,7 @@ class QuickcheckOptions:
 def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> int:
     """Run a quickcheck and print its results line by line.
 
-    Args:
-        cluster: the cluster file's path, empty for the default one.
-
-    Returns:
-        The exit code; see `Summary.exit_code`.
+    `cluster`: the cluster file's path, empty for the default one. Returns the exit code; see `Summary.exit_code`.
     """
     known = loading.load_named(cluster)
     out = output.stream
@@ -140,8 +135,7 @@ def quickcheck(
 def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
     """Refuse to go on while slurmctld does not answer the host from which jobs are submitted.
 
-    Raises:
-        SlurmfabError: it does not.
+    Raises SlurmfabError if it does not.
     """
     if not ping(sender).endswith("is UP"):
         raise SlurmfabError(
@@ -153,11 +147,7 @@ def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
 def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
     """The checks to run, in order.
 
-    Args:
-        cluster: the cluster file; a check of `WITH_KEYS` needs its key there.
-
-    Raises:
-        InputError: an option is wrong.
+    `cluster`: the cluster file; a check of `WITH_KEYS` needs its key there. Raises InputError if an option is wrong.
     """
     is_meant = bool(options.only.strip())
     return tuple(check for check in options.checks if is_meant or check not in WITH_KEYS or getattr(cluster, check))
@@ -166,8 +156,7 @@ def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
 def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:
     """Names of the compute nodes that may be used; `hosts` is a hostlist, empty for all.
 
-    Raises:
-        InputError: one of the hosts is not a compute node, or the cluster has never been deployed.
+    Raises InputError if one of the hosts is not a compute node, or the cluster has never been deployed.
     """
     cluster = known.cluster
     names = session.select_hosts(cluster, hosts, known.path)
@@ -185,11 +174,7 @@ def senders(known: Inventory) -> tuple[str, ...]:
 
 
 def sender_of(known: Inventory, shells: Shells) -> CheckedHost:
-    """The first reachable host from which jobs can be submitted.
-
-    Raises:
-        HostError: none is reachable.
-    """
+    """The first reachable host from which jobs can be submitted. Raises HostError if none is reachable."""
     answering = [name for name in senders(known) if not isinstance(shells[name], HostError)]
     return host_in(shells, (answering or senders(known)[-1:])[0])
 

@@ -160,11 +160,7 @@ def short(value: float) -> str:
 
 
 def fits(text: str, width: float, size: float) -> bool:
-    """Whether a text fits into a width, with a little room on both sides.
-
-    Args:
-        size: of the font, in the same unit.
-    """
+    """Whether a text fits into a width, with a little room on both sides. `size`: of the font, in the same unit."""
     return (len(text) + 1) * size * CHARACTER <= width
 
 

@@ -93,10 +93,8 @@ def gantt(found: Timeline) -> Gantt:
 def bar_of(span: Span, y: float, axis: Axis, series: int, whose: str) -> Mark:
     """The bar of a phase.
 
-    Args:
-        y: the upper end of its row.
-        series: the number of its colour, 1 to 7; 0 for phases without one.
-        whose: for the title: the host whose times these are.
+    `y`: the upper end of its row. `series`: the number of its colour, 1 to 7; 0 for phases without one. `whose`: for
+    the title: the host whose times these are.
     """
     width = max(SMALLEST, round((span.end - span.begin) * (axis.end - axis.begin) / axis.high, 1))
     inside = next((text for text in (span.phase, str(series or "")) if text and fits(text, width, FONT)), "")
@@ -108,11 +106,7 @@ def bar_of(span: Span, y: float, axis: Axis, series: int, whose: str) -> Mark:
 
 
 def line_of(row: Row, y: float, axis: Axis, series: Mapping[str, int]) -> Line:
-    """The row of a group of hosts.
-
-    Args:
-        series: the numbers of the phases with a colour.
-    """
+    """The row of a group of hosts. `series`: the numbers of the phases with a colour."""
     whose = f"{row.slowest}, the slowest of {len(row.hosts)}" if len(row.hosts) > 1 else row.slowest
     bars = tuple(bar_of(span, y, axis, series.get(span.phase, 0), whose) for span in row.spans)
     title = f"{fold(row.hosts)}: {row.lost}" if row.lost else fold(row.hosts)

@@ -88,11 +88,8 @@ class Band:
 def histories(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[History, ...]]:
     """The measurements by node, the nodes with the worst last measurement first.
 
-    Args:
-        entries: of the history of GPU checks, oldest first; those without nodes are left out.
-
-    Returns:
-        The times of the checks that are shown, oldest first, and the histories.
+    `entries`: of the history of GPU checks, oldest first; those without nodes are left out. Returns the times of the
+    checks that are shown, oldest first, and the histories.
     """
     measured = [entry for entry in entries if entry.get("nodes")]
     runs: dict[str, str] = {}
@@ -196,8 +193,7 @@ def words_of(history: History) -> str:
 def type_plot(title: str, of_type: Sequence[History], times: Sequence[str]) -> Plot:
     """The plot of all nodes of a type: medians, and the area from the lowest to the highest figure of each check.
 
-    Args:
-        times: of all checks that are shown.
+    `times`: of all checks that are shown.
     """
     found, (low, high) = bands(of_type), range_of(of_type)
     across, up = axes(len(times), (low, high), LARGE, LEFT)

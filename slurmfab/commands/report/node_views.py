@@ -135,12 +135,7 @@ def view(
     facts: HostFacts | None,
     partitions: Mapping[str, tuple[str, ...]],
 ) -> NodeView:
-    """One host.
-
-    Args:
-        node: as Slurm knows it.
-        partitions: names of partitions by node, from the cluster file.
-    """
+    """One host. `node`: as Slurm knows it. `partitions`: names of partitions by node, from the cluster file."""
     cluster, lock = sources.inventory.cluster, sources.inventory.lock.hosts.get(host)
     roles = cluster.roles(host)
     is_out = node is not None and not node.state.is_in_service
@@ -214,11 +209,7 @@ def counted(names: Iterable[str]) -> dict[str, int]:
 
 
 def fingerprint(key: str) -> str:
-    """The fingerprint of a public key, as OpenSSH prints it; the key itself if it is not base64.
-
-    Args:
-        key: in base64.
-    """
+    """The fingerprint of a public key, as OpenSSH prints it; the key itself if it is not base64. `key`: in base64."""
     try:
         digest = hashlib.sha256(base64.b64decode(key, validate=True)).digest()
     except binascii.Error:

@@ -69,8 +69,7 @@ def places(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 def ask(cluster: Cluster, transport: Transport, seconds: int = SECONDS) -> Directories:
     """Measure the directories on all hosts that have some, one request each.
 
-    Args:
-        seconds: time limit of the work on each host.
+    `seconds`: time limit of the work on each host.
     """
     asked = places(cluster)
 

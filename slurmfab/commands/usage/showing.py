@@ -99,8 +99,7 @@ class UsageOptions:
     def check(self, json_path: str) -> None:
         """Refuse what cannot be.
 
-        Raises:
-            InputError: a key is unknown, a file cannot be written, or standard output is asked for twice.
+        Raises InputError if a key is unknown, a file cannot be written, or standard output is asked for twice.
         """
         unknown = [key for key in self.by if key not in KEYS]
         if unknown or not self.by:

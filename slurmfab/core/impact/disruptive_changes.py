@@ -242,9 +242,7 @@ def disruptions(
 ) -> tuple[Disruption, ...]:
     """The disruptions by these differences for the present jobs; empty when no job is hurt.
 
-    Args:
-        differences: as `PlanInput.differences` has them.
-        jobs: all that run or wait, as `status.snapshot` has them.
+    `differences`: as `PlanInput.differences` has them. `jobs`: all that run or wait, as `status.snapshot` has them.
     """
     known = tuple(difference for difference in differences if not is_spelled_out(difference, version))
     there = tuple(jobs)
@@ -278,8 +276,7 @@ def refused(found: Iterable[Disruption], approvals: Approvals) -> tuple[Disrupti
 def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = "") -> str:
     """Why a deployment is refused, for people; empty when nothing is `refused`.
 
-    Args:
-        command: the task that takes the options that allow them; empty where it is the one that is refused.
+    `command`: the task that takes the options that allow them; empty where it is the one that is refused.
     """
     stopping = refused(found, approvals)
     if not stopping:
@@ -290,8 +287,7 @@ def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = ""
 def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, ...]:
     """A disruption in lines: change and reason, the jobs that it hurts, and how to proceed anyway.
 
-    Args:
-        command: the task that takes the options that allow it; empty where it is the one that is refused.
+    `command`: the task that takes the options that allow it; empty where it is the one that is refused.
     """
     options = disruption.ways
     ways = " or ".join(f"{FAB} {command} {option}" for option in options) if command else f"add {' or '.join(options)}"
@@ -322,11 +318,7 @@ def place(job: Job) -> str:
 
 
 def require_known(approvals: Approvals) -> None:
-    """Refuse unknown names of `--allow`.
-
-    Raises:
-        InputError: with the known names.
-    """
+    """Refuse unknown names of `--allow`. Raises InputError: with the known names."""
     unknown = sorted(approvals.allowed - set(KNOWN))
     if unknown:
         raise InputError(f"--allow {', '.join(unknown)}: unknown name (known: {', '.join(KNOWN)}).")

@@ -19,8 +19,7 @@ OTHER_HARDWARE = "other hardware"  # a node's hardware differs from the lock; a 
 def acceptance(roles: Sequence[str], node: str = "") -> str:
     """The command that accepts other hardware; replace-node takes only hosts that are nothing but compute nodes.
 
-    Args:
-        node: its name; empty where the text is for several nodes.
+    `node`: its name; empty where the text is for several nodes.
     """
     if tuple(roles) == ("compute",):
         return f"{FAB} replace-node {node} --accept-hardware" if node else f"{FAB} replace-node with --accept-hardware"

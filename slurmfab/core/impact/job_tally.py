@@ -153,10 +153,8 @@ def tally(
 def end_of(job: Job, now: Job | None, *, remembers: bool, accepted: bool) -> JobEnd:
     """How a job ended.
 
-    Args:
-        job: the job before the change.
-        now: the job as slurmctld shows it now; `None` when it does not know it.
-        remembers: whether slurmctld must still know it.
+    `job`: the job before the change. `now`: the job as slurmctld shows it now; `None` when it does not know it.
+    `remembers`: whether slurmctld must still know it.
     """
     nodes = job.node_list if job.state in RUNS else ""
     if now is None:

@@ -33,8 +33,7 @@ class Rule(NamedTuple):
 def alert_rules(cluster: Cluster) -> str:
     """The rules of a cluster as a rule file of Prometheus.
 
-    Args:
-        cluster: the cluster file; rules about what it does not ask for are left out.
+    `cluster`: the cluster file; rules about what it does not ask for are left out.
     """
     lines = [
         "# Made by slurmfab from the cluster file; edits here are overwritten.",

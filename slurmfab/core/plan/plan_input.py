@@ -265,11 +265,7 @@ class PlanInput(LocalInput):
 
     @cached_property
     def controller_facts(self) -> HostFacts:
-        """The facts of the primary controller.
-
-        Raises:
-            KeyError: the primary controller did not answer.
-        """
+        """The facts of the primary controller. Raises KeyError if the primary controller did not answer."""
         return self.facts[self.cluster.controller]
 
     @cached_property
@@ -321,11 +317,7 @@ class PlanInput(LocalInput):
         return self.setting_before("ClusterName").lower() not in ("", self.cluster.name)
 
     def host(self, name: str) -> HostLock:
-        """The lock's entry for a host.
-
-        Raises:
-            KeyError: the host has never answered.
-        """
+        """The lock's entry for a host. Raises KeyError if the host has never answered."""
         return self.lock.hosts[name]
 
     def address(self, name: str) -> str:

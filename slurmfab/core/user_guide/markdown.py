@@ -103,11 +103,7 @@ def _paragraph(text: str) -> str:
 def html(text: str) -> tuple[Markup, list[tuple[str, str]]]:
     """Markdown as HTML; HTML in it is text.
 
-    Args:
-        text: the Markdown.
-
-    Returns:
-        The HTML, and the id and text of each heading of the second level.
+    `text`: the Markdown. Returns the HTML, and the id and text of each heading of the second level.
     """
     from markdown_it import MarkdownIt  # 30 ms that clusters without a guide need not pay
 

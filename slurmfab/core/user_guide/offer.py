@@ -110,8 +110,7 @@ class Offer:
 def offer(cluster: Cluster, lock: Lock) -> Offer:
     """What a cluster offers.
 
-    Args:
-        lock: what is known of the nodes' hardware; nodes that it does not know have what the file says.
+    `lock`: what is known of the nodes' hardware; nodes that it does not know have what the file says.
     """
     by_node = shapes(cluster, lock)
     memory = _default_memory(cluster, by_node.values())
@@ -143,8 +142,7 @@ def _partition(
 ) -> OfferedPartition:
     """A partition, as users see it.
 
-    Args:
-        default_memory: what jobs get that ask for no memory, where the partition says nothing of it.
+    `default_memory`: what jobs get that ask for no memory, where the partition says nothing of it.
     """
     values = _values(partition)
     own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
@@ -228,8 +226,7 @@ def _default_memory(cluster: Cluster, found: Iterable[Shape]) -> str:
 def _memory_in_words(settings: Mapping[str, str]) -> str:
     """What settings give a job that asks for no memory; empty if they say nothing of it.
 
-    Args:
-        settings: values by key in lower case, empty for Slurm's own default.
+    `settings`: values by key in lower case, empty for Slurm's own default.
     """
     for key, words in _DEFAULT_MEMORY.items():
         if key in settings:

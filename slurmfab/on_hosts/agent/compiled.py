@@ -22,8 +22,7 @@ CHECKED = (3).to_bytes(4, "little")  # the flags of a pyc file that is valid onl
 class Compiled:
     """Compiled modules, from the cache or compiled now and then added to it.
 
-    Args:
-        directory: of the cache; empty for no cache.
+    `directory`: of the cache; empty for no cache.
     """
 
     def __init__(self, directory: str = DIRECTORY) -> None:
@@ -36,8 +35,7 @@ class Compiled:
     def code(self, source: str, path: str) -> CodeType:
         """The code of a module.
 
-        Args:
-            path: its file name in tracebacks; with dots for slashes also its name in the cache.
+        `path`: its file name in tracebacks; with dots for slashes also its name in the cache.
         """
         data = source.encode()
         head = MAGIC_NUMBER + CHECKED + source_hash(data)
@@ -76,11 +74,7 @@ class Compiled:
             return
 
     def descriptor(self) -> int:
-        """The open directory of the cache.
-
-        Raises:
-            FileNotFoundError: there is no cache.
-        """
+        """The open directory of the cache. Raises FileNotFoundError if there is no cache."""
         if self.folder is None:
             raise FileNotFoundError
         return self.folder
@@ -89,8 +83,7 @@ class Compiled:
 def opened(path: str) -> int:
     """Open a directory, and make it if it is missing; returns its descriptor.
 
-    Raises:
-        OSError: it cannot be made, is not a directory, or other users can read or change it.
+    Raises OSError if it cannot be made, is not a directory, or other users can read or change it.
     """
     if not os.path.lexists(path):
         os.mkdir(path, 0o700)

@@ -78,9 +78,7 @@ def section(sources: Sources) -> Section | None:
 def columns(results: Iterable[Result], hosts: Sequence[str]) -> tuple[list[Column], str]:
     """The columns of the matrix, and the hosts for which there is no room as a hostlist.
 
-    Args:
-        results: of all checks.
-        hosts: the cluster's hosts in the order of its file.
+    `results`: of all checks. `hosts`: the cluster's hosts in the order of its file.
     """
     outcomes: dict[str, list[tuple[str, str, str]]] = {}
     for result in results:

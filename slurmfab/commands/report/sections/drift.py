@@ -103,11 +103,7 @@ def kinds_of(steps: Sequence[Step]) -> tuple[Kind, ...]:
 
 
 def made_kind(name: str, alike: dict[tuple[str, tuple[Outcome, ...]], list[str]]) -> Kind:
-    """All differences of one kind.
-
-    Args:
-        alike: hosts by phase and outcomes.
-    """
+    """All differences of one kind. `alike`: hosts by phase and outcomes."""
     ordered = sorted(alike.items(), key=lambda item: -len(item[1]))
     shown = [difference(phase, outcomes, hosts) for (phase, outcomes), hosts in ordered[:MOST_GROUPS]]
     hosts = Counter(host for names in alike.values() for host in names)

@@ -29,11 +29,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def wanted(plan_input: PlanInput, host: str, *, is_of_apt: bool) -> Iterator[OwnedFile]:
-    """Yield the site's files on a host.
-
-    Args:
-        is_of_apt: whether those below apt's directory are meant, or the others.
-    """
+    """Yield the site's files on a host. `is_of_apt`: whether those below apt's directory are meant, or the others."""
     cluster = plan_input.cluster
     for content in plan_input.own_files:
         one = cluster.files[content.path]

@@ -90,11 +90,7 @@ def own_partition(cluster: Cluster, lock: Lock) -> str | None:
 
 
 def settings(checks: GpuChecks, partition: str | None = None) -> str:
-    """The settings of the check program as JSON text.
-
-    Args:
-        partition: of the jobs, if the cluster file names none.
-    """
+    """The settings of the check program as JSON text. `partition`: of the jobs, if the cluster file names none."""
     wanted = {**checks.model_dump(exclude={"when"}), "directory": GPU_CHECK_HISTORY}
     wanted["partition"] = checks.partition or partition
     return json.dumps(wanted, indent=1, sort_keys=True) + "\n"

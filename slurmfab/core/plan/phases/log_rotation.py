@@ -62,9 +62,5 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def rotation(path: str, logs: str, units: tuple[str, ...]) -> OwnedFile:
-    """The file for logrotate about the logs of one directory.
-
-    Args:
-        units: the units of the daemons that write there.
-    """
+    """The file for logrotate about the logs of one directory. `units`: the units of the daemons that write there."""
     return OwnedFile(path, RULE.format(logs=logs, units=" ".join(units)))

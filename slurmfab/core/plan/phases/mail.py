@@ -51,11 +51,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 
 def settings(mail: Mail, password: str) -> str:
-    """The settings of msmtp(1).
-
-    Args:
-        password: the password of the login; empty for a relay without one.
-    """
+    """The settings of msmtp(1). `password`: the password of the login; empty for a relay without one."""
     values = {
         "account": "default",
         "host": mail.host,

@@ -76,8 +76,7 @@ def waits_for_mounts(plan_input: PlanInput, host: str, user: User) -> bool:
 def of_user(plan_input: PlanInput, host: str, user: User, managed: tuple[str, ...]) -> Iterator[Resource]:
     """Yield the account, home directory and SSH keys of one user on a host; a home that waits for mounts comes later.
 
-    Args:
-        managed: names of the groups whose members the cluster file alone decides.
+    `managed`: names of the groups whose members the cluster file alone decides.
     """
     numbers, home = plan_input.lock.ids, user.home_directory
     uid = numbers[f"{user.name}.uid"]

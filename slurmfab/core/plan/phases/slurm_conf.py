@@ -95,8 +95,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> tuple[Resource, ...]:
     """Slurm's files on a host with local files; an unused gres.conf is removed.
 
-    Args:
-        previewed: whether the installed Slurm judges them before anything is changed; one host's is enough.
+    `previewed`: whether the installed Slurm judges them before anything is changed; one host's is enough.
     """
     node = host if plan_input.is_compute_node(host) else ""
     files = plan_input.files_of(host)

@@ -123,11 +123,7 @@ def equivalents(spelled: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def known_hosts(plan_input: PlanInput, spelled: Mapping[str, tuple[str, ...]]) -> str:
-    """The lines with the host keys of these hosts.
-
-    Args:
-        spelled: names and addresses by host.
-    """
+    """The lines with the host keys of these hosts. `spelled`: names and addresses by host."""
     return "".join(
         f"{','.join(names)} {kind} {key}\n"
         for name, names in spelled.items()

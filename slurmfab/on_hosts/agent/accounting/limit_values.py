@@ -76,10 +76,7 @@ def _seconds_of(value: str, unit: int) -> int:
     """Convert a time as in sacctmgr(1) to seconds: `90`, `5:00`, `24:00:00`, `1-12`, `1-12:30`, `1-12:30:00`.
 
     Everything above the agent has `slurmfab.on_hosts.programs.user_tools.amounts.seconds_of`, which the agent cannot
-    import.
-
-    Args:
-        unit: seconds per unit if the time is a single number.
+    import. `unit`: seconds per unit if the time is a single number.
     """
     match = _TIME.fullmatch(value)
     if not match:

@@ -24,11 +24,8 @@ USAGE_TIMEOUT = 20.0
 def read(user: str, accounts: Collection[str], partitions: str, context: Context) -> List[List[str]]:
     """The rows about the QOS of partitions; none if no partition has one, or slurmctld does not tell.
 
-    Args:
-        partitions: what `scontrol show partition` printed.
-
-    Returns:
-        QOS, whose use, account or empty, limit's name, limit and use as in `cpu=N(3),gres/gpu=4(2)` or `2(1)`.
+    `partitions`: what `scontrol show partition` printed. Returns QOS, whose use, account or empty, limit's name, limit
+    and use as in `cpu=N(3),gres/gpu=4(2)` or `2(1)`.
     """
     names = sorted({*re.findall(_PARTITION_QOS, partitions, re.MULTILINE)} - {"N/A"})
     found = find_user(context, user)

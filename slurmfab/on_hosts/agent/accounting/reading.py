@@ -67,11 +67,7 @@ class ActualTree(Record):
 
 
 def tres(sacctmgr: Sacctmgr) -> FrozenSet[str]:
-    """The TRES that slurmdbd knows, such as `cpu` and `gres/gpu`.
-
-    Raises:
-        ResourceFailed: slurmdbd does not answer.
-    """
+    """The TRES that slurmdbd knows, such as `cpu` and `gres/gpu`. Raises ResourceFailed if slurmdbd does not answer."""
     shown = sacctmgr.rows(("type", "name"), "tres")
     return frozenset("/".join(filter(None, row)).lower() for row in shown)
 
@@ -79,8 +75,7 @@ def tres(sacctmgr: Sacctmgr) -> FrozenSet[str]:
 def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Sequence[Key]) -> ActualTree:
     """Read everything of one cluster from slurmdbd; nothing is changed.
 
-    Raises:
-        ResourceFailed: slurmdbd does not answer.
+    Raises ResourceFailed if slurmdbd does not answer.
     """
     ours = ("assoc", "woplimits", "where", "cluster=" + cluster)
     defaults = ("assoc", "woplimits", "onlydefaults", "where", "cluster=" + cluster)

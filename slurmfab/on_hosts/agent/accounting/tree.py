@@ -98,11 +98,7 @@ class AccountTree(Resource):
             return tres(sacctmgr)
 
     def read(self, context: Context) -> ActualTree:
-        """Everything that slurmdbd has for the cluster.
-
-        Raises:
-            ResourceFailed: slurmdbd does not answer.
-        """
+        """Everything that slurmdbd has for the cluster. Raises ResourceFailed if slurmdbd does not answer."""
         if is_not_installed_yet(context) or would_be_started(context):
             return ActualTree((), {}, {}, {}, {}, {}, ())
         with Sacctmgr(context, self.conf) as sacctmgr:
@@ -116,8 +112,7 @@ class AccountTree(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
         """Change what differs, in the order that Slurm needs.
 
-        Raises:
-            ResourceFailed: sacctmgr refuses a command; the commands before it are done, those after it are not.
+        Raises ResourceFailed if sacctmgr refuses a command; the commands before it are done, those after it are not.
         """
         with Sacctmgr(context, self.conf) as sacctmgr:
             self.apply_changes(sacctmgr, frozenset(self.wanted(context)))
@@ -170,9 +165,8 @@ class RestOfAccounts(AccountTree):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Set the limits once slurmdbd knows their TRES, and remove undeclared names.
 
-        Raises:
-            ResourceFailed: slurmdbd does not learn the TRES, or Slurm refuses a change, such as a removal while jobs
-                run.
+        Raises ResourceFailed if slurmdbd does not learn the TRES, or Slurm refuses a change, such as a removal while
+        jobs run.
         """
         with Sacctmgr(context, self.conf) as sacctmgr:
             if differing - {UNDECLARED}:
@@ -186,11 +180,7 @@ class RestOfAccounts(AccountTree):
 
 
 def wait_for_tres(sacctmgr: Sacctmgr, names: FrozenSet[str]) -> None:
-    """Wait until slurmdbd knows these TRES.
-
-    Raises:
-        ResourceFailed: it does not learn them in time.
-    """
+    """Wait until slurmdbd knows these TRES. Raises ResourceFailed if it does not learn them in time."""
     deadline = time.monotonic() + TRES_SECONDS
     while names - tres(sacctmgr):
         if time.monotonic() > deadline:

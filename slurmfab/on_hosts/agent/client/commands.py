@@ -88,16 +88,14 @@ class Table:
     def rows(self, shown: str) -> List[List[str]]:
         """The values of each job or node, in the order of the fields.
 
-        Raises:
-            ResourceFailed: the answer has other fields, as when it was cut off.
+        Raises ResourceFailed if the answer has other fields, as when it was cut off.
         """
         return list(self.each(shown))
 
     def each(self, shown: str) -> Iterator[List[str]]:
         """The same one by one, for the records of months.
 
-        Raises:
-            ResourceFailed: see `rows`; after the rows that were whole.
+        Raises ResourceFailed: see `rows`; after the rows that were whole.
         """
         row: List[str] = []
         begin, end = 0, shown.find(self.mark)
@@ -112,20 +110,14 @@ class Table:
             raise ResourceFailed("%s answered with other fields than it was asked for" % self.argv[0])
 
     def ask(self, context: Context, seconds: float = TABLE_SECONDS) -> List[List[str]]:
-        """Run the program and return its rows.
-
-        Raises:
-            ResourceFailed: it fails, or `rows` does.
-        """
+        """Run the program and return its rows. Raises ResourceFailed if it fails, or `rows` does."""
         return self.rows(context.must(self.argv, seconds=seconds, env=self.env))
 
 
 def jobs(fields: Sequence[str], *options: str) -> Table:
     """All jobs of all users and partitions that have not ended.
 
-    Args:
-        fields: of a job, as named by squeue(1), --Format.
-        options: of squeue, such as `--states=all`.
+    `fields`: of a job, as named by squeue(1), --Format. `options`: of squeue, such as `--states=all`.
     """
     return Table(("squeue", "--all", "--noheader", *options), fields)
 
@@ -149,11 +141,7 @@ def is_job_id(text: str) -> bool:
 
 
 def job_ids(ids: Iterable[str]) -> Tuple[str, ...]:
-    """The ids of jobs as arguments of a command.
-
-    Raises:
-        ResourceFailed: one of them is none.
-    """
+    """The ids of jobs as arguments of a command. Raises ResourceFailed if one of them is none."""
     found = tuple(ids)
     wrong = next((one for one in found if not is_job_id(one)), None)
     if wrong is not None:
@@ -163,20 +151,12 @@ def job_ids(ids: Iterable[str]) -> Tuple[str, ...]:
 
 
 def cancel(ids: Iterable[str]) -> Command:
-    """Cancels jobs; those that have ended are no error.
-
-    Raises:
-        ResourceFailed: a text is not the id of a job.
-    """
+    """Cancels jobs; those that have ended are no error. Raises ResourceFailed if a text is not the id of a job."""
     return ("scancel", "--quiet", "--", *job_ids(ids))
 
 
 def cancel_named(name: str, user: str = "") -> Command:
-    """Cancels the jobs of this name.
-
-    Args:
-        user: whose they are; empty for those of all users.
-    """
+    """Cancels the jobs of this name. `user`: whose they are; empty for those of all users."""
     return ("scancel", "--quiet", "--name=" + name, *(["--user=" + user] if user else []))
 
 
@@ -186,11 +166,7 @@ def cancel_all_of(user: str) -> Command:
 
 
 def signal_batch(job: str, signal: str) -> Command:
-    """Sends a signal to the script of a job.
-
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
+    """Sends a signal to the script of a job. Raises ResourceFailed if `job` is not the id of a job."""
     return ("scancel", "--batch", "--signal=" + signal, "--", *job_ids([job]))
 
 
@@ -222,8 +198,7 @@ class JobState(NamedTuple):
 def job_states(jobs: Iterable[str]) -> Command:
     """Prints what `states` reads about jobs, also about ended ones.
 
-    Raises:
-        ResourceFailed: a text is not the id of a job.
+    Raises ResourceFailed if a text is not the id of a job.
     """
     fields = ",".join(field + ":|" for field in ("JobID", "State", "Reason", "NodeList", "exit_code", "StartTime"))
     return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
@@ -259,11 +234,7 @@ def exit_code(text: str) -> str:
 
 
 def recorded(job: str, *fields: str) -> Command:
-    """Prints fields of a job in slurmdbd, separated by `|`.
-
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
+    """Prints fields of a job in slurmdbd, separated by `|`. Raises ResourceFailed if `job` is not the id of a job."""
     return ("sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + ",".join(job_ids([job])),
             "--format=" + ",".join(fields))  # fmt: skip
 
@@ -274,11 +245,7 @@ def show_nodes(*names: str) -> Command:
 
 
 def update_nodes(names: Iterable[str], *settings: str) -> Command:
-    """Changes nodes.
-
-    Args:
-        names: NodeNames.
-    """
+    """Changes nodes. `names`: NodeNames."""
     return ("scontrol", "update", "NodeName=" + ",".join(names), *settings)
 
 
@@ -295,9 +262,7 @@ def reboot(node: str, reason: str) -> Command:
 def reserve(name: str, user: str, nodes: Iterable[str], duration: str) -> Command:
     """Reserves nodes for a user at once, also nodes with jobs.
 
-    Args:
-        user: who may use it.
-        duration: minutes, or `UNLIMITED`.
+    `user`: who may use it. `duration`: minutes, or `UNLIMITED`.
     """
     return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user,
             "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=" + duration, "Flags=IGNORE_JOBS")  # fmt: skip
@@ -362,10 +327,8 @@ def show_qos_usage(names: Iterable[str]) -> Command:
 def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
     """Prints rows of slurmdbd with fields separated by `|`.
 
-    Args:
-        what: sacctmgr(1)'s word for them, such as `associations`.
-        fields: to print; all but the last one must be without free text.
-        arguments: further words, such as `where user=ann`.
+    `what`: sacctmgr(1)'s word for them, such as `associations`. `fields`: to print; all but the last one must be
+    without free text. `arguments`: further words, such as `where user=ann`.
     """
     return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))
 
@@ -373,12 +336,8 @@ def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
 def job_records(since: int, until: int, fields: Sequence[str], *options: str) -> Table:
     """The records of all jobs that were eligible or ran between two times, with times as seconds since 1970.
 
-    A job that was requeued or resized has a record for each part.
-
-    Args:
-        since: seconds since 1970.
-        fields: as named by sacct(1).
-        options: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
+    A job that was requeued or resized has a record for each part. `since`: seconds since 1970. `fields`: as named by
+    sacct(1). `options`: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
     """
     window = ("--starttime=uts%d" % since, "--endtime=uts%d" % until)
     return Table(("sacct", "--allusers", "--duplicates", "--noheader", *window, *options), fields)
@@ -387,8 +346,7 @@ def job_records(since: int, until: int, fields: Sequence[str], *options: str) ->
 def use_by_steps(jobs: Iterable[str]) -> Command:
     """Prints what the steps of running jobs have used so far, as ID and two lists of TRES, separated by `|`.
 
-    Raises:
-        ResourceFailed: a text is not the id of a job.
+    Raises ResourceFailed if a text is not the id of a job.
     """
     return ("sstat", "--allsteps", "--noheader", "--parsable2", "--jobs=" + ",".join(job_ids(jobs)),
             "--format=JobID,TRESUsageInMax,TRESUsageInTot")  # fmt: skip

@@ -13,9 +13,7 @@ NO_GROUP = 65534  # the group to work with in place of root's
 def acting_as(uid: int, gid: int) -> Iterator[None]:
     """Read and write files with the rights of a user, without supplementary groups; as before if this is not root.
 
-    Args:
-        uid: UID; that of root changes nothing.
-        gid: GID; `NO_GROUP` takes the place of root's group.
+    `uid`: UID; that of root changes nothing. `gid`: GID; `NO_GROUP` takes the place of root's group.
     """
     if os.geteuid() != 0 or uid == 0:
         yield

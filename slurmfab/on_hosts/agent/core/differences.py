@@ -25,9 +25,8 @@ DIGEST_DIGITS = 32  # hexadecimal digits of a digest: half of SHA-256, more than
 def digests(before: Any, after: Any, key: str) -> str:
     """Keyed digests (HMAC) of both values, joined by a slash; empty without a key.
 
-    Args:
-        key: a random key of one saved plan, so that the digests of two plans cannot be compared, and a digest reveals
-            nothing about a secret that cannot be guessed.
+    `key`: a random key of one saved plan, so that the digests of two plans cannot be compared, and a digest reveals
+    nothing about a secret that cannot be guessed.
     """
     if not key:
         return ""

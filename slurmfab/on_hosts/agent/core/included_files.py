@@ -36,8 +36,7 @@ def read_included(path: str) -> bytes:
 def too_large(path: str, content: bytes) -> str:
     """A remark on the first file that is included and not read for its size; empty for none.
 
-    Args:
-        path: of the file that includes others.
+    `path`: of the file that includes others.
     """
     found: List[str] = []
 
@@ -56,10 +55,8 @@ def whole(path: str, content: bytes, read: Read = read_included) -> bytes:
     """The text of a file with all that it includes, as Slurm reads it (slurm.conf(5); parse_config.c).
 
     A relative name is relative to the directory of the file that has the line, and `%c` is the name of the cluster. A
-    line stays as it is if its file is missing, empty or too large, or there are too many.
-
-    Args:
-        read: reads the other files.
+    line stays as it is if its file is missing, empty or too large, or there are too many. `read`: reads the other
+    files.
     """
     if len(content) > MOST_BYTES or b"nclude" not in content.lower():  # hosts without such a line are in a hurry
         return content

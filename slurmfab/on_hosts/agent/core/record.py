@@ -81,8 +81,7 @@ class Record:
     def __init__(self, *values: Any, **named: Any) -> None:
         """Set the fields from positional values in their order, and from named values.
 
-        Raises:
-            TypeError: a field is missing, given twice or unknown.
+        Raises TypeError if a field is missing, given twice or unknown.
         """
         # Set one by one, so that records share one table of names: a plan for thousands of hosts has many records.
         place, count = object.__setattr__, len(values)

@@ -40,8 +40,7 @@ class LeftAsItWas(Exception):
 class OtherHostsFailed(Exception):
     """Other hosts that are not as wanted, which is no failure of the host that tells it.
 
-    Args:
-        reasons: by host, why, and what to try.
+    `reasons`: by host, why, and what to try.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -162,8 +161,7 @@ class Context:
     ) -> str:
         """Run a program that has to succeed, and return what it printed; the arguments are those of `run`.
 
-        Raises:
-            ResourceFailed: as for `run`, or the exit code is not 0; with the last lines that the program printed.
+        Raises ResourceFailed as for `run`, or the exit code is not 0; with the last lines that the program printed.
         """
         done = self.run(argv, stdin, seconds, env, account)
         if done.returncode != 0:
@@ -218,11 +216,8 @@ class Resource(Record):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Change the host so that its state is the wanted one.
 
-        Args:
-            differing: the names that differ; never empty.
-
-        Raises:
-            ResourceFailed: that failed; the next run can start from the state that is left.
+        `differing`: the names that differ; never empty. Raises ResourceFailed: that failed; the next run can start from
+        the state that is left.
         """
         raise NotImplementedError
 
@@ -231,11 +226,7 @@ class Resource(Record):
         return frozenset()
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002 - part of the contract
-        """The files that converging changes: services watch them, and the undo store copies them before.
-
-        Args:
-            differing: the names that differ.
-        """
+        """The files that converging changes: services watch them, and the undo store copies them before."""
         return ()
 
     def units(self) -> tuple[str, ...]:
@@ -250,11 +241,8 @@ class Resource(Record):
 def apply(resource: Resource, context: Context) -> Outcome:
     """Read a resource's state, compare, converge unless this is a dry run, and read again.
 
-    Args:
-        context: the request's context; the paths that were or would be changed are added to `touched`.
-
-    Returns:
-        The outcome; `changed` means that the state was read again and is the wanted one.
+    `context`: the request's context; the paths that were or would be changed are added to `touched`. Returns the
+    outcome; `changed` means that the state was read again and is the wanted one.
     """
     changes: tuple[Change, ...] = ()
     context.remark = ""
@@ -277,8 +265,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
 def converge(resource: Resource, context: Context, changes: tuple[Change, ...]) -> Outcome:
     """Converge a resource, and read its state again.
 
-    Raises:
-        ResourceFailed, OSError, LeftAsItWas: the resource raises it.
+    Raises ResourceFailed, OSError, LeftAsItWas if the resource raises it.
     """
     differing = frozenset(change.name for change in changes)
     context.keep(resource, context, differing)

@@ -112,8 +112,7 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
 def load_library() -> ctypes.CDLL:
     """The library, with the types of the functions used here (mysql.h).
 
-    Raises:
-        ResourceFailed: it is not installed, or python3 cannot load libraries.
+    Raises ResourceFailed if it is not installed, or python3 cannot load libraries.
     """
     try:
         import ctypes  # few requests need it, and a minimal python3 has none

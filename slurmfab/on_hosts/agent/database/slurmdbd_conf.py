@@ -107,8 +107,7 @@ class SlurmdbdConf(Resource):
     def refuse_other_storage(self, content: bytes) -> None:
         """Refuse to move slurmdbd to another database, because the accounting history would stay behind unnoticed.
 
-        Raises:
-            ResourceFailed: the present file names another server or database.
+        Raises ResourceFailed if the present file names another server or database.
         """
         before, wanted = place_in(content), place_in(self.content.encode())
         if before and before != wanted:
@@ -164,11 +163,7 @@ def password_in(content: bytes) -> str:
 
 
 def present_password(context: Context) -> str:
-    """The database password in this host's slurmdbd.conf.
-
-    Raises:
-        ResourceFailed: there is none.
-    """
+    """The database password in this host's slurmdbd.conf. Raises ResourceFailed if there is none."""
     password = password_in(replace.read(context.path(PATH)) or b"")
     if not password:
         raise ResourceFailed("%s has no StoragePass" % PATH)

@@ -36,10 +36,8 @@ class Storage(Resource):
     def actual(self, context: Context) -> State:
         """The same as found on the server.
 
-        In a dry run it is empty before MariaDB is installed, and unknown while MariaDB is stopped.
-
-        Raises:
-            ResourceFailed: the server does not run or does not answer.
+        In a dry run it is empty before MariaDB is installed, and unknown while MariaDB is stopped. Raises
+        ResourceFailed if the server does not run or does not answer.
         """
         if not is_active(context, MARIADB_UNIT):
             if not context.dry_run:

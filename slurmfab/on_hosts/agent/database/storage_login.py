@@ -42,8 +42,7 @@ class StorageLogin(Resource):
     def actual(self, context: Context) -> State:
         """Whether the login is accepted; empty in a dry run before the library is installed with slurmdbd.
 
-        Raises:
-            ResourceFailed: it is not accepted; the text says why.
+        Raises ResourceFailed if it is not accepted; the text says why.
         """
         if context.dry_run and not mariadb.is_installed():
             return {}
@@ -61,8 +60,7 @@ class StorageLogin(Resource):
     def kept_password(self, context: Context) -> str:
         """The password in this host's slurmdbd.conf.
 
-        Raises:
-            ResourceFailed: there is none; the text says what to do.
+        Raises ResourceFailed if there is none; the text says what to do.
         """
         try:
             return present_password(context)

@@ -47,8 +47,7 @@ def bus_address(domain: int, location: int) -> str:
 def model(root: str, bus: str, target: int) -> str:
     """The product's name; if unknown, the compiler's name of its architecture, such as `gfx90a`.
 
-    Args:
-        target: KFD's gfx_target_version, 0 for none.
+    `target`: KFD's gfx_target_version, 0 for none.
     """
     folder = "%s%s/%s" % (root, DEVICES, bus)
     known = MODELS.get(read_text(folder + "/device")) or read_text(folder + "/product_name")

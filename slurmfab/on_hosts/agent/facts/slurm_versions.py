@@ -24,8 +24,7 @@ SECONDS = 20.0  # time limit of a program, which only prints a line
 def read(root: str, programs: Iterable[str]) -> Dict[str, str]:
     """The versions of the programs that are there and tell one, by the names of the programs.
 
-    Args:
-        programs: their paths; of two programs of one name, the first that tells a version counts.
+    `programs`: their paths; of two programs of one name, the first that tells a version counts.
     """
     marks = {path: mark(root + path) for path in programs}
     cache = Compiled(root + DIRECTORY)

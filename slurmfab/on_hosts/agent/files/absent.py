@@ -36,8 +36,7 @@ class Absent(Resource):
     def actual(self, context: Context) -> State:
         """Whether the file, or a copy of a secret beside it, exists.
 
-        Raises:
-            ResourceFailed: a directory has this path.
+        Raises ResourceFailed if a directory has this path.
         """
         path = context.path(self.path)
         try:

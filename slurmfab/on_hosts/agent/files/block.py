@@ -48,8 +48,7 @@ class Block(Resource):
     def actual(self, context: Context) -> State:
         """The lines that are in the block now, and whose the file is.
 
-        Raises:
-            ResourceFailed: the markers are damaged.
+        Raises ResourceFailed if the markers are damaged.
         """
         found = replace.find(context.path(self.path))
         access = self.wanted(context)["access"]
@@ -69,8 +68,7 @@ class Block(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Put the block where the old one was, or at the end of the file.
 
-        Raises:
-            ResourceFailed: the markers are damaged.
+        Raises ResourceFailed if the markers are damaged.
         """
         path = context.path(self.path)
         found = replace.find(path)

@@ -54,9 +54,8 @@ class Directory(Resource):
     def actual(self, context: Context) -> State:
         """Owner, group and mode of the directory on the host, and what keeps its owner out; empty where there is none.
 
-        Raises:
-            ResourceFailed: the path is not a directory, leads through a link of another user, or is somebody else's; or
-                another user than root can put another one in its place, which is refused with `alone`.
+        Raises ResourceFailed if the path is not a directory, leads through a link of another user, or is somebody
+        else's; or another user than root can put another one in its place, which is refused with `alone`.
         """
         if self.alone:
             refuse_others(context.path(self.path))
@@ -73,11 +72,7 @@ class Directory(Resource):
             return {**found, "way": way or None}
 
     def found(self, context: Context) -> Optional[Folder]:
-        """The directory, open; `None` where there is none.
-
-        Raises:
-            ResourceFailed: as for `actual`.
-        """
+        """The directory, open; `None` where there is none. Raises ResourceFailed as for `actual`."""
         path = context.path(self.path)
         try:
             return open_folder(path)
@@ -91,8 +86,7 @@ class Directory(Resource):
     def refuse_foreign(self, context: Context, folder: Folder, found: Mapping[str, str]) -> None:
         """Refuse to change a directory that is somebody else's.
 
-        Raises:
-            ResourceFailed: with the directory's content, and what to do.
+        Raises ResourceFailed: with the directory's content, and what to do.
         """
         wanted = self.wanted(context)
         if all(found[name] == wanted[name] for name in found) or (
@@ -117,8 +111,7 @@ class Directory(Resource):
     def refuse_planted(self, folder: Folder) -> None:
         """Refuse a directory of root where another user may have put something that leads elsewhere.
 
-        Raises:
-            ResourceFailed: with the first such name.
+        Raises ResourceFailed: with the first such name.
         """
         found = planted(folder) if self.for_root else ""
         if found:
@@ -157,9 +150,7 @@ def planted(folder: Folder, *, inside: bool = True) -> str:
     """The first name in a directory by which root, who works there, is led to another file; empty for none.
 
     What another user has made counts also where only root can change names by now: the directory may have been theirs.
-
-    Args:
-        inside: whether directories of other users in it are looked at, too; users have theirs in slurmd's.
+    `inside`: whether directories of other users in it are looked at, too; users have theirs in slurmd's.
     """
     for name in folder.names():
         status = folder.find(name)

@@ -55,8 +55,7 @@ class File(Resource):
     def actual(self, context: Context) -> State:
         """The same of the file on the host, empty where there is none.
 
-        Raises:
-            ResourceFailed: something that is not a regular file has this path.
+        Raises ResourceFailed if something that is not a regular file has this path.
         """
         path = context.path(self.path)
         try:
@@ -79,8 +78,7 @@ class File(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Replace the file in one step, or only set its owner, group and mode.
 
-        Raises:
-            ResourceFailed: the directory, the owner or the group does not exist.
+        Raises ResourceFailed if the directory, the owner or the group does not exist.
         """
         path = context.path(self.path)
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)

@@ -28,11 +28,7 @@ class FreeSpace(Resource):
         return ENOUGH
 
     def actual(self, context: Context) -> State:
-        """The same.
-
-        Raises:
-            ResourceFailed: a file system is full; with the directories on it and a repair.
-        """
+        """The same. Raises ResourceFailed if a file system is full; with the directories on it and a repair."""
         full: Dict[int, List[str]] = {}
         for path in self.paths:
             place = nearest(context.path(path))

@@ -55,8 +55,7 @@ class HostNames(Resource):
     def corrected(self, line: str) -> List[str]:
         """The lines in place of a line: the same, or others with the names' addresses.
 
-        Args:
-            line: of the file, with its newline.
+        `line`: of the file, with its newline.
         """
         text, _, comment = line.partition("#")
         address, *names = text.split() or [""]

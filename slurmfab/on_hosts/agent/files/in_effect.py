@@ -66,8 +66,7 @@ class InEffect(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Have the files read that were written since.
 
-        Raises:
-            LeftAsItWas: a program does not take its file, and why.
+        Raises LeftAsItWas if a program does not take its file, and why.
         """
         record, failures = read_record(context), []
         for path in self.paths:
@@ -88,11 +87,7 @@ class InEffect(Resource):
 
 
 def is_read(context: Context, path: str, record: Dict[str, str]) -> bool:
-    """Whether a file has been read as it is now: at the boot, or since.
-
-    Args:
-        record: from `read_record`.
-    """
+    """Whether a file has been read as it is now: at the boot, or since. `record`: from `read_record`."""
     if path in record:
         return record[path] == version(context, path)
     try:

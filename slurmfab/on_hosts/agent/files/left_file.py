@@ -43,11 +43,7 @@ class LeftFile(Resource):
             time.sleep(0.2)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make or remove the file.
-
-        Raises:
-            ResourceFailed: the directory's owner is not allowed to.
-        """
+        """Make or remove the file. Raises ResourceFailed if the directory's owner is not allowed to."""
         path, owner = self.place(context)
         context.must([*(("touch",) if self.there else ("rm", "--force")), "--", path], account=owner)
 

@@ -97,8 +97,7 @@ class OwnedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Note what was there, write what differs, take away what is former, and keep the record.
 
-        Raises:
-            ResourceFailed: something that is not a file has a file's place, or an owner does not exist.
+        Raises ResourceFailed if something that is not a file has a file's place, or an owner does not exist.
         """
         record = read_record(context, self.record_path)
         for path in self.by_path():
@@ -137,8 +136,7 @@ class FileRecord:
     def note(self, context: Context, path: str) -> None:
         """Take note of what has the path of a file that slurmfab is about to write for the first time.
 
-        Raises:
-            ResourceFailed: it is no regular file, or too large to be kept.
+        Raises ResourceFailed if it is no regular file, or too large to be kept.
         """
         if path in self.files:
             return
@@ -184,8 +182,7 @@ def paths_text(paths: Any) -> Optional[str]:
 def actual_file(context: Context, one: OwnedFile) -> State:
     """Content and access of a file; a missing file is one difference, not two.
 
-    Raises:
-        ResourceFailed: something that is not a regular file has its path.
+    Raises ResourceFailed if something that is not a regular file has its path.
     """
     there = replace.find(context.path(one.path))
     if there is None:
@@ -199,8 +196,7 @@ def actual_file(context: Context, one: OwnedFile) -> State:
 def put(context: Context, one: OwnedFile) -> None:
     """Write a file in one step, in a directory that is made if need be.
 
-    Raises:
-        ResourceFailed: its owner or its group does not exist.
+    Raises ResourceFailed if its owner or its group does not exist.
     """
     access = uid_of(context, one.owner), gid_of(context, one.group), one.mode
     folder, name = open_parent(context.path(one.path), make=True)

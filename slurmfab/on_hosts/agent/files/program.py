@@ -36,11 +36,7 @@ class Program(Resource):
             return {"program": digest([(path, content_of(inner, name)) for path, inner, name in folder.walk()])}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Write the files, and remove others.
-
-        Raises:
-            ResourceFailed: the directory is a symbolic link.
-        """
+        """Write the files, and remove others. Raises ResourceFailed if the directory is a symbolic link."""
         path, wanted = context.path(self.path), dict(self.files)
         if not wanted:
             folder, name = open_parent(path)
@@ -66,8 +62,7 @@ def content_of(folder: Folder, name: str) -> bytes:
 def put_below(folder: Folder, path: str, content: bytes) -> None:
     """Write a file below a directory, unless it has this content.
 
-    Args:
-        path: of the file, relative to the directory; missing directories are made.
+    `path`: of the file, relative to the directory; missing directories are made.
     """
     first, _, rest = path.partition("/")
     if rest:
@@ -80,11 +75,7 @@ def put_below(folder: Folder, path: str, content: bytes) -> None:
 
 
 def digest(files: Iterable[Tuple[str, bytes]]) -> str:
-    """Twelve hexadecimal digits that identify a set of files.
-
-    Args:
-        files: path and content of each file.
-    """
+    """Twelve hexadecimal digits that identify a set of files. `files`: path and content of each file."""
     import hashlib  # slow to import, and most hosts have no program
 
     total = hashlib.sha256()

@@ -79,8 +79,7 @@ class RegistryCertificate(Resource):
     def actual(self, context: Context) -> State:
         """The same as found.
 
-        Raises:
-            ResourceFailed: openssl is missing, or something that is not a regular file has the place of one.
+        Raises ResourceFailed if openssl is missing, or something that is not a regular file has the place of one.
         """
         state: Dict[str, str] = {}
         for path, (group, _) in self.access().items():
@@ -95,8 +94,7 @@ class RegistryCertificate(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make what is missing, invalid or about to end, and set who may read it; or remove all.
 
-        Raises:
-            ResourceFailed: openssl fails, or the group does not exist.
+        Raises ResourceFailed if openssl fails, or the group does not exist.
         """
         if not self.certified:
             remove(context, self.access())
@@ -200,11 +198,7 @@ def is_address(text: str) -> bool:
 
 
 def remove(context: Context, paths: Dict[str, Tuple[str, int]]) -> None:
-    """Remove these files, and their directory once it is empty.
-
-    Raises:
-        ResourceFailed: it is no directory.
-    """
+    """Remove these files, and their directory once it is empty. Raises ResourceFailed if it is no directory."""
     for path in paths:
         replace.unlink(context.path(path))
     try:

@@ -28,8 +28,7 @@ class RootLog(Resource):
     def actual(self, context: Context) -> State:
         """The same; or what is there instead.
 
-        Raises:
-            ResourceFailed: a directory on the way is a link of another user.
+        Raises ResourceFailed if a directory on the way is a link of another user.
         """
         try:
             folder, name = open_parent(context.path(self.path))
@@ -41,8 +40,7 @@ class RootLog(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Remove what another user has put there, where nobody can do so again.
 
-        Raises:
-            ResourceFailed: another user can change the directory.
+        Raises ResourceFailed if another user can change the directory.
         """
         folder, name = open_parent(context.path(self.path))
         with folder:

@@ -50,8 +50,7 @@ class Scripts(Resource):
     def actual(self, context: Context) -> State:
         """The same of the files on the host.
 
-        Raises:
-            ResourceFailed: something that is not a directory has the path.
+        Raises ResourceFailed if something that is not a directory has the path.
         """
         state: Dict[str, object] = {name + " access": ACCESS for name, _ in self.files}
         folder = open_itself(context.path(self.path))
@@ -71,8 +70,7 @@ class Scripts(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the scripts, and remove all other files.
 
-        Raises:
-            ResourceFailed: something that is not a directory has its path.
+        Raises ResourceFailed if something that is not a directory has its path.
         """
         path, wanted = context.path(self.path), dict(self.files)
         if not wanted:

@@ -44,8 +44,7 @@ class SshdFiles(OwnedFiles):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write or take back the files, and have sshd load them.
 
-        Raises:
-            ResourceFailed: as for files; or sshd does not accept them, and they are taken back.
+        Raises ResourceFailed as for files; or sshd does not accept them, and they are taken back.
         """
         super().converge(context, differing - {LOADED})
         judged = context.run(["sshd", "-t"])
@@ -68,8 +67,7 @@ def changed_at(context: Context, path: str) -> float:
 def wait_until_loaded(files: SshdFiles, context: Context) -> None:
     """Wait until sshd has loaded the files: a reload returns when the signal is sent.
 
-    Raises:
-        ResourceFailed: it takes too long.
+    Raises ResourceFailed if it takes too long.
     """
     deadline = time.monotonic() + RELOAD_SECONDS
     while files.is_outdated(context):

@@ -36,8 +36,7 @@ class Group(Resource):
     def actual(self, context: Context) -> State:
         """The GID of the group on the host, `None` where there is no such group.
 
-        Raises:
-            ResourceFailed: the group has another GID.
+        Raises ResourceFailed if the group has another GID.
         """
         gid = find_group(context, self.group)
         if gid is not None and self.moved and context.dry_run:
@@ -51,10 +50,6 @@ class Group(Resource):
         return {"gid": gid}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make the group by groupadd(8).
-
-        Raises:
-            ResourceFailed: groupadd failed.
-        """
+        """Make the group by groupadd(8). Raises ResourceFailed if groupadd failed."""
         kind = ["--system"] if self.system else []
         context.must(["groupadd", *shadow_prefix(context), *kind, "--gid", str(self.gid), self.group])

@@ -45,8 +45,7 @@ class SshLogin(Resource):
     def actual(self, context: Context) -> State:
         """The same; a user that does not exist yet counts as allowed.
 
-        Raises:
-            ResourceFailed: the user cannot log in; with the reason and a repair.
+        Raises ResourceFailed if the user cannot log in; with the reason and a repair.
         """
         found = find_user(context, self.user)
         if found is None:
@@ -68,11 +67,7 @@ class SshLogin(Resource):
 
 
 def nologin(user: str, text: str) -> Tuple[str, str]:
-    """What /etc/nologin does, and the repair.
-
-    Args:
-        text: content of the file, which everybody who logs in sees.
-    """
+    """What /etc/nologin does, and the repair. `text`: content of the file, which everybody who logs in sees."""
     says = " (it says: %s)" % " ".join(text.split())[:SHOWN] if text else ""
     problem = "%s exists%s, so only root can log in, and neither %s nor any other user" % (NOLOGIN, says, user)
     return problem, "rm %s, once its reason is over" % NOLOGIN
@@ -87,11 +82,7 @@ def sshd_files(context: Context) -> Iterator[str]:
 
 
 def lists(shown: str) -> Dict[str, List[str]]:
-    """The patterns of AllowUsers and the like, by keyword in lower case.
-
-    Args:
-        shown: the output of `sshd -T`.
-    """
+    """The patterns of AllowUsers and the like, by keyword in lower case. `shown`: the output of `sshd -T`."""
     found: Dict[str, List[str]] = {}
     for line in shown.splitlines():
         keyword, _, patterns = line.partition(" ")
@@ -103,11 +94,8 @@ def lists(shown: str) -> Dict[str, List[str]]:
 def barred(user: str, groups: Sequence[str], found: Dict[str, List[str]]) -> Optional[Tuple[str, str]]:
     """Which of sshd's lists keeps a user out, and the repair; `None` if none does.
 
-    An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many.
-
-    Args:
-        groups: names of its groups.
-        found: patterns by keyword; see `lists`.
+    An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many. `groups`:
+    names of its groups. `found`: patterns by keyword; see `lists`.
     """
     problem, users, own = "sshd keeps %s out: %s %s", {user}, set(groups)
     for keyword, who in (("DenyUsers", users), ("DenyGroups", own)):

@@ -91,9 +91,7 @@ def mounts_to_search(mounts: List[Mount]) -> List[Mount]:
 def shows_all(other: Mount, mount: Mount, points: List[str]) -> bool:
     """Whether another mount shows all files of a mount.
 
-    Args:
-        other: the other mount.
-        points: mount points of all mounts, which may hide files.
+    `other`: the other mount. `points`: mount points of all mounts, which may hide files.
     """
     if other.device != mount.device or not below(mount.root, other.root):
         return False

@@ -51,11 +51,7 @@ class HostUser(Resource):
         }
 
     def add(self, context: Context, options: Sequence[str] = ()) -> None:
-        """Make the user by useradd(8).
-
-        Raises:
-            ResourceFailed: useradd failed.
-        """
+        """Make the user by useradd(8). Raises ResourceFailed if useradd failed."""
         # "*" means that no password fits. useradd's default locks the user, and without PAM sshd refuses locked users.
         context.must(
             ["useradd", *shadow_prefix(context), *options, "--no-log-init", "--no-create-home",
@@ -66,11 +62,8 @@ class HostUser(Resource):
     def edit_passwd(self, context: Context, comment: str = "") -> None:
         """Set home and shell in /etc/passwd itself, which works while the user has processes; usermod(8) refuses then.
 
-        Args:
-            comment: the new comment; empty to keep the present one.
-
-        Raises:
-            ResourceFailed: another program holds the lock of /etc/passwd.
+        `comment`: the new comment; empty to keep the present one. Raises ResourceFailed if another program holds the
+        lock of /etc/passwd.
         """
 
         def change(fields: List[str]) -> List[str]:
@@ -96,8 +89,7 @@ class User(HostUser):
     def actual(self, context: Context) -> State:
         """UID, group, home, shell and expiry of the user.
 
-        Raises:
-            ResourceFailed: the user has another UID or primary group.
+        Raises ResourceFailed if the user has another UID or primary group.
         """
         found = super().actual(context)
         if not found:
@@ -124,8 +116,7 @@ class User(HostUser):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make the user by useradd(8), or set home and shell by usermod(8), and the expiry by chage(1).
 
-        Raises:
-            ResourceFailed: these programs fail.
+        Raises ResourceFailed if these programs fail.
         """
         if "uid" in differing:
             self.add(context, ["--system"])
@@ -150,8 +141,7 @@ def expiry(context: Context, user: str) -> str:
 def expiry_of(fields: Sequence[str], now: float) -> str:
     """When an account expires or expired, which ends its logins by SSH too: `never`, or why and when.
 
-    Args:
-        fields: of its line in /etc/shadow (shadow(5)).
+    `fields`: of its line in /etc/shadow (shadow(5)).
     """
     changed, longest, expires = (fields[2], fields[4], fields[7]) if len(fields) > 7 else ("", "", "")  # noqa: PLR2004
     if expires.isdigit():
@@ -164,9 +154,5 @@ def expiry_of(fields: Sequence[str], now: float) -> str:
 
 
 def day(number: int) -> str:
-    """A day, such as `1970-01-02`.
-
-    Args:
-        number: days since 1970.
-    """
+    """A day, such as `1970-01-02`. `number`: days since 1970."""
     return time.strftime("%Y-%m-%d", time.gmtime(number * DAY))

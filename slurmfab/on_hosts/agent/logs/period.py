@@ -47,9 +47,7 @@ def gather(
 ) -> Gathered:
     """Read the lines of a period from the log files that Slurm's configuration names, and from the journal.
 
-    Args:
-        sources: which logs, of `SOURCES`.
-        keep: which lines.
+    `sources`: which logs, of `SOURCES`. `keep`: which lines.
     """
     lines: List[LogLine] = []
     notes: List[str] = []

@@ -17,13 +17,9 @@ MOST_CHARACTERS = 1 << 20  # how many characters these have together; of more th
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """The lines that matter.
 
-    Args:
-        request: `since` and `until` in seconds since 1970; and, where wanted, `sources`, `nodes` and `jobs` (see
-            `Matters`), and `all` for every line.
-
-    Returns:
-        `lines`: for each line its source, text, first and last time, and number; by the last time. `notes`: what could
-        not be read. `now`: the host's clock.
+    `request`: `since` and `until` in seconds since 1970; and, where wanted, `sources`, `nodes` and `jobs` (see
+    `Matters`), and `all` for every line. Returns `lines`: for each line its source, text, first and last time, and
+    number; by the last time. `notes`: what could not be read. `now`: the host's clock.
     """
     matters = Matters(request.get("nodes", ()), request.get("jobs", ()), bool(request.get("all")))
     found = gather(context, request["since"], request["until"], tuple(request.get("sources", SOURCES)), matters)

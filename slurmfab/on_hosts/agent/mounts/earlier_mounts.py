@@ -44,11 +44,7 @@ class EarlierMounts(Resource):
         return {point.path: state_text(point.actual(context)) for point in self.points(context)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Mount and enable those that are not.
-
-        Raises:
-            ResourceFailed: mount(8) fails, in its words.
-        """
+        """Mount and enable those that are not. Raises ResourceFailed if mount(8) fails, in its words."""
         context.must(["systemctl", "daemon-reload"])
         for point in self.points(context):
             if point.path in differing:

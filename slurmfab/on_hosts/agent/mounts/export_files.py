@@ -49,8 +49,7 @@ class ExportFiles(Resource):
     def actual(self, context: Context) -> State:
         """The same as found.
 
-        Raises:
-            ResourceFailed: the kernel cannot serve NFS, or a directory's path is that of something else.
+        Raises ResourceFailed if the kernel cannot serve NFS, or a directory's path is that of something else.
         """
         if self.exports and not has_server(context):
             raise ResourceFailed(
@@ -113,11 +112,7 @@ def has_server(context: Context) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Whether a directory is there.
-
-    Raises:
-        ResourceFailed: something else is.
-    """
+    """Whether a directory is there. Raises ResourceFailed if something else is."""
     try:
         status = os.stat(path)
     except FileNotFoundError:

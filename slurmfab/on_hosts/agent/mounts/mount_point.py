@@ -71,11 +71,7 @@ class MountPoint(Resource):
         return {"enabled": "yes", "mounted": self.shown}
 
     def actual(self, context: Context) -> State:
-        """The same as systemd and the kernel say.
-
-        Raises:
-            ResourceFailed: it cannot be mounted, and why.
-        """
+        """The same as systemd and the kernel say. Raises ResourceFailed if it cannot be mounted, and why."""
         shown = show(context, self.unit)
         states = [show(context, unit).get("UnitFileState") for unit in self.units()]
         enabled = "yes" if all(state in ENABLED for state in states) else "no"
@@ -93,8 +89,7 @@ class MountPoint(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Enable the unit, and mount.
 
-        Raises:
-            ResourceFailed: something else is mounted there, a job uses what it would hide, or mount(8) fails.
+        Raises ResourceFailed if something else is mounted there, a job uses what it would hide, or mount(8) fails.
         """
         there = mount_units.mounted_at(mount_units.table(context), self.path)
         if "mounted" in differing and there is not None:
@@ -115,8 +110,7 @@ class MountPoint(Resource):
     def start(self, context: Context) -> None:
         """Start the unit, and once more until it works or `patience` is over.
 
-        Raises:
-            ResourceFailed: it does not start, with the words of mount(8).
+        Raises ResourceFailed if it does not start, with the words of mount(8).
         """
         end = time.monotonic() + self.patience
         while True:
@@ -192,10 +186,7 @@ class MountPoint(Resource):
 def is_right(there: mounts.Mount, table: List[mounts.Mount], source: str, kind: str) -> bool:
     """Whether a mounted file system is the wanted one.
 
-    Args:
-        there: what is mounted.
-        table: all mounts.
-        kind: the wanted type, as in the cluster file.
+    `there`: what is mounted. `table`: all mounts. `kind`: the wanted type, as in the cluster file.
     """
     if kind == BIND:
         origin = mounts.at(source, [one for one in table if one is not there])

@@ -45,9 +45,7 @@ def value(text: str, key: str) -> str:
 def meaning(files: Mapping[str, str], path: str) -> Tuple[str, bool]:
     """What a mount unit mounts, and whether it does so at the first use: a change of it needs a new mount.
 
-    Args:
-        files: texts by path of units.
-        path: of the mount unit.
+    `files`: texts by path of units. `path`: of the mount unit.
     """
     text = files.get(path, "")
     lines = [line.strip() for line in LINES.findall(text)]

@@ -38,9 +38,7 @@ def command(point: str) -> List[str]:
 def read(context: Context, point: str) -> Dict[int, Limits]:
     """The limits by UID.
 
-    Raises:
-        NoQuotas: repquota does not print any.
-        ResourceFailed: repquota is not installed, or does not end.
+    Raises NoQuotas if repquota does not print any. Raises ResourceFailed if repquota is not installed, or does not end.
     """
     done = context.run(command(point))
     if done.returncode != 0:

@@ -75,8 +75,7 @@ class UserQuotas(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Set what differs, after a note of who will have limits.
 
-        Raises:
-            ResourceFailed: setquota fails, in its words.
+        Raises ResourceFailed if setquota fails, in its words.
         """
         own, before = self.own(context), record(context)
         entries = list(dict.fromkeys((*before, *own)))

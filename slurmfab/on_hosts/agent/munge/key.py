@@ -39,8 +39,7 @@ class MungeKey(Resource):
     def actual(self, context: Context) -> State:
         """The same of the key on the host, empty where there is none.
 
-        Raises:
-            ResourceFailed: something that is not a regular file has this path.
+        Raises ResourceFailed if something that is not a regular file has this path.
         """
         path = context.path(self.path)
         status = replace.regular(path)
@@ -55,8 +54,7 @@ class MungeKey(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make a key, or only set owner, group and mode of the existing one.
 
-        Raises:
-            ResourceFailed: the user munge does not exist, or the key's directory is missing.
+        Raises ResourceFailed if the user munge does not exist, or the key's directory is missing.
         """
         path = context.path(self.path)
         uid, gid = uid_of(context, "munge"), gid_of(context, "munge")

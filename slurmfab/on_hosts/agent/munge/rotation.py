@@ -61,8 +61,7 @@ class StagedMungeKey(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Remove other files, write the new key and flush it to the disk.
 
-        Raises:
-            OSError: the file cannot be written.
+        Raises OSError if the file cannot be written.
         """
         path = context.path(self.path)
         replace.remove_leftovers(*os.path.split(path))
@@ -131,8 +130,7 @@ class MungeKeySwitch(Resource):
 def restart(context: Context) -> None:
     """Restart munged, and wait until it makes credentials again.
 
-    Raises:
-        ResourceFailed: it does not within `ANSWER_SECONDS`.
+    Raises ResourceFailed if it does not within `ANSWER_SECONDS`.
     """
     if context.run(["systemctl", "restart", UNIT], seconds=60).returncode != 0:
         # systemd refuses a unit that was started five times within ten seconds (systemd.unit(5), StartLimitBurst).

@@ -45,8 +45,7 @@ class NodesAwake(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Have Slurm switch them on, and wait until they answer; one that is being powered down, as soon as it is off.
 
-        Raises:
-            ResourceFailed: some do not answer in time, with their states, or Slurm refuses.
+        Raises ResourceFailed if some do not answer in time, with their states, or Slurm refuses.
         """
         deadline = time.monotonic() + self.seconds
         refused = update(context, sorted(differing), "State=POWER_UP")

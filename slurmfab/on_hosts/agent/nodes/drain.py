@@ -65,8 +65,7 @@ class NodeDrain(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Drain the nodes that differ.
 
-        Raises:
-            ResourceFailed: slurmctld does not know one of the nodes, or refuses.
+        Raises ResourceFailed if slurmctld does not know one of the nodes, or refuses.
         """
         known: Dict[str, NodeState] = node_states(context, self.nodes)
         missing = [node for node in self.nodes if node not in known]

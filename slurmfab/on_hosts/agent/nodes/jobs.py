@@ -23,12 +23,8 @@ POLL_SECONDS = 0.5
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
     """Pending jobs and reservations that name nodes.
 
-    Returns:
-        `pending`: pending jobs that ask for nodes by name, each with the keys of `JOB_FIELDS`. `reservations`: their
-        nodes as a hostlist, by the reservation's name.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Returns `pending`: pending jobs that ask for nodes by name, each with the keys of `JOB_FIELDS`. `reservations`:
+    their nodes as a hostlist, by the reservation's name. Raises ResourceFailed if slurmctld does not answer.
     """
     waiting = [job for job in jobs(context) if job["state"] == "PENDING" and job["wants"] not in ("", "(null)")]
     return {"pending": waiting, "reservations": reservations(context)}
@@ -70,11 +66,7 @@ class JobsEnded(Resource):
         return {job["id"]: job["state"] for job in jobs(context) if job["id"] in wanted}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Cancel the jobs, and wait until all have ended.
-
-        Raises:
-            ResourceFailed: some do not end in time.
-        """
+        """Cancel the jobs, and wait until all have ended. Raises ResourceFailed if some do not end in time."""
         context.run(commands.cancel(sorted(differing)))
         begun = time.monotonic()
         are_down = False

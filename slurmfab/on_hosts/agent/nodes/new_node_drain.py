@@ -53,8 +53,7 @@ class NewNodeDrain(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Drain the nodes that differ; retry while slurmctld starts.
 
-        Raises:
-            ResourceFailed: slurmctld does not know one of them, or refuses.
+        Raises ResourceFailed if slurmctld does not know one of them, or refuses.
         """
         nodes = [node for node in self.nodes if node in differing]
         deadline = time.monotonic() + ANSWER_SECONDS

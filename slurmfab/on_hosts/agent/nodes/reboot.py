@@ -32,8 +32,7 @@ class NodeReboot(Resource):
     def actual(self, context: Context) -> State:
         """Whether the reboot is requested.
 
-        Raises:
-            ResourceFailed: slurmctld does not answer, or does not know the node.
+        Raises ResourceFailed if slurmctld does not answer, or does not know the node.
         """
         found = node_states(context, (self.node,))
         if self.node not in found:
@@ -43,8 +42,7 @@ class NodeReboot(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Request the reboot; the node is back in service after it (scontrol(1), reboot: ASAP, nextstate).
 
-        Raises:
-            ResourceFailed: Slurm refuses.
+        Raises ResourceFailed if Slurm refuses.
         """
         reason = our_reason(self.text, self.stamp)
         context.must(commands.reboot(self.node, reason), seconds=UPDATE_SECONDS)

@@ -169,8 +169,7 @@ BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "IDLE", "MIXED", "ALLOCATED")
 def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
     """The states of the nodes, by NodeName; nodes that slurmctld does not know are missing.
 
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Raises ResourceFailed if slurmctld does not answer.
     """
     shown = context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)
     found = {record["NodeName"]: state_of(record) for record in records(shown)}
@@ -180,8 +179,7 @@ def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
 def short_states(context: Context) -> Dict[str, NodeState]:
     """States and reasons of all nodes by the cheapest query; it does not show all flags.
 
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Raises ResourceFailed if slurmctld does not answer.
     """
     return states_from(commands.node_reasons().ask(context, seconds=30))
 
@@ -236,11 +234,7 @@ def flags(state: str) -> FrozenSet[str]:
 
 
 def our_reason(text: str, stamp: str) -> str:
-    """The reason that slurmfab sets.
-
-    Args:
-        stamp: who and when, as in `ann@laptop 2026-11-21T09:00`.
-    """
+    """The reason that slurmfab sets. `stamp`: who and when, as in `ann@laptop 2026-11-21T09:00`."""
     return "%s%s (%s)" % (OURS, text, stamp)
 
 
@@ -252,11 +246,7 @@ class Reason(NamedTuple):
 
 
 def parse_reason(reason: str) -> Reason:
-    """Split a node's reason into text and author.
-
-    Args:
-        reason: as Slurm has it.
-    """
+    """Split a node's reason into text and author. `reason`: as Slurm has it."""
     if re.fullmatch(_OF_HEALTH, reason):
         return Reason(reason[len(HEALTH) :].partition(" : ")[0], "health check")
     match = re.fullmatch(_OUR_REASON, reason)
@@ -280,11 +270,7 @@ def format_states(late: Mapping[str, NodeState]) -> str:
 
 
 def update(context: Context, nodes: Sequence[str], *settings: str) -> str:
-    """Change nodes by `scontrol update`.
-
-    Returns:
-        Slurm's errors, empty for none.
-    """
+    """Change nodes by `scontrol update`. Returns Slurm's errors, empty for none."""
     complaints = []
     for first in range(0, len(nodes), NODES_PER_UPDATE):
         command = commands.update_nodes(nodes[first : first + NODES_PER_UPDATE], *settings)

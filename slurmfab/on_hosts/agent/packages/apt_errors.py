@@ -45,9 +45,7 @@ def is_stale(output: str) -> bool:
 def explain(output: str, held: Sequence[str] = ()) -> str:
     """Why apt-get failed, and what to try.
 
-    Args:
-        output: all that it printed, stdout and stderr.
-        held: names of the held packages of the host.
+    `output`: all that it printed, stdout and stderr. `held`: names of the held packages of the host.
     """
     in_the_way = kept(output, held)
     if in_the_way:
@@ -63,8 +61,7 @@ def explain(output: str, held: Sequence[str] = ()) -> str:
 def explain_source(output: str) -> str:
     """Why the lists of the source of Slurm's packages cannot be fetched, and what to try.
 
-    Args:
-        output: all that apt-get printed.
+    `output`: all that apt-get printed.
     """
     key, suite = MISSING_KEY.search(output), NO_RELEASE.search(output)
     if key:

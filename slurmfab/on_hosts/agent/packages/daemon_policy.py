@@ -53,8 +53,7 @@ def restore(context: Context) -> None:
 def daemons_wait(context: Context, but: Sequence[str] = ()) -> Iterator[None]:
     """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy.
 
-    Args:
-        but: daemons that dpkg may start all the same.
+    `but`: daemons that dpkg may start all the same.
     """
     restore(context)
     policy = context.path(POLICY)

@@ -37,8 +37,7 @@ def field(paragraph: bytes, name: str) -> str:
 def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
     """The states of packages, such as `installed` or `half-configured`, by package; without those that are removed.
 
-    Args:
-        packages: their names; `installed` for one architecture counts more than another state for another one.
+    `packages`: their names; `installed` for one architecture counts more than another state for another one.
     """
     found: Dict[str, str] = {}
     for package in packages:
@@ -67,8 +66,7 @@ def architecture(status: bytes) -> str:
 def is_interrupted(root: str) -> bool:
     """Whether an earlier dpkg was killed: it left a journal, or packages in an unfinished state.
 
-    Args:
-        root: as for `read`.
+    `root`: as for `read`.
     """
     if any(name.isdigit() for name in names(root.rstrip("/") + JOURNAL)):
         return True

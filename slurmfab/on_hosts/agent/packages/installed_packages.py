@@ -40,8 +40,7 @@ class InstalledPackages(Resource):
     def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
         """What an interrupted installation left, by the keys of `LEFT`; `None` for nothing.
 
-        Args:
-            is_whole: whether all packages of this resource are installed.
+        `is_whole`: whether all packages of this resource are installed.
         """
         raise NotImplementedError
 
@@ -63,8 +62,7 @@ class InstalledPackages(Resource):
     def found_versions(self, context: Context, states: Dict[str, str]) -> Dict[str, str]:
         """Of the packages that need a certain version and are installed: this version, or the other one that is there.
 
-        Args:
-            states: the states of packages by name.
+        `states`: the states of packages by name.
         """
         wanted = dict(text.split("=") for text in self.versions)
         there = self.versions_of(context, [name for name in wanted if states.get(name) == INSTALLED])

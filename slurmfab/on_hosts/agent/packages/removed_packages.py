@@ -38,8 +38,7 @@ class RemovedPackages(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Remove them, and the packages that depend on them.
 
-        Raises:
-            ResourceFailed: apt-get would also remove a daemon of Slurm that is not listed; or it failed.
+        Raises ResourceFailed if apt-get would also remove a daemon of Slurm that is not listed; or it failed.
         """
         present = [package for package in self.names if package in differing]
         _, plan = apt_get(context, ["--simulate", "remove", "--", *present])

@@ -20,10 +20,8 @@ LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")  # locks of dpkg a
 def unfinished(root: str, status: bytes) -> str:
     """The packages whose installation was not completed, such as `tar half-configured`, five at most; empty for none.
 
-    While a program holds dpkg's lock, such states are usual, and nothing is unfinished.
-
-    Args:
-        root: as for `dpkg_status.read`.
+    While a program holds dpkg's lock, such states are usual, and nothing is unfinished. `root`: as for
+    `dpkg_status.read`.
     """
     found = []
     if any(sign in status for sign in SIGNS):
@@ -39,8 +37,7 @@ def unfinished(root: str, status: bytes) -> str:
 def is_locked(root: str) -> bool:
     """Whether a program holds a lock of dpkg's, because it installs something now.
 
-    Args:
-        root: as for `dpkg_status.read`.
+    `root`: as for `dpkg_status.read`.
     """
     layout = "hhqqi4x"  # struct flock (fcntl(2))
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

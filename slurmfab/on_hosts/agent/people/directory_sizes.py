@@ -39,12 +39,9 @@ class Entry(NamedTuple):
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Measure the directories.
 
-    Args:
-        request: `places`: absolute paths; `seconds`: time limit of all of it.
-
-    Returns:
-        `rows`: of each directory its place, name, owner, bytes on the disk, the newest change in it in seconds since
-        1970, and how far it was measured. `more`: how many directories were left out because there are too many.
+    `request`: `places`: absolute paths; `seconds`: time limit of all of it. Returns `rows`: of each directory its
+    place, name, owner, bytes on the disk, the newest change in it in seconds since 1970, and how far it was measured.
+    `more`: how many directories were left out because there are too many.
     """
     deadline = time.monotonic() + min(float(request["seconds"]), MOST_SECONDS)
     found = [one for place in request["places"] for one in entries(context, place)]

@@ -48,8 +48,7 @@ class GroupMembers(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Add and remove members, one by one; those who are added are in the record before.
 
-        Raises:
-            ResourceFailed: there is no such group or no such user.
+        Raises ResourceFailed if there is no such group or no such user.
         """
         before, added = self.put_there(context), differing & {*self.members}
         if added and self.group not in {fields[0] for fields in entries(context.path("/etc/group"))}:

@@ -36,9 +36,7 @@ CLOSED_UP_TO = 4096
 class HomeTrouble(Exception):
     """Something in a home, or on the way to it, that slurmfab cannot read or write; the text says what.
 
-    Args:
-        cause: what is wrong.
-        errno: error number (errno(3)); 0 if unknown.
+    `cause`: what is wrong. `errno`: error number (errno(3)); 0 if unknown.
     """
 
     def __init__(self, cause: str, errno: int = 0) -> None:
@@ -63,11 +61,8 @@ class HomeWorker:
     def ask(self, task: str, account: Account, home: str, *rest: Any) -> Any:
         """Have a task of `home_files` carried out.
 
-        Args:
-            account: UID and GID of the user whose home it is.
-
-        Raises:
-            HomeTrouble: it failed, or there was no answer in time.
+        `account`: UID and GID of the user whose home it is. Raises HomeTrouble if it failed, or there was no answer in
+        time.
         """
         if home in self.silent:
             raise HomeTrouble(NO_ANSWER, errno.ETIMEDOUT)

@@ -87,8 +87,7 @@ class NodeLogins(Resource):
     def wanted(self, context: Context) -> State:
         """The texts of the files by path; `None` for none.
 
-        Raises:
-            ResourceFailed: sshd has no PAM configuration, or one with lines of others for the same purpose.
+        Raises ResourceFailed if sshd has no PAM configuration, or one with lines of others for the same purpose.
         """
         lines = without_blocks(read(context, SSHD))
         if not self.exempt:
@@ -113,8 +112,7 @@ class NodeLogins(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the files so that no login in between finds a line without its file; take back what fails.
 
-        Raises:
-            ResourceFailed: the module is not installed, or systemd refuses the guard.
+        Raises ResourceFailed if the module is not installed, or systemd refuses the guard.
         """
         wanted = self.wanted(context)
         if self.exempt and not pam_modules.is_installed(context, MODULE):
@@ -172,8 +170,7 @@ def text_of(lines: List[str]) -> Optional[str]:
 def without_blocks(text: Optional[str]) -> List[str]:
     """The lines of sshd's PAM configuration as they were without slurmfab.
 
-    Raises:
-        ResourceFailed: the markers of a block are damaged.
+    Raises ResourceFailed if the markers of a block are damaged.
     """
     lines = split_lines((text or "").encode("utf-8", "surrogateescape"))
     try:
@@ -191,9 +188,7 @@ def without_blocks(text: Optional[str]) -> List[str]:
 def with_blocks(lines: List[str], *, has_session: bool) -> List[str]:
     """The lines with slurmfab's blocks: users are judged before common-account, of which a line can end the judgment.
 
-    Args:
-        lines: without blocks.
-        has_session: whether `SESSION` exists.
+    `lines`: without blocks. `has_session`: whether `SESSION` exists.
     """
     place = next((index for index, line in enumerate(lines) if ACCOUNTS_LINE.match(line)), len(lines))
     found = [*lines[:place], *block(ACCOUNTS, ACCOUNT_LINE), *lines[place:]]

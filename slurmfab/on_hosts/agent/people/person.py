@@ -29,8 +29,7 @@ class Person(HostUser):
     def actual(self, context: Context) -> State:
         """The same of the user on the host, empty where there is no such user.
 
-        Raises:
-            ResourceFailed: the user has another UID or primary group.
+        Raises ResourceFailed if the user has another UID or primary group.
         """
         found = super().actual(context)
         if not found:
@@ -52,8 +51,7 @@ class Person(HostUser):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Make the user by useradd(8), or change the line in /etc/passwd; then set the supplementary groups.
 
-        Raises:
-            ResourceFailed: the primary group does not exist, or useradd or usermod fail.
+        Raises ResourceFailed if the primary group does not exist, or useradd or usermod fail.
         """
         gid_of(context, self.group)
         if "uid" in differing:

@@ -35,8 +35,7 @@ class PersonHome(Resource):
     def actual(self, context: Context) -> State:
         """Whether the home exists; one of another user, and one that its user has closed, give a remark.
 
-        Raises:
-            ResourceFailed: its file system does not work, so that no job of the user does.
+        Raises ResourceFailed if its file system does not work, so that no job of the user does.
         """
         try:
             owner = worker.ask("owner", (self.uid, self.gid), context.path(self.home))
@@ -57,8 +56,7 @@ class PersonHome(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
         """Make the home under a temporary name beside its path, and rename it.
 
-        Raises:
-            LeftAsItWas: root is not allowed to make it, or a symbolic link to nowhere has its path.
+        Raises LeftAsItWas if root is not allowed to make it, or a symbolic link to nowhere has its path.
         """
         home, temporary = context.path(self.home), ".slurmfab-%s-%s" % (self.user, os.uname().nodename)
         try:

@@ -44,8 +44,7 @@ class RemovedPerson(Resource):
     def actual(self, context: Context) -> State:
         """The UID of the user on the host and whether the login is open, `None` as far as this may not be changed.
 
-        Raises:
-            ResourceFailed: the user has running processes, and `must` is set.
+        Raises ResourceFailed if the user has running processes, and `must` is set.
         """
         found = find_user(context, self.user)
         if found is None or found.pw_uid != self.uid:

@@ -63,8 +63,7 @@ class SubordinateIds(Resource):
     def actual(self, context: Context) -> State:
         """The lines that these users, and those who had slurmfab's before, have now.
 
-        Raises:
-            ResourceFailed: somebody else has one of the numbers.
+        Raises ResourceFailed if somebody else has one of the numbers.
         """
         refused = [reason for path in FILES for reason in self.taken(context, path)]
         if refused:
@@ -105,8 +104,7 @@ class SubordinateIds(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Keep what users had before, and write both files, each in one step.
 
-        Raises:
-            ResourceFailed: another program holds the lock of these files.
+        Raises ResourceFailed if another program holds the lock of these files.
         """
         with locked(context):
             earlier = host_records.read(context, RECORD)
@@ -123,8 +121,7 @@ class SubordinateIds(Resource):
     def write(self, context: Context, path: str, before: Dict[str, List[str]]) -> None:
         """Write a file anew: the lines of others, those that former users had before, and slurmfab's.
 
-        Args:
-            before: the lines that users had before slurmfab's.
+        `before`: the lines that users had before slurmfab's.
         """
         there, lines = replace.find(context.path(path)), self.lines()
         kept = [line for line in read(context, path) if line.partition(":")[0] not in {**lines, **before}]
@@ -143,9 +140,7 @@ class SubordinateIds(Resource):
 def note(before: Dict[str, List[str]], wanted: Dict[str, str], lines: List[str]) -> None:
     """Take note of the lines that users have who get slurmfab's for the first time.
 
-    Args:
-        before: by user, the lines before slurmfab's; this is changed.
-        wanted: by user, slurmfab's line.
+    `before`: by user, the lines before slurmfab's; this is changed. `wanted`: by user, slurmfab's line.
     """
     new = {user: [] for user in wanted if user not in before}  # type: Dict[str, List[str]]
     for line in lines:

@@ -71,8 +71,7 @@ class UserDirectories(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make the directories that are missing, and set owner and mode of the others.
 
-        Raises:
-            ResourceFailed: something that is no directory has the place of one.
+        Raises ResourceFailed if something that is no directory has the place of one.
         """
         with make_itself(context.path(self.path)) as folder:
             self.refuse_foreign(context, folder)
@@ -85,11 +84,7 @@ class UserDirectories(Resource):
 
 
 def owner_of(context: Context, folder: Folder, name: str, user: str) -> Optional[str]:
-    """Owner and mode of a user's directory; `None` for none.
-
-    Args:
-        context: tells the names of users.
-    """
+    """Owner and mode of a user's directory; `None` for none. `context`: tells the names of users."""
     if folder.find(name) is None:
         return None
     with entered(folder, name) as own:
@@ -97,11 +92,7 @@ def owner_of(context: Context, folder: Folder, name: str, user: str) -> Optional
 
 
 def entered(folder: Folder, name: str) -> Folder:
-    """A user's directory, made if it is missing.
-
-    Raises:
-        ResourceFailed: it is something else.
-    """
+    """A user's directory, made if it is missing. Raises ResourceFailed if it is something else."""
     try:
         return folder.enter(name) if folder.find(name) else folder.make(name, MODE)
     except NotADirectoryError:

@@ -42,8 +42,7 @@ class Listening(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Wait until the daemon listens.
 
-        Raises:
-            ResourceFailed: it ended, or does not listen in time; with the last errors in its log.
+        Raises ResourceFailed if it ended, or does not listen in time; with the last errors in its log.
         """
         deadline = time.monotonic() + self.seconds
         while not listens(self.port):

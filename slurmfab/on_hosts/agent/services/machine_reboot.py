@@ -31,11 +31,7 @@ class MachineReboot(Resource):
         return {"reboot": REQUESTED if shown == b"active" else NOT_REQUESTED}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
-        """Start the timer.
-
-        Raises:
-            ResourceFailed: systemd refuses.
-        """
+        """Start the timer. Raises ResourceFailed if systemd refuses."""
         context.must([
             "systemd-run", "--quiet", "--collect", "--unit=" + UNIT, "--on-active=%d" % DELAY_SECONDS,
             "--timer-property=AccuracySec=100ms", "systemctl", "reboot",

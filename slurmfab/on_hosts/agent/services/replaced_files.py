@@ -63,8 +63,7 @@ def replaced(place: str) -> Set[str]:
 def unit_of(pid: str, cgroups: str) -> str:
     """The service that a process belongs to; empty for processes of users, and for those of containers.
 
-    Args:
-        cgroups: the content of its file `cgroup` (cgroups(7)).
+    `cgroups`: the content of its file `cgroup` (cgroups(7)).
     """
     if pid == "1":
         return INIT

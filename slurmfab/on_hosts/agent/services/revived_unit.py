@@ -31,10 +31,6 @@ class RevivedUnit(Resource):
         return {"failed": "yes" if show(context, self.unit).get("ActiveState") == "failed" else "no"}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Start it, however often it has failed before.
-
-        Raises:
-            ResourceFailed: it does not start.
-        """
+        """Start it, however often it has failed before. Raises ResourceFailed if it does not start."""
         context.run(["systemctl", "reset-failed", self.unit])
         context.must(["systemctl", "start", self.unit])

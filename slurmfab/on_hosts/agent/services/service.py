@@ -124,16 +124,14 @@ class Service(Resource):
     def is_silent(self, pid: int) -> bool:
         """Whether an active daemon can answer nothing: a signal has stopped it, or it does not listen.
 
-        Args:
-            pid: of its main process; 0 if systemd knows none.
+        `pid`: of its main process; 0 if systemd knows none.
         """
         return bool(pid) and (is_frozen(pid) or (self.unit in LISTENING and not has_listening_socket(pid)))
 
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
         """Which watched files are newer than the main process, or would be after a dry run, such as `older slurm.conf`.
 
-        Returns:
-            `None` when there are none, or no main process runs.
+        Returns `None` when there are none, or no main process runs.
         """
         start = process_start(main_pid(shown))
         newer = [path for path in self.watches if changed_at(context.path(path)) > start + TICK]
@@ -145,8 +143,7 @@ class Service(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Enable the unit and start, reload or restart it; or stop and disable it.
 
-        Raises:
-            ResourceFailed: the unit does not exist, stays masked, or does not stay active.
+        Raises ResourceFailed if the unit does not exist, stays masked, or does not stay active.
         """
         shown = show(context, self.unit)
         if not self.running:
@@ -175,8 +172,7 @@ class Service(Resource):
     def startable(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
         """Make sure that systemd can start the unit: unmask it, and read its files again; its properties then.
 
-        Raises:
-            ResourceFailed: the unit does not exist, or stays masked.
+        Raises ResourceFailed if the unit does not exist, or stays masked.
         """
         if shown.get("LoadState") == "not-found":
             raise ResourceFailed("there is no unit %s on this host; is its package installed?" % self.unit)
@@ -189,8 +185,7 @@ class Service(Resource):
     def unmask(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
         """Remove the masks of the unit, both the lasting one and the one until the next boot; its properties then.
 
-        Raises:
-            ResourceFailed: it is masked elsewhere.
+        Raises ResourceFailed if it is masked elsewhere.
         """
         for _ in MASKED:
             is_temporary = shown.get("UnitFileState") == "masked-runtime"
@@ -204,8 +199,7 @@ class Service(Resource):
     def wake(self, context: Context, shown: Dict[str, str], *, restart: bool) -> None:
         """Restart a daemon that answers nothing, unless it has only just been started and works in time.
 
-        Args:
-            restart: whether it has to be restarted in any case.
+        `restart`: whether it has to be restarted in any case.
         """
         if restart or is_frozen(main_pid(shown)) or self.watched(context):
             self.start(context, "restart")
@@ -213,8 +207,7 @@ class Service(Resource):
     def reloaded(self, context: Context) -> bool:
         """Run the reload program, if there is one; returns whether a new main process took over.
 
-        Raises:
-            ResourceFailed: slurmctld's new process could not read its state.
+        Raises ResourceFailed if slurmctld's new process could not read its state.
         """
         if self.reload and self.unit == slurmctld_state.UNIT:
             slurmctld_state.require_usable(context)
@@ -232,12 +225,8 @@ class Service(Resource):
     def start(self, context: Context, verb: str) -> None:
         """Start or restart the unit, and wait until the daemon works.
 
-        Args:
-            verb: `start` or `restart`.
-
-        Raises:
-            ResourceFailed: the daemon does not run or does not answer; with the last errors in its own log. Or it is
-                slurmctld, which could not read its state, and was not started.
+        `verb`: `start` or `restart`. Raises ResourceFailed if the daemon does not run or does not answer; with the last
+        errors in its own log. Or it is slurmctld, which could not read its state, and was not started.
         """
         from slurmfab.on_hosts.agent.services import daemon_log  # most runs start nothing
 
@@ -287,9 +276,7 @@ class Service(Resource):
     def works(self, context: Context, pid: int, seconds: float) -> bool:
         """Whether the daemon answers; one that cannot be asked has to listen, and to stay active for a while.
 
-        Args:
-            pid: of the main process; 0 if there is none.
-            seconds: for how long it has been active.
+        `pid`: of the main process; 0 if there is none. `seconds`: for how long it has been active.
         """
         if self.answers:
             try:
@@ -301,11 +288,7 @@ class Service(Resource):
     def require_its_state(self, log: Position) -> None:
         """Make sure that slurmctld, if this is its unit, has not started without its jobs.
 
-        Args:
-            log: where the daemon's log ended before the start.
-
-        Raises:
-            ResourceFailed: it has; with the line of its log.
+        `log`: where the daemon's log ended before the start. Raises ResourceFailed if it has; with the line of its log.
         """
         from slurmfab.on_hosts.agent.services.daemon_log import written_since
 

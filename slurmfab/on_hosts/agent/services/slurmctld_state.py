@@ -70,10 +70,8 @@ def location(context: Context) -> str:
 def faults(directory: str, uid: int, gid: int) -> List[Fault]:
     """What of the state the slurm user cannot use; empty also if the directory does not exist.
 
-    Everything is asked with the rights of that user, because a file server may deny root any access.
-
-    Args:
-        directory: path of the state directory on this host.
+    Everything is asked with the rights of that user, because a file server may deny root any access. `directory`: path
+    of the state directory on this host.
     """
     with acting_as(uid, gid):
         try:
@@ -89,8 +87,7 @@ def faults(directory: str, uid: int, gid: int) -> List[Fault]:
 def faults_below(directory: str, below: str, uid: int, depth: int = 0) -> Iterator[Fault]:
     """The faults below a directory; what slurmctld replaces meanwhile is no fault.
 
-    Args:
-        below: its path relative to the state directory, with a slash at the end.
+    `below`: its path relative to the state directory, with a slash at the end.
     """
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
@@ -109,11 +106,7 @@ def fault(path: str, name: str, status: os.stat_result, uid: int) -> Optional[Fa
     """Why the slurm user cannot use a file or directory; `None` if it can.
 
     slurmctld replaces files, for which it needs the directory and its own files alone. A file of its own that it may
-    only read, such as a key, is meant so.
-
-    Args:
-        path: absolute.
-        name: relative to the state directory.
+    only read, such as a key, is meant so. `path`: absolute. `name`: relative to the state directory.
     """
     is_directory = stat.S_ISDIR(status.st_mode)
     wanted = DIRECTORY_MODE if is_directory else FILE_MODE
@@ -183,8 +176,7 @@ def plain(name: str) -> str:
 def require_usable(context: Context) -> None:
     """Make sure that slurmctld can read and write its state; called before each start.
 
-    Raises:
-        ResourceFailed: it cannot; with the files and the way out.
+    Raises ResourceFailed if it cannot; with the files and the way out.
     """
     directory = location(context)
     if not directory or context.root != "/":
@@ -205,8 +197,7 @@ def require_usable(context: Context) -> None:
 def unread_state(log: str) -> str:
     """The line of slurmctld's log that tells that it could not read its state; empty if there is none.
 
-    Args:
-        log: what slurmctld has logged since it started.
+    `log`: what slurmctld has logged since it started.
     """
     return next((line.strip() for line in loading(log) if UNREAD.search(line)), "")
 
@@ -214,8 +205,7 @@ def unread_state(log: str) -> str:
 def loading(log: str) -> List[str]:
     """The lines that slurmctld wrote while it loaded its state the last time.
 
-    Args:
-        log: what slurmctld has logged since it started; with SlurmctldDebug=error it tells neither start nor end.
+    `log`: what slurmctld has logged since it started; with SlurmctldDebug=error it tells neither start nor end.
     """
     last = since_loading(log)
     return last[: next((number for number, line in enumerate(last) if LOADED in line), None)]

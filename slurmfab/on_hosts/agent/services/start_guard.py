@@ -24,12 +24,8 @@ SCRIPT = 'flock --shared "$1" true && exec systemctl start "$2"'
 def arm(context: Context, unit: str) -> None:
     """Have a daemon started when the present run has ended; called before the daemon is stopped.
 
-    Args:
-        context: the request's context; the agent holds the host's lock.
-        unit: name of the daemon's unit.
-
-    Raises:
-        ResourceFailed: systemd refuses the guard.
+    `context`: the request's context; the agent holds the host's lock. Raises ResourceFailed if systemd refuses the
+    guard.
     """
     if is_armed(context, unit):
         return

@@ -41,8 +41,7 @@ class Timer(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Reload the unit files, and enable and restart the timer.
 
-        Raises:
-            ResourceFailed: systemd does not load the timer.
+        Raises ResourceFailed if systemd does not load the timer.
         """
         timer = self.unit + ".timer"
         context.must(["systemctl", "daemon-reload"])

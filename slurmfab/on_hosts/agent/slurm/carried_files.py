@@ -77,8 +77,7 @@ class CarriedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Wait for the files to reach every node; where they do not, tell slurmctld to reconfigure and wait again.
 
-        Raises:
-            ResourceFailed: some slurmd does not load them; the text names each node and says what to try.
+        Raises ResourceFailed if some slurmd does not load them; the text names each node and says what to try.
         """
         late = self.wait(context, CARRY_SECONDS) if self.renews else self.late(context)
         for _ in range(RECONFIGURES):
@@ -94,10 +93,8 @@ class CarriedFiles(Resource):
     def settled(self, context: Context) -> Dict[str, str]:
         """The nodes that lack the files, each with the reason, once a slurmd that has just started has registered.
 
-        Until then slurmctld shows the start of the former slurmd, which its complaints were about.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        Until then slurmctld shows the start of the former slurmd, which its complaints were about. Raises
+        ResourceFailed if slurmctld does not answer.
         """
         deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
         while True:
@@ -109,10 +106,8 @@ class CarriedFiles(Resource):
     def watch(self, context: Context) -> Dict[str, str]:
         """The nodes that lack the files after all, each with the reason, as soon as there is one.
 
-        slurmctld forgets its complaints when it reconfigures, and repeats them when nodes register again.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        slurmctld forgets its complaints when it reconfigures, and repeats them when nodes register again. Raises
+        ResourceFailed if slurmctld does not answer.
         """
         deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
         while True:
@@ -124,11 +119,8 @@ class CarriedFiles(Resource):
     def wait(self, context: Context, seconds: float) -> Dict[str, str]:
         """Wait until all nodes have the files, or the time is over.
 
-        Returns:
-            The nodes that still lack them, each with the reason.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        Returns the nodes that still lack them, each with the reason. Raises ResourceFailed if slurmctld does not
+        answer.
         """
         deadline, rests = time.monotonic() + seconds, poll_intervals()
         while True:
@@ -141,8 +133,7 @@ class CarriedFiles(Resource):
     def late(self, context: Context) -> Dict[str, str]:
         """The nodes that answer but do not have the files, each with the reason.
 
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        Raises ResourceFailed if slurmctld does not answer.
         """
         wanted = set(self.nodes)
         changed = max([changed_at(context.path(path)) for path in self.watches] or [0.0])
@@ -161,11 +152,9 @@ class CarriedFiles(Resource):
     def reason(self, started: Optional[float], changed: float, complained: float) -> str:
         """Why a node is taken to have other files; empty if nothing shows that.
 
-        Args:
-            started: when its slurmd started, in seconds since 1970; `None` if it has not registered with this
-                slurmctld.
-            changed: when the files changed.
-            complained: when slurmctld last logged a different hash for the node, 0 for never.
+        `started`: when its slurmd started, in seconds since 1970; `None` if it has not registered with this slurmctld.
+        `changed`: when the files changed. `complained`: when slurmctld last logged a different hash for the node, 0 for
+        never.
         """
         if started is None:
             return "not registered yet"
@@ -177,8 +166,7 @@ class CarriedFiles(Resource):
 def hash_complaints(log: str) -> Dict[str, float]:
     """When slurmctld last logged that a node has a different slurm.conf, since slurmctld last read its own.
 
-    Returns:
-        Seconds since 1970 by NodeName.
+    Returns seconds since 1970 by NodeName.
     """
     found: Dict[str, float] = {}
     for line in log.splitlines():

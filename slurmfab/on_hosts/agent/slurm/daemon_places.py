@@ -122,9 +122,7 @@ def usual_program(context: Context) -> str:
 def conf_of(context: Context, starts: Mapping[str, Start], program: str) -> Tuple[str, bool]:
     """The slurm.conf that the daemons use, and whether slurmd has fetched it.
 
-    Args:
-        starts: how each daemon was or would be started.
-        program: path of the first daemon.
+    `starts`: how each daemon was or would be started. `program`: path of the first daemon.
     """
     fetches = bool(after("--conf-server", starts["slurmd"].arguments))
     if fetches and os.path.exists(context.path(FETCHED)):

@@ -66,8 +66,7 @@ class FetchedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Wait for slurmctld to send the files, or restart slurmd so that it fetches them.
 
-        Raises:
-            ResourceFailed: slurmd does not start, or fetches other files.
+        Raises ResourceFailed if slurmd does not start, or fetches other files.
         """
         if self.carried and self.wait_for_files(context, CARRY_SECONDS):
             # If slurmd is restarted during the handover to its new process, it hangs until systemd kills it.

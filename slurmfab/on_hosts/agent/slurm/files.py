@@ -79,8 +79,7 @@ class SlurmFiles(Resource):
     def actual(self, context: Context) -> State:
         """Content and access of each file as they are; of a link of root's where it leads; and leftovers.
 
-        Raises:
-            ResourceFailed: this is a dry run, and the installed Slurm refuses the new files.
+        Raises ResourceFailed if this is a dry run, and the installed Slurm refuses the new files.
         """
         state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
         for name, _ in self.files:
@@ -116,11 +115,7 @@ class SlurmFiles(Resource):
         return is_safe(context, status, owners=("root", self.slurm_user))
 
     def is_kept_link(self, context: Context, name: str, path: str) -> bool:
-        """Whether a link of root's leads to a file that was made by hand and is right.
-
-        Args:
-            path: where the link is.
-        """
+        """Whether a link of root's leads to a file that was made by hand and is right. `path`: where the link is."""
         try:
             status = os.stat(path)
         except OSError:
@@ -131,8 +126,7 @@ class SlurmFiles(Resource):
     def text(self, name: str, path: str, content: bytes) -> str:
         """The text of a file, with all that it includes unless the wanted one includes files itself.
 
-        Args:
-            path: where it is.
+        `path`: where it is.
         """
         wanted = dict(self.files)[name]
         if content == wanted.encode("utf-8", "surrogateescape"):
@@ -147,8 +141,7 @@ class SlurmFiles(Resource):
     def preview(self, context: Context) -> None:
         """Let the installed Slurm parse the new slurm.conf in memory; nothing is written to a disk.
 
-        Raises:
-            ResourceFailed: Slurm refuses it.
+        Raises ResourceFailed if Slurm refuses it.
         """
         content = dict(self.files).get(SLURM_CONF, "")
         if not content:
@@ -170,8 +163,7 @@ class SlurmFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Stage the files, let Slurm parse them, then rename each that differs into its place, slurm.conf last.
 
-        Raises:
-            ResourceFailed: Slurm refuses the files; nothing was replaced.
+        Raises ResourceFailed if Slurm refuses the files; nothing was replaced.
         """
         directory = context.path(self.directory)
         paths = {name: os.path.join(directory, name) for name, _ in self.files}
@@ -193,9 +185,7 @@ class SlurmFiles(Resource):
     def rehearse(self, context: Context) -> None:
         """Stage the files and let Slurm parse them, as `converge` does, but replace nothing.
 
-        Raises:
-            ResourceFailed: Slurm refuses the files.
-            OSError: they cannot be written.
+        Raises ResourceFailed if Slurm refuses the files. Raises OSError if they cannot be written.
         """
         with self.staged(context) as stage:
             self.parse_with_slurm(context, stage)
@@ -204,9 +194,7 @@ class SlurmFiles(Resource):
     def staged(self, context: Context) -> Iterator[str]:
         """The path of a new directory beside the files in use, with all files; it is removed at the end.
 
-        Raises:
-            ResourceFailed: there is no directory of Slurm's files.
-            OSError: the files cannot be written.
+        Raises ResourceFailed if there is no directory of Slurm's files. Raises OSError if the files cannot be written.
         """
         import shutil  # slow to import both, and most runs change nothing
         import tempfile
@@ -251,10 +239,7 @@ class SlurmFiles(Resource):
         """Let the installed Slurm parse the staged files.
 
         scontrol only parses slurm.conf and contacts no daemon; `slurmd -G` also reads gres.conf and looks at the
-        devices.
-
-        Raises:
-            ResourceFailed: Slurm refuses them; the text has its errors.
+        devices. Raises ResourceFailed if Slurm refuses them; the text has its errors.
         """
         conf = os.path.join(stage, SLURM_CONF)
         done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
@@ -288,8 +273,7 @@ def is_safe(
 def move(stage: str, directory: str, name: str) -> None:
     """Rename a staged file to its place.
 
-    Raises:
-        ResourceFailed: something that is not a regular file has its place.
+    Raises ResourceFailed if something that is not a regular file has its place.
     """
     with open_folder(stage) as staged, open_folder(directory) as folder:
         status = folder.find(name)

@@ -14,12 +14,8 @@ AT_ONCE = 32  # how many names are looked up at the same time: a name that no se
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, List[str]]:  # noqa: ARG001 - as the others
     """Look up names.
 
-    Args:
-        request: `names`: the names.
-        context: not used.
-
-    Returns:
-        IP addresses by name, without those of this host alone, such as 127.0.1.1; empty for an unknown name.
+    `request`: `names`: the names. Returns IP addresses by name, without those of this host alone, such as 127.0.1.1;
+    empty for an unknown name.
     """
     names = list(request["names"])
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -123,8 +123,7 @@ class SlurmSource(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write source and key, fetch its lists, and write the pins; or take all back.
 
-        Raises:
-            ResourceFailed: the lists cannot be fetched or are not signed by the key; nothing is left then.
+        Raises ResourceFailed if the lists cannot be fetched or are not signed by the key; nothing is left then.
         """
         every = frozenset((SOURCES, KEY, PREFERENCES, *differing))
         if not self.text(context):
@@ -149,8 +148,7 @@ class SlurmSource(Resource):
     def fetched(self, context: Context) -> List[Release]:
         """Fetch the lists of the source, and return what it says of its releases.
 
-        Raises:
-            ResourceFailed: the lists cannot be fetched, or it is a release that the host has from another source.
+        Raises ResourceFailed if the lists cannot be fetched, or it is a release that the host has from another source.
         """
         from slurmfab.on_hosts.agent.packages import apt_errors
 

@@ -40,8 +40,7 @@ class RenewedDaemons(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Restart the daemons, those that others need first.
 
-        Raises:
-            ResourceFailed: one does not run or does not answer after it.
+        Raises ResourceFailed if one does not run or does not answer after it.
         """
         for unit in ordered(list(differing)):
             if unit not in IN_ORDER:

@@ -56,11 +56,7 @@ class SharedFiles(Resource):
         return {**state, **contents}
 
     def actual(self, context: Context) -> State:
-        """The same as found.
-
-        Raises:
-            ResourceFailed: others than root can change the shared directory.
-        """
+        """The same as found. Raises ResourceFailed if others than root can change the shared directory."""
         self.require_roots(context)
         state: Dict[str, object] = {}
         for name, content in self.files:
@@ -71,8 +67,7 @@ class SharedFiles(Resource):
     def require_roots(self, context: Context) -> None:
         """Refuse a shared directory in which others could put a file of theirs.
 
-        Raises:
-            ResourceFailed: others than root can change it, or a directory above.
+        Raises ResourceFailed if others than root can change it, or a directory above.
         """
         try:
             with open_folder(context.path(self.shared)) as folder:
@@ -110,8 +105,7 @@ class SharedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Wait until the wanted files are read here, then make the links that differ.
 
-        Raises:
-            ResourceFailed: the wanted files are not there, so the directory is not shared.
+        Raises ResourceFailed if the wanted files are not there, so the directory is not shared.
         """
         if not self.writes:
             self.await_files(context)
@@ -125,8 +119,7 @@ class SharedFiles(Resource):
     def await_files(self, context: Context) -> None:
         """Wait until every file has the wanted content on this host.
 
-        Raises:
-            ResourceFailed: one of them has another, or is missing.
+        Raises ResourceFailed if one of them has another, or is missing.
         """
         deadline = time.monotonic() + CACHE_SECONDS
         while True:
@@ -144,8 +137,7 @@ class SharedFiles(Resource):
     def link(self, context: Context, name: str) -> None:
         """Put a link in a file's place in one step.
 
-        Raises:
-            ResourceFailed: something that is neither a file nor a link of root's has the place.
+        Raises ResourceFailed if something that is neither a file nor a link of root's has the place.
         """
         path = context.path("%s/%s" % (self.directory, name))
         folder, base = open_parent(path, make=True)

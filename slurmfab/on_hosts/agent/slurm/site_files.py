@@ -111,8 +111,7 @@ class SiteFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write what differs, take away what is to go, and keep the record.
 
-        Raises:
-            ResourceFailed: something that is not a file has a file's place.
+        Raises ResourceFailed if something that is not a file has a file's place.
         """
         record = self.record(context)
         for name, content, mode in self.files:
@@ -140,8 +139,7 @@ class SiteFiles(Resource):
     def put(self, path: str, content: bytes, mode: int) -> None:
         """Write a file in one step, in a directory that is made if need be; a link of root's is replaced.
 
-        Raises:
-            ResourceFailed: something that is not a file has its place.
+        Raises ResourceFailed if something that is not a file has its place.
         """
         folder, name = open_parent(path, make=True)
         with folder:

@@ -57,9 +57,8 @@ class SlurmctldPause(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Set the guard, then stop slurmctld; or start slurmctld, then remove the guard.
 
-        Raises:
-            ResourceFailed: slurmctld was not stopped, because the files cannot replace the present ones or systemd
-                refuses the guard; or slurmctld does not start.
+        Raises ResourceFailed if slurmctld was not stopped, because the files cannot replace the present ones or systemd
+        refuses the guard; or slurmctld does not start.
         """
         if self.paused:
             self.rehearse(context)

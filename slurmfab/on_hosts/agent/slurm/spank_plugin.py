@@ -52,8 +52,7 @@ class SpankPlugin(Resource):
     def actual(self, context: Context) -> State:
         """Whether Slurm can load it; what is not installed yet cannot be asked in a dry run.
 
-        Raises:
-            ResourceFailed: another file loads it, or Slurm would not read slurmfab's, and what to do.
+        Raises ResourceFailed if another file loads it, or Slurm would not read slurmfab's, and what to do.
         """
         if not os.path.exists(context.path(self.packaged)):
             return {LOADED: None}
@@ -97,11 +96,7 @@ class SpankPlugin(Resource):
         return (said or ["srun has no option %s with it" % self.option])[0]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Say why the plugin cannot be used.
-
-        Raises:
-            ResourceFailed: always.
-        """
+        """Say why the plugin cannot be used. Raises ResourceFailed: always."""
         if not os.path.exists(context.path(self.packaged)):
             raise ResourceFailed("%s is missing; the package %s has to bring it" % (self.packaged, self.package))
         raise ResourceFailed(
@@ -113,8 +108,7 @@ class SpankPlugin(Resource):
 def lines(context: Context, path: str, seen: Optional[Set[str]] = None) -> Iterator[Tuple[str, str, str]]:
     """Yield the lines of plugstack.conf and of the files that it includes: path of the file, word, and value.
 
-    Args:
-        seen: the files so far, of which each is read once.
+    `seen`: the files so far, of which each is read once.
     """
     seen = {path} if seen is None else seen
     for line in read_text(context.path(path)).splitlines():

@@ -44,8 +44,7 @@ class SlurmState(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Copy the files as the owner of the new directory, since a file server may deny root any access.
 
-        Raises:
-            ResourceFailed: slurmctld runs, or the new directory belongs to another cluster.
+        Raises ResourceFailed if slurmctld runs, or the new directory belongs to another cluster.
         """
         path, before = self.places(context)
         ours, theirs = (cluster_name(place) for place in (before, path))
@@ -64,8 +63,7 @@ class SlurmState(Resource):
     def places(self, context: Context) -> Tuple[str, str]:
         """The paths of both directories without links; each is as given where there is no directory.
 
-        Raises:
-            UnsafePath: a link that is not root's leads to one of them.
+        Raises UnsafePath if a link that is not root's leads to one of them.
         """
         found = []
         for path in (context.path(self.path), context.path(self.before)):

@@ -41,9 +41,8 @@ class StateAccess(Resource):
     def actual(self, context: Context) -> State:
         """The files that the slurm user cannot use, with owner and mode.
 
-        Raises:
-            ResourceFailed: a file cannot be used, and another owner or mode would not help; or the installed Slurm
-                does not read state of the version that wrote it.
+        Raises ResourceFailed if a file cannot be used, and another owner or mode would not help; or the installed Slurm
+        does not read state of the version that wrote it.
         """
         unreadable = refusal(self.path, written_by(self.job_list(context)), self.version)
         if unreadable:
@@ -93,11 +92,8 @@ class StateAccess(Resource):
 def mend(folder: Folder, path: str, uid: int, gid: int) -> None:
     """Give a file or a directory to a user who then can read and write it; one that has vanished is left out.
 
-    Args:
-        path: relative to that; no link is followed.
-
-    Raises:
-        ResourceFailed: a file of somebody else has several hard links, so that it may be a file of another place.
+    `path`: relative to that; no link is followed. Raises ResourceFailed if a file of somebody else has several hard
+    links, so that it may be a file of another place.
     """
     first, _, rest = path.partition("/")
     status = folder.find(first)

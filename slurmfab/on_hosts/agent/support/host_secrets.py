@@ -70,8 +70,7 @@ KEY_BODY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----([^-]*)-----END"
 def values(context: Context, private: Sequence[str] = ()) -> Iterator[bytes]:
     """Yield the secrets of this host, each once and up to a number.
 
-    Args:
-        private: paths of further files, of the site's own, whose lines are secrets.
+    `private`: paths of further files, of the site's own, whose lines are secrets.
     """
     seen: Dict[bytes, bool] = {}
     for value in secrets_in_files(context, private):

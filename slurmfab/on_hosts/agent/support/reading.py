@@ -83,14 +83,10 @@ CONFIGURATION = (".conf", ".yaml")
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """What this host has for a support bundle.
 
-    Args:
-        request: `parts`: `host` for its files, programs and logs, `cluster` for Slurm's state. `private`: paths of
-            files of the site's own that are secret.
-
-    Returns:
-        `files`: name and text of each file. `left`: what is not there, and why. `secrets`: values in base64. `public`:
-        public keys. `domains`: the DNS domains of the host. `people`: login and full name of its users. `neighbours`:
-        names of other machines in its files.
+    `request`: `parts`: `host` for its files, programs and logs, `cluster` for Slurm's state. `private`: paths of files
+    of the site's own that are secret. Returns `files`: name and text of each file. `left`: what is not there, and why.
+    `secrets`: values in base64. `public`: public keys. `domains`: the DNS domains of the host. `people`: login and full
+    name of its users. `neighbours`: names of other machines in its files.
     """
     found = Collection(context)
     if "host" in request["parts"]:

@@ -35,9 +35,7 @@ class EarlierFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Put back each file that differs.
 
-        Raises:
-            ResourceFailed: a copy is missing.
-            OSError: a file cannot be written.
+        Raises ResourceFailed if a copy is missing. Raises OSError if a file cannot be written.
         """
         for path, one in self.restored(context).items():
             if path in differing:

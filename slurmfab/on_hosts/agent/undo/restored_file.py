@@ -51,11 +51,7 @@ class Restored(Resource):
         return {"content": shown, "owner": entry["owner"], "group": entry["group"], "mode": entry["mode"]}
 
     def actual(self, context: Context) -> State:
-        """The same of the present file.
-
-        Raises:
-            ResourceFailed: something that is not a regular file has this path.
-        """
+        """The same of the present file. Raises ResourceFailed if something that is not a regular file has this path."""
         entry, path = self.entry(context), context.path(self.path)
         target = link_target(path)
         found = None if target else replace.find(path)
@@ -76,8 +72,7 @@ class Restored(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Replace the file by the copy in one step, only set its owner, group and mode, or remove it.
 
-        Raises:
-            ResourceFailed: the copy, the owner or the group does not exist.
+        Raises ResourceFailed if the copy, the owner or the group does not exist.
         """
         entry, path = self.entry(context), context.path(self.path)
         if not entry["existed"]:
@@ -99,8 +94,7 @@ class Restored(Resource):
     def entry(self, context: Context) -> undo_store.Entry:
         """The entry of the file in the run's manifest.
 
-        Raises:
-            ResourceFailed: there is none, or it was not a regular file.
+        Raises ResourceFailed if there is none, or it was not a regular file.
         """
         found = next((one for one in undo_store.entries(context, self.run) if one.get("path") == self.path), None)
         if found is None:
@@ -111,11 +105,7 @@ class Restored(Resource):
         return found
 
     def content(self, context: Context, entry: undo_store.Entry) -> bytes:
-        """The content before the run.
-
-        Raises:
-            ResourceFailed: the copy is missing.
-        """
+        """The content before the run. Raises ResourceFailed if the copy is missing."""
         content = undo_store.content_of(context, self.run, entry)
         if content is None:
             raise ResourceFailed("the copy of %s from the run %s is missing" % (self.path, self.run))
@@ -132,7 +122,6 @@ class Restored(Resource):
 def number(context: Context, account: str, find: Callable[[Context, str], int]) -> int:
     """The UID or GID for an owner or group of an entry, which is a number if it had no name.
 
-    Args:
-        account: user name, group name or number.
+    `account`: user name, group name or number.
     """
     return int(account) if account.isdigit() else find(context, account)

@@ -89,11 +89,7 @@ class QueuedJob(NamedTuple):
         return self.state == "PENDING" and self.reason.startswith(WAITS_FOR_NODES)
 
     def could_use(self, nodes: Sequence[str], partitions: FrozenSet[str], context: Context) -> bool:
-        """Whether it may run on some of these nodes.
-
-        Args:
-            context: runs `scontrol show hostnames`.
-        """
+        """Whether it may run on some of these nodes. `context`: runs `scontrol show hostnames`."""
         if not partitions & set(self.partitions):
             return False
         return not self.needs or bool(set(nodes) & set(hostnames(context, self.needs)))
@@ -180,9 +176,7 @@ class Runner:
     def measure(self, measurements: Iterable[PlannedMeasurement], take: Callable[[Result], None]) -> None:
         """Make measurements, and repeat those that fall short. No job is left in the queue at the end.
 
-        Args:
-            measurements: in the order of submission.
-            take: called with each result.
+        `measurements`: in the order of submission. `take`: called with each result.
         """
         todo: Deque[PlannedMeasurement] = deque(measurements)
         try:
@@ -200,11 +194,7 @@ class Runner:
             self.end_all()
 
     def send(self, planned: PlannedMeasurement, others: Set[str]) -> Attempt:
-        """Start the srun of a measurement.
-
-        Args:
-            others: ids of the jobs that wait already.
-        """
+        """Start the srun of a measurement. `others`: ids of the jobs that wait already."""
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the attempt
         environment = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "HOME": "/", **self.settings["environment"]}
         process = subprocess.Popen(
@@ -259,8 +249,7 @@ class Runner:
     def report_progress(self, ours: Mapping[str, QueuedJob]) -> None:
         """Report which nodes are measured and which wait for what, if that has changed.
 
-        Args:
-            ours: the check's jobs in the queue, by name.
+        `ours`: the check's jobs in the queue, by name.
         """
         measuring: List[str] = []
         waits: Dict[str, List[str]] = {}

@@ -39,10 +39,7 @@ class Measurement(NamedTuple):
 def parse(output: str) -> Optional[Measurement]:
     """The results of a run; `None` if the output is not from nccl-tests or ends before the table.
 
-    A failed run has a `failure` and the results up to it.
-
-    Args:
-        output: everything that it printed, errors included.
+    A failed run has a `failure` and the results up to it. `output`: everything that it printed, errors included.
     """
     found = rows(output)
     failure = failure_in(output)

@@ -88,10 +88,7 @@ def lock_run(path: str, *, waits: bool = False) -> bool:
     """Whether no other run is in progress; on a busy node a run may take longer than the interval.
 
     The lock ends with the process. Two runs at once could undo each other: one drains the node for a problem while the
-    other, which has not found it, resumes the node.
-
-    Args:
-        waits: whether to wait for the other run to end.
+    other, which has not found it, resumes the node. `waits`: whether to wait for the other run to end.
     """
     try:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
@@ -112,8 +109,7 @@ def read_json(path: str) -> Dict[str, Any]:
 def save(path: str, text: str, *, is_new: bool) -> None:
     """Save the state, or only update its time stamp. A failure is printed, and the run continues.
 
-    Args:
-        is_new: whether the content has changed.
+    `is_new`: whether the content has changed.
     """
     try:
         if not is_new:

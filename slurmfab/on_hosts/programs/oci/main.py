@@ -9,11 +9,7 @@ STOPPED = '{"status": "stopped"}'  # what slurmstepd is told at the end of a ste
 
 
 def main(*words: str) -> int:
-    """Do one of: `run BUNDLE TASK NAMES`, `query`, `kill`, `delete STEP USER`, or `bundle …` (sbundle).
-
-    Returns:
-        The exit code.
-    """
+    """Do one of: `run BUNDLE TASK NAMES`, `query`, `kill`, `delete STEP USER`, or `bundle …` (sbundle)."""
     name, rest = words[0], words[1:]
     if name == "query":
         print(STOPPED)  # noqa: T201

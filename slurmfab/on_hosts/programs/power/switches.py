@@ -28,10 +28,8 @@ POWER_OFF = ("sudo", "-n", "/usr/bin/systemctl", "poweroff")
 class Switch:
     """The switch of one node.
 
-    Args:
-        settings: of this kind of switch.
-        node: NodeName.
-        deadline: until when it has to be switched, by `time.monotonic`.
+    `settings`: of this kind of switch. `node`: NodeName. `deadline`: until when it has to be switched, by
+    `time.monotonic`.
     """
 
     def __init__(self, settings: Mapping[str, Any], node: str, deadline: float) -> None:
@@ -41,26 +39,17 @@ class Switch:
         self.context = Context()
 
     def off(self) -> None:
-        """Switch the node off.
-
-        Raises:
-            ResourceFailed: that failed twice, or took too long.
-        """
+        """Switch the node off. Raises ResourceFailed: that failed twice, or took too long."""
         raise NotImplementedError
 
     def on(self) -> None:
-        """Switch the node on.
-
-        Raises:
-            ResourceFailed: that failed twice, or took too long.
-        """
+        """Switch the node on. Raises ResourceFailed: that failed twice, or took too long."""
         raise NotImplementedError
 
     def call(self, argv: Sequence[str], seconds: float = CALL_SECONDS) -> str:
         """What a program prints, which is run once more if it fails.
 
-        Raises:
-            ResourceFailed: it failed twice, or there is no time left.
+        Raises ResourceFailed if it failed twice, or there is no time left.
         """
         return twice(lambda: self.context.must(argv, seconds=max(1.0, min(seconds, self.left))))
 
@@ -71,11 +60,7 @@ class Switch:
 
 
 def twice(call: Callable[[], str]) -> str:
-    """The result of a call, which is made once more if it fails.
-
-    Raises:
-        ResourceFailed: it failed twice.
-    """
+    """The result of a call, which is made once more if it fails. Raises ResourceFailed if it failed twice."""
     try:
         return call()
     except ResourceFailed:

@@ -85,9 +85,7 @@ class Figures:
     def put(self, name: str, value: float, *labels: str) -> None:
         """Set a value; the labels are in the order of the table.
 
-        Raises:
-            KeyError: the table has no such figure.
-            ValueError: it has other labels.
+        Raises KeyError if the table has no such figure. Raises ValueError if it has other labels.
         """
         if len(labels) != len(NAMED[name].labels):
             raise ValueError("%s has the labels %s" % (name, NAMED[name].labels))

@@ -19,8 +19,7 @@ MOST_WORDS = 20  # the most states, or kinds, that are told
 def collect_backups(figures: Figures, settings: Mapping[str, str]) -> None:
     """Put time and size of the newest backup.
 
-    Args:
-        settings: `directory` of the backups, and `cluster`, with which their names begin.
+    `settings`: `directory` of the backups, and `cluster`, with which their names begin.
     """
     newest: Optional[os.stat_result] = None
     for name in names(settings["directory"]):
@@ -61,9 +60,8 @@ def seconds(entry: Mapping[str, Any]) -> Optional[float]:
 def collect_drift(figures: Figures, path: str) -> None:
     """Put when the hosts were last compared with the cluster file, and what that found.
 
-    Args:
-        path: a JSON file: `time` in seconds since 1970, `hosts`, numbers of hosts by state, and `resources`, numbers of
-            what differs by kind.
+    `path`: a JSON file: `time` in seconds since 1970, `hosts`, numbers of hosts by state, and `resources`, numbers of
+    what differs by kind.
     """
     found = json_objects.parse(read_bytes(path)) or {}
     when, hosts = found.get("time"), found.get("hosts")

@@ -45,11 +45,7 @@ class Answer(NamedTuple):
 
     @property
     def must(self) -> str:
-        """The text of a command that has to succeed.
-
-        Raises:
-            Silent: it did not.
-        """
+        """The text of a command that has to succeed. Raises Silent if it did not."""
         if self.code:
             raise Silent(
                 "Slurm does not answer (%s). Running jobs go on, and pending ones keep their place. "
@@ -115,11 +111,7 @@ class Running:
         self.answer = Answer(code, text, (lines[-1] if lines else "exit code %d" % code) if code else "")
 
     def stop(self, why: str) -> None:
-        """End a command that is still running.
-
-        Args:
-            why: it is stopped.
-        """
+        """End a command that is still running. `why`: it is stopped."""
         if self.answer is not None:
             return
         os.kill(self.pid, signal.SIGKILL)
@@ -131,11 +123,7 @@ class Running:
 
 
 class Started:
-    """Commands that run side by side while the program does something else.
-
-    Args:
-        questions: by name.
-    """
+    """Commands that run side by side while the program does something else. `questions`: by name."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.running = {name: Running(question) for name, question in questions.items()}
@@ -166,9 +154,7 @@ class Started:
     def read(self, seconds: float, ping: Optional[Running]) -> None:
         """Read what comes within some seconds, and return with the first.
 
-        Args:
-            seconds: at most.
-            ping: a further command; `None` for none.
+        `seconds`: at most. `ping`: a further command; `None` for none.
         """
         poll, of = select.poll(), {}
         for one in (*self.running.values(), *((ping,) if ping else ())):
@@ -180,11 +166,7 @@ class Started:
                 of[stream].read(stream)
 
     def stop(self, why: str) -> None:
-        """End the commands that are still running.
-
-        Args:
-            why: they are stopped.
-        """
+        """End the commands that are still running. `why`: they are stopped."""
         for one in self.running.values():
             one.stop(why)
 
@@ -192,12 +174,8 @@ class Started:
 def ask(questions: Mapping[str, Question], seconds: float = SECONDS) -> Dict[str, Answer]:
     """Ask several questions at once.
 
-    Args:
-        questions: by name.
-        seconds: after which commands are stopped that have not ended.
-
-    Returns:
-        The answers by the same names.
+    `questions`: by name. `seconds`: after which commands are stopped that have not ended. Returns the answers by the
+    same names.
     """
     return Started(questions).answers(seconds)
 

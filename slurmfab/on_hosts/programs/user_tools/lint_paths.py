@@ -20,9 +20,7 @@ _PATTERN = re.compile(r"%(\d*)(.?)")
 def check(wanted: Wanted, here: str, user: str) -> Iterator[Finding]:
     """Yield files of a job that could not be opened.
 
-    Args:
-        wanted: by the job.
-        here: the directory from which it is submitted.
+    `wanted`: by the job. `here`: the directory from which it is submitted.
     """
     start = os.path.join(here, wanted.value("chdir"))
     if "chdir" in wanted.given and not is_local(start) and not os.path.isdir(start):
@@ -61,12 +59,7 @@ def patterns(wanted: Wanted, name: str) -> Iterator[Finding]:
 
 
 def written(wanted: Wanted, name: str, path: str, user: str) -> Iterator[Finding]:
-    """Yield why a file cannot be written.
-
-    Args:
-        wanted: by the job.
-        path: of the file, with patterns.
-    """
+    """Yield why a file cannot be written. `wanted`: by the job. `path`: of the file, with patterns."""
     folder = os.path.dirname(path.replace("%u", user))
     line = wanted.line(name)
     if is_local(path):

@@ -186,8 +186,7 @@ def sruns(script: Script, wanted: Wanted) -> Iterator[Finding]:
 def unknown_option(number: int, name: str) -> Iterator[Finding]:
     """Yield that srun has no such option; those of pyxis begin with `container`.
 
-    Args:
-        name: as it is written, without dashes.
+    `name`: as it is written, without dashes.
     """
     known = sbatch_options.resolve(name, sbatch_options.OF_SRUN)
     if len(name) > 1 and not known.name and not name.startswith("container"):

@@ -51,8 +51,7 @@ QOS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=
 def associations(user: str, cluster: str = "") -> Question:
     """The accounts of a user, with QOS and limits; `limits.associations` reads them, and slurmdbd answers.
 
-    Args:
-        cluster: ClusterName, since a slurmdbd can serve several clusters; empty for all of them.
+    `cluster`: ClusterName, since a slurmdbd can serve several clusters; empty for all of them.
     """
     here = ("cluster=" + cluster,) if cluster else ()
     where = ("where", "user=" + user, *here, "format=" + ",".join(ASSOCIATION_FIELDS))

@@ -85,9 +85,7 @@ class Known(NamedTuple):
 def resolve(name: str, more: AbstractSet[str] = frozenset()) -> Known:
     """The option of a long name, which may be abbreviated (getopt_long(3)).
 
-    Args:
-        name: without dashes.
-        more: further options, such as those of plugins.
+    `name`: without dashes. `more`: further options, such as those of plugins.
     """
     known = ALL | more
     if name in known:

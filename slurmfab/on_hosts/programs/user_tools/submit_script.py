@@ -52,9 +52,7 @@ class Word(NamedTuple):
 def read(content: bytes, more: AbstractSet[str] = frozenset()) -> Script:
     """Read a submit script.
 
-    Args:
-        content: the file, of which MOST_BYTES are looked at.
-        more: further options of sbatch, such as those of plugins.
+    `content`: the file, of which MOST_BYTES are looked at. `more`: further options of sbatch, such as those of plugins.
     """
     found = list(form(content))
     text = content[:MOST_BYTES]
@@ -145,10 +143,7 @@ def split(line: str) -> List[str]:
 def settings(words: List[Word], more: AbstractSet[str], found: List[Finding]) -> Iterator[Setting]:
     """Yield the options of one job, and note words that are wrong.
 
-    Args:
-        words: of all its directives.
-        more: as for `read`.
-        found: where to note them.
+    `words`: of all its directives. `more`: as for `read`. `found`: where to note them.
     """
     place = 0
     while place < len(words):
@@ -242,8 +237,7 @@ def valued(
 ) -> Tuple[Tuple[Setting, ...], int]:
     """An option of one letter with its value, and how many of the following words are the value.
 
-    Args:
-        found: where to note what is wrong.
+    `found`: where to note what is wrong.
     """
     value, used = rest or following, int(not rest and following is not None)
     if value is None or value.startswith("="):
