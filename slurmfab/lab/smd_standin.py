@@ -23,7 +23,8 @@ from pathlib import Path
 REVISION = "0standin1"
 """Revision in the packages' versions, after the version of Slurm; real ones have a number from 1 on."""
 
-NAME = "slurm-smd"  # the package with libraries and plugins, which all others need
+NAME = "slurm-smd"
+"""The package with libraries and plugins, which all others need."""
 
 LEFT_OUT = frozenset(
     f"slurm-wlm-{name}-plugin{end}"
@@ -57,7 +58,8 @@ PLUGINS_CONFLICTS = tuple(
     )
 )
 
-MUNGE_RECOMMENDED = (26, 5)  # from this version on SchedMD's packages only recommend munge
+MUNGE_RECOMMENDED = (26, 5)
+"""From this version on SchedMD's packages only recommend munge."""
 
 PAM_BY_ARCHITECTURE = (25, 11)
 """From this version on pam_slurm_adopt is in the architecture's directory, before in /lib/security."""
@@ -197,7 +199,8 @@ Maintainer: slurmfab lab <root@localhost>
 {relations}Description: STAND-IN for SchedMD's {name} in a slurmfab lab: Debian's binaries, packed anew
 """
 
-OWN = re.compile(r"slurm|libslurm|libpam-slurm|sackd")  # start of the names of Slurm's own packages in Debian
+OWN = re.compile(r"slurm|libslurm|libpam-slurm|sackd")
+"""Start of the names of Slurm's own packages in Debian."""
 
 
 def pack(debs: Path, target: Path) -> tuple[Path, ...]:
