@@ -13,14 +13,11 @@ class AssociationsGone(Resource):
     """No association of a user in this cluster; the history of jobs is kept."""
 
     kind: ClassVar[str] = "associations-gone"
+    named_by: ClassVar[str] = "user"
     deadline: ClassVar[float] = 1800.0
     user: str
     cluster: str
     conf: str  # of `Sacctmgr`
-
-    def name(self) -> str:
-        """The user."""
-        return self.user
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """No accounts."""

@@ -42,6 +42,7 @@ class AccountTree(Resource):
     """
 
     kind: ClassVar[str] = "accounts"
+    named_by: ClassVar[str] = "cluster"
     deadline: ClassVar[float] = 1800.0
     cluster: str
     conf: str  # of `Sacctmgr`
@@ -54,10 +55,6 @@ class AccountTree(Resource):
     users: Tuple[Tuple[str, str, Tuple[Tuple[str, Settings], ...]], ...] = ()
     # `qos` and `accounts`, if the cluster file has that section, so that other names are undeclared.
     complete: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The cluster."""
-        return self.cluster
 
     @property
     def tree(self) -> WantedTree:

@@ -186,11 +186,12 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Resource(Record):
     """The base class of all resource types.
 
-    A resource type is a record whose fields describe the wanted state. It MUST define `kind`, `name()`, `wanted()`,
-    `actual()` and `converge()`; it MAY define the other methods, and a `deadline` of its own.
+    A resource type is a record whose fields describe the wanted state. It MUST define `kind`, `named_by` or
+    `name()`, `wanted()`, `actual()` and `converge()`; it MAY define the other methods, and a `deadline` of its own.
     """
 
     kind: ClassVar[str] = ""
+    named_by: ClassVar[str]  # the field that distinguishes a resource from others of its kind on a host
     deadline: ClassVar[float] = 300.0
     """Seconds after which a run goes on without a host that is still at work on it; a field `seconds` adds to it."""
     settling_seconds: ClassVar[float] = 0.0
@@ -203,7 +204,7 @@ class Resource(Record):
 
     def name(self) -> str:
         """The part of the id that distinguishes this resource from others of its kind on a host."""
-        raise NotImplementedError
+        return str(getattr(self, self.named_by))
 
     def wanted(self, context: Context) -> State:
         """The wanted state; only the names in it are compared with the actual state."""

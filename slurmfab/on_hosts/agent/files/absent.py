@@ -14,12 +14,9 @@ class Absent(Resource):
     """No file, symbolic link or device at this path; a directory there is a failure."""
 
     kind: ClassVar[str] = "absent"
+    named_by: ClassVar[str] = "path"
     path: str  # absolute path
     secret: bool = False  # whether no report may show the content that the file had
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
         """The file."""

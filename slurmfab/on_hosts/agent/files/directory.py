@@ -29,6 +29,7 @@ class Directory(Resource):
     """
 
     kind: ClassVar[str] = "directory"
+    named_by: ClassVar[str] = "path"
     path: str  # absolute path; missing directories above it are made with owner root and mode 0755
     owner: str = "root"
     group: str = "root"
@@ -41,10 +42,6 @@ class Directory(Resource):
     # Whether root works there, so that no other user may put another directory in its place, or have put links in it;
     # what only other owners and modes would allow is mended.
     for_root: bool = False
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Owner, group and mode, and no directory above that keeps the owner out."""

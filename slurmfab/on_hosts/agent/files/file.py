@@ -19,6 +19,7 @@ class File(Resource):
     """A regular file with this content, owner, group and mode; its directory has to exist."""
 
     kind: ClassVar[str] = "file"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("content",)
     path: str  # absolute path
     content: Any  # the whole content, as text or in base64
@@ -27,10 +28,6 @@ class File(Resource):
     mode: int = 0o644
     secret: bool = False  # whether no report, log or error may show the content
     encoding: str = "text"  # what `content` is: `text` (written as UTF-8) or `base64`
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""

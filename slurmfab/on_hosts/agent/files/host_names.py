@@ -21,13 +21,10 @@ class HostNames(Resource):
     """
 
     kind: ClassVar[str] = "host-names"
+    named_by: ClassVar[str] = "path"
     path: str  # absolute path of the file
     # Pairs of a name and its IP address; names with these and a domain belong to the same host.
     addresses: Tuple[Tuple[str, str], ...]
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
         """The file."""

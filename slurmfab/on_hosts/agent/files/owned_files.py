@@ -43,13 +43,10 @@ class OwnedFiles(Resource):
     """
 
     kind: ClassVar[str] = "owned-files"
+    named_by: ClassVar[str] = "of"
     UNSHOWN = ("files",)
     of: str  # the capability, such as `mounts`: lower-case letters and hyphens
     files: Tuple[Tuple[str, str, int, str, str, bool], ...]  # the values of an `OwnedFile` each; empty to take all back
-
-    def name(self) -> str:
-        """The capability."""
-        return self.of
 
     @property
     def record_path(self) -> str:

@@ -15,13 +15,10 @@ class Program(Resource):
     """A directory with these files alone, owned by root and readable by all; without files, no such directory."""
 
     kind: ClassVar[str] = "program"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("files",)
     path: str  # absolute path of the directory; other files in it are removed
     files: Tuple[Tuple[str, str], ...]  # path below the directory and text of each file
-
-    def name(self) -> str:
-        """The directory."""
-        return self.path
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The digest of all files."""

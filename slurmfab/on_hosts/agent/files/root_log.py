@@ -15,11 +15,8 @@ class RootLog(Resource):
     """A log that a daemon writes as root, or the place for one, where no other user has put anything."""
 
     kind: ClassVar[str] = "root-log"
+    named_by: ClassVar[str] = "path"
     path: str  # absolute path of the log
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """A file that has no other name, or none."""

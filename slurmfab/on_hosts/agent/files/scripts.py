@@ -23,13 +23,10 @@ class Scripts(Resource):
     """
 
     kind: ClassVar[str] = "scripts"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("files",)
     path: str  # absolute path of the directory; other files in it are removed
     files: Tuple[Tuple[str, str], ...]  # name and text of each script
-
-    def name(self) -> str:
-        """The directory."""
-        return self.path
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The scripts that differ, including those to remove."""

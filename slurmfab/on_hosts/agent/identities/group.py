@@ -20,14 +20,11 @@ class Group(Resource):
     """A group with this GID; the GID of an existing group is never changed, because files carry it."""
 
     kind: ClassVar[str] = "group"
+    named_by: ClassVar[str] = "group"
     group: str
     gid: int
     moved: bool = False  # whether an earlier resource changes the group's GID; a dry run then counts it as right
     system: bool = True  # whether a daemon uses the group; otherwise users of the cluster do
-
-    def name(self) -> str:
-        """The group's name."""
-        return self.group
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The GID."""

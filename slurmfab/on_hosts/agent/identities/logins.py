@@ -31,12 +31,9 @@ class SshLogin(Resource):
     """
 
     kind: ClassVar[str] = "ssh-login"
+    named_by: ClassVar[str] = "user"
     user: str
     origin: str  # an IP address from which the user logs in
-
-    def name(self) -> str:
-        """The user."""
-        return self.user
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The user can log in."""

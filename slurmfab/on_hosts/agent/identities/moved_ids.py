@@ -30,16 +30,13 @@ class MovedIds(Resource):
     """
 
     kind: ClassVar[str] = "moved-ids"
+    named_by: ClassVar[str] = "user"
     deadline: ClassVar[float] = 86400.0
     user: str  # name of the user and of its group; a missing user or group is not made
     uid: int
     gid: int  # the group's GID; it becomes the user's primary group
     daemons: Tuple[str, ...] = ()  # services that are stopped first, in this order; a later resource starts them again
     needed: Tuple[str, ...] = ()  # directories that the services need; see `refuse_foreign`
-
-    def name(self) -> str:
-        """The user's name."""
-        return self.user
 
     def units(self) -> Tuple[str, ...]:
         """The services, so that the undo store knows that they ran."""

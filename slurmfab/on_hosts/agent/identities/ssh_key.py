@@ -18,12 +18,9 @@ class SshKey(Resource):
     """A user's home, `.ssh` and an ed25519 key pair without a passphrase; modes as sshd's StrictModes needs."""
 
     kind: ClassVar[str] = "ssh-key"
+    named_by: ClassVar[str] = "user"
     user: str  # user name; the primary group has the same name
     home: str  # path of the home directory; it is made if it is missing
-
-    def name(self) -> str:
-        """The user."""
-        return self.user
 
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:
         """Both keys, if one of them differs."""

@@ -38,6 +38,7 @@ class MountPoint(Resource):
     """
 
     kind: ClassVar[str] = "mount"
+    named_by: ClassVar[str] = "path"
     deadline: ClassVar[float] = 420.0
     path: str
     unit: str  # the unit that is enabled and started: a mount or an automount unit
@@ -47,10 +48,6 @@ class MountPoint(Resource):
     patience: float = 0.0  # seconds during which a failed attempt is repeated, as while another host sets its server up
     # The automount unit beside a mount unit, which mounts at the next use what failed at boot; empty for none.
     again: str = ""
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def units(self) -> Tuple[str, ...]:
         """The units."""

@@ -18,11 +18,8 @@ class MungeKey(Resource):
     """A random munge key that only the user munge can read; an existing usable key is kept."""
 
     kind: ClassVar[str] = "munge-key"
+    named_by: ClassVar[str] = "path"
     path: str = MUNGE_KEY  # absolute path; its directory has to exist
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The key file."""

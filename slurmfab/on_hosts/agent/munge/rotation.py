@@ -28,14 +28,11 @@ class StagedMungeKey(Resource):
     """
 
     kind: ClassVar[str] = "staged-munge-key"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("content",)
     content: str  # the new key in base64; empty for no new key
     path: str = MUNGE_KEY
     secret: bool = True  # always true: no message may show a value of this request
-
-    def name(self) -> str:
-        """The path of the key in use."""
-        return self.path
 
     def secrets(self) -> frozenset[str]:
         """The names of the files, because they contain digits of the keys' digests."""
@@ -79,13 +76,10 @@ class MungeKeySwitch(Resource):
     """The new key in its place, and a munged that makes credentials with it."""
 
     kind: ClassVar[str] = "munge-key-switch"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("digest",)
     digest: str  # of the new key, from the function `digest`; no report shows it
     path: str = MUNGE_KEY
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def secrets(self) -> frozenset[str]:
         """The key."""

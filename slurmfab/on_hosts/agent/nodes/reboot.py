@@ -17,13 +17,10 @@ class NodeReboot(Resource):
     """A reboot that Slurm has accepted; from then on the node gets no new jobs."""
 
     kind: ClassVar[str] = "node-reboot"
+    named_by: ClassVar[str] = "node"
     node: str  # the NodeName
     text: str
     stamp: str  # who and when, as in `ann@laptop 2026-11-21T09:00`
-
-    def name(self) -> str:
-        """The node."""
-        return self.node
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Requested."""

@@ -21,6 +21,7 @@ class AuthorizedKeys(Resource):
     """A marked block of ~/.ssh/authorized_keys with these keys; the user's other lines stay byte for byte."""
 
     kind: ClassVar[str] = "authorized-keys"
+    named_by: ClassVar[str] = "user"
     # Hosts that share homes replace the file at the same time. On a file system such as GlusterFS a name can be missing
     # for a moment while another host renames a file to it.
     settling_seconds: ClassVar[float] = 3.0
@@ -29,10 +30,6 @@ class AuthorizedKeys(Resource):
     gid: int
     home: str
     keys: Tuple[str, ...]  # lines of authorized_keys (sshd(8)); empty to remove the block
-
-    def name(self) -> str:
-        """The user's name."""
-        return self.user
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The keys, one per line."""

@@ -19,13 +19,10 @@ class GroupMembers(Resource):
     """Users in a group that a package has made; the group itself stays as it is, and so do members of others."""
 
     kind: ClassVar[str] = "group-members"
+    named_by: ClassVar[str] = "group"
     group: str
     # Names of the users; those whom an earlier cluster file had put there, and this one has not, leave it.
     members: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The group."""
-        return self.group
 
     @property
     def record_path(self) -> str:

@@ -19,14 +19,11 @@ class PersonHome(Resource):
     """
 
     kind: ClassVar[str] = "person-home"
+    named_by: ClassVar[str] = "home"
     user: str
     uid: int
     gid: int
     home: str
-
-    def name(self) -> str:
-        """The path."""
-        return self.home
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The home exists."""

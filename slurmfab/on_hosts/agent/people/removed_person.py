@@ -25,6 +25,7 @@ class RemovedPerson(Resource):
     """No user with this name and UID."""
 
     kind: ClassVar[str] = "person-gone"
+    named_by: ClassVar[str] = "user"
     user: str
     uid: int  # UID; a user of this name with another UID is another user and stays
     home: str  # path of the home directory, which stays
@@ -32,10 +33,6 @@ class RemovedPerson(Resource):
     # Whether running processes of the user are a failure; otherwise the account stays, with a remark.
     must: bool = False
     closes: bool = False  # whether the account is closed (locked and expired) even while processes of the user keep it
-
-    def name(self) -> str:
-        """The user's name."""
-        return self.user
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """No such user, and no login by an account that has to stay for now."""

@@ -20,12 +20,9 @@ class UserDirectories(Resource):
     """
 
     kind: ClassVar[str] = "user-directories"
+    named_by: ClassVar[str] = "path"
     path: str  # absolute path of root's directory
     users: Tuple[str, ...]  # names of users; those who do not exist on the host have none
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def accounts(self, context: Context) -> Dict[str, Tuple[str, int, int]]:
         """Name, UID and GID of each user who exists, by the name of the directory."""

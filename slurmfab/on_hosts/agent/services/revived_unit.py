@@ -12,11 +12,8 @@ class RevivedUnit(Resource):
     """A unit that has not failed; one that is not there, or was stopped, counts as right."""
 
     kind: ClassVar[str] = "revived-unit"
+    named_by: ClassVar[str] = "unit"
     unit: str  # its name, such as `systemd-logind`, which fails where a directory in its sandbox does not answer
-
-    def name(self) -> str:
-        """The unit."""
-        return self.unit
 
     def units(self) -> Tuple[str, ...]:
         """The unit."""

@@ -67,6 +67,7 @@ class Service(Resource):
     """
 
     kind: ClassVar[str] = "service"
+    named_by: ClassVar[str] = "unit"
     deadline: ClassVar[float] = 600.0
     unit: str  # unit name, such as `slurmd`
     watches: Tuple[str, ...] = ()  # absolute paths of files; missing ones do not count
@@ -81,10 +82,6 @@ class Service(Resource):
     answers: Tuple[str, ...] = ()
     # Whether the daemon can be stopped while it is starting. MariaDB then hangs until systemd gives up.
     stops_early: bool = False
-
-    def name(self) -> str:
-        """The unit."""
-        return self.unit
 
     def units(self) -> Tuple[str, ...]:
         """The unit."""

@@ -12,11 +12,8 @@ class Timer(Resource):
     """A timer that is enabled and active; systemd itself reports when it has loaded older unit files."""
 
     kind: ClassVar[str] = "timer"
+    named_by: ClassVar[str] = "unit"
     unit: str  # name without `.timer`; a service of the same name exists
-
-    def name(self) -> str:
-        """The unit, without `.timer`."""
-        return self.unit
 
     def units(self) -> tuple[str, ...]:
         """The timer."""

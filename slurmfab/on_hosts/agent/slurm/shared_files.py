@@ -31,6 +31,7 @@ class SharedFiles(Resource):
     """
 
     kind: ClassVar[str] = "shared-files"
+    named_by: ClassVar[str] = "directory"
     UNSHOWN = ("files",)
     directory: str  # absolute, such as /etc/slurm
     shared: str  # the directory that the hosts share, as an absolute path
@@ -38,10 +39,6 @@ class SharedFiles(Resource):
     # Which of these are the site's own: links to them that slurmfab makes are in the record of `SiteFiles`.
     own: Tuple[str, ...] = ()
     writes: bool = False  # whether this host has written the files, so that it need not wait for them
-
-    def name(self) -> str:
-        """The directory of the links."""
-        return self.directory
 
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:
         """The links that differ, or read other files than the wanted ones; and the record of `SiteFiles`."""

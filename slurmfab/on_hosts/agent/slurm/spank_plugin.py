@@ -35,15 +35,12 @@ class SpankPlugin(Resource):
     """
 
     kind: ClassVar[str] = "spank-plugin"
+    named_by: ClassVar[str] = "plugin"
     plugin: str  # file name of the plugin
     packaged: str  # path of the file with the line that loads it, which comes with its package
     file: str  # path of slurmfab's file in plugstack.conf.d, which includes that one
     option: str  # an option of srun that it adds, such as `--container-image`
     package: str  # the package that has it
-
-    def name(self) -> str:
-        """The plugin's file name."""
-        return self.plugin
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """A plugin that can be loaded."""

@@ -21,13 +21,10 @@ class SlurmState(Resource):
     """
 
     kind: ClassVar[str] = "slurm-state"
+    named_by: ClassVar[str] = "path"
     deadline: ClassVar[float] = 1200.0
     path: str  # the new directory; it exists and belongs to the slurm user
     before: str  # the directory that the slurm.conf in use names
-
-    def name(self) -> str:
-        """The new directory."""
-        return self.path
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Everything that is in the previous directory."""

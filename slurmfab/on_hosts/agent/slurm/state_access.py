@@ -26,13 +26,10 @@ class StateAccess(Resource):
     """
 
     kind: ClassVar[str] = "slurm-state-access"
+    named_by: ClassVar[str] = "path"
     path: str
     version: str = ""  # of the installed Slurm, which has to be able to read it
     user: str = "slurm"  # of slurmctld
-
-    def name(self) -> str:
-        """The directory."""
-        return self.path
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Everything can be read and written."""

@@ -15,13 +15,10 @@ class EarlierFiles(Resource):
     """Those of these files that a run has changed on this host, with the state that they had before the run."""
 
     kind: ClassVar[str] = "earlier-files"
+    named_by: ClassVar[str] = "run"
     paths: Tuple[str, ...]  # absolute paths, in the order in which they are put back
     run: str
     secret: bool = False  # whether the files may hold secrets; the copies never leave the host in any case
-
-    def name(self) -> str:
-        """The run."""
-        return self.run
 
     def wanted(self, context: Context) -> State:
         """Each file that the run has changed, as before."""

@@ -22,14 +22,11 @@ class Restored(Resource):
     """
 
     kind: ClassVar[str] = "restored"
+    named_by: ClassVar[str] = "path"
     path: str  # absolute path
     run: str  # id of the run that stored the copy
     # Whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
     secret: bool = False
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""
