@@ -60,11 +60,6 @@ def _names(value: Any) -> Any:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
-def database_of(value: Any) -> Any:
-    """Read `database: mn01` as `database: {host: mn01}`."""
-    return {"host": value} if isinstance(value, str) else value
-
-
 Name = Annotated[str, AfterValidator(_check_name)]
 Login = Annotated[str, AfterValidator(_check_login)]
 Names = Annotated[tuple[Name, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.paths import SLURM_SPOOL
-from slurmfab.cluster.inventory.values import Model, check_amount, check_directory, written_as
+from slurmfab.cluster.inventory.values import Model, check_amount, check_directory, defaults_if_true, written_as
 
 _below_root = check_directory("/home")
 _UNIT = re.compile(r"[A-Za-z0-9_.@-]+")
@@ -51,14 +51,9 @@ class Health(Model):
     daemons: Annotated[tuple[Unit, ...], Field(description="Systemd units that must run, in addition to munge.")] = ()
 
 
-def health_of(value: Any) -> Any:
-    """Read `true` as an empty mapping (all defaults), and `false` as a missing key."""
-    return ({} if value else None) if isinstance(value, bool) else value
-
-
 HealthOrNot = Annotated[
     Health | None,
-    BeforeValidator(health_of, json_schema_input_type=Health | bool),
+    BeforeValidator(defaults_if_true, json_schema_input_type=Health | bool),
     Field(description="Health check of the compute nodes; true for all defaults."),
 ]
 

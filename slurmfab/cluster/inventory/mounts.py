@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.values import HostNames, Model, check_directory, written_as
+from slurmfab.cluster.inventory.values import HostNames, Model, check_directory, one_or_more, written_as
 
 Role = Literal["controller", "database", "login", "compute"]
 
@@ -84,14 +84,10 @@ def _check_option(option: str) -> str:
     return option
 
 
-def _roles(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 Path = Annotated[str, AfterValidator(check_directory("/home"))]
 Option = Annotated[str, AfterValidator(_check_option)]
 Roles = Annotated[
-    tuple[Role, ...], BeforeValidator(_roles, json_schema_input_type=Role | list[Role]), Field(min_length=1)
+    tuple[Role, ...], BeforeValidator(one_or_more, json_schema_input_type=Role | list[Role]), Field(min_length=1)
 ]
 """One role, or a list of some."""
 

@@ -76,6 +76,26 @@ HostNames = Annotated[tuple[str, ...], BeforeValidator(host_names, json_schema_i
 """The names of a hostlist, or of a list of hostlists."""
 
 
+def short_for(key: str) -> Callable[[Any], Any]:
+    """Make a validator that reads a text as a mapping with this key alone, such as `mpi: pmix` as `{type: pmix}`."""
+    return lambda value: {key: value} if isinstance(value, str) else value
+
+
+def defaults_if_true(value: Any) -> Any:
+    """Read `true` as an empty mapping (all defaults), and `false` as a missing key."""
+    return ({} if value else None) if isinstance(value, bool) else value
+
+
+def one_or_more(value: Any) -> Any:
+    """Read a text as a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+def number_as_text(value: Any) -> Any:
+    """A number without quotes, as YAML reads `0644` and `8`, as the text that was meant."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def check_directory(example: str) -> Callable[[str], str]:
     """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file.
 
