@@ -22,11 +22,8 @@ PATIENT_TEXT = "[Service]\nTimeoutStartSec=infinity\nTimeoutStopSec=infinity\nRe
 """systemd neither ends slurmdbd while it converts its tables, nor when it is asked to stop meanwhile; nor does it begin
 a conversion again that has failed."""
 
-BEGIN_SECONDS = 3.0
-"""How long slurmdbd has to go on after its start; a mistake in its file ends it at once."""
-
-STARTS = ("active", "activating", "reloading")
-"""ActiveStates of a unit whose daemon runs, or is about to."""
+BEGIN_SECONDS = 3.0  # how long slurmdbd has to go on after its start; a mistake in its file ends it at once
+STARTS = ("active", "activating", "reloading")  # ActiveStates of a unit whose daemon runs, or is about to
 
 
 class RenewedDaemon(Resource):
@@ -63,11 +60,7 @@ class RenewedDaemon(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Start it, or restart it.
-
-        Raises:
-            ResourceFailed: it does not start; with its last errors.
-        """
+        """Start it, or restart it. Raises ResourceFailed if it does not start; with its last errors."""
         if show(context, self.unit).get("NeedDaemonReload") == "yes":
             context.must(["systemctl", "daemon-reload"])
         if self.unit == SLURMDBD:
@@ -78,8 +71,7 @@ class RenewedDaemon(Resource):
     def start_patiently(self, context: Context) -> None:
         """Start slurmdbd, which converts its tables before it answers, without any limit of time.
 
-        Raises:
-            ResourceFailed: it ends at once; with its last errors.
+        Raises ResourceFailed if it ends at once; with its last errors.
         """
         from slurmfab.on_hosts.agent.services import daemon_log
 
