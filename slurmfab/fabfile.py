@@ -18,8 +18,7 @@ __all__ = ["namespace"]
 def check_command_line() -> None:
     """Tell what is misspelt on the command line of `fab`; Fabric itself only says that it does not know a word.
 
-    Raises:
-        Exit: a word is wrong, or help was asked for and has been shown; Fabric ends the program with its code.
+    Raises Exit if a word is wrong, or help was asked for and has been shown; Fabric ends the program with its code.
     """
     fabric = sys.modules.get("fabric.main")  # loaded where `fab` is the program that runs
     if fabric is not None and hasattr(fabric.program, "core"):

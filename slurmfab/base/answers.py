@@ -24,14 +24,12 @@ STRICT_BUT_OPEN = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
 ADVICE = "Is its python3 the distribution's? If it is, this is a bug; please report it."
 
-LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"
-"""Printable text of one line."""
+LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"  # printable text of one line
 
 RUN = r"^[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}\z"
 """The id of a run, as `slurmfab.on_hosts.agent.undo.undo_store` has it."""
 
-PACKAGE_WORD = r"^[A-Za-z0-9_.+:~-]*\z"
-"""A package's name or version, or the name of a plugin or a daemon."""
+PACKAGE_WORD = r"^[A-Za-z0-9_.+:~-]*\z"  # a package's name or version, or the name of a plugin or a daemon
 
 SUPPORT_FILE = r"^[a-z]{1,20}/[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z"
 """The name of a file of a support bundle, below the folder of its host."""
@@ -42,8 +40,7 @@ Model = TypeVar("Model")
 def pattern(text: str, most: int) -> Any:
     r"""A text that matches a pattern from its first to its last character.
 
-    Args:
-        text: the pattern, in the syntax of Rust's regex; without `\s`, which matches line breaks.
+    `text`: the pattern, in the syntax of Rust's regex; without `\s`, which matches line breaks.
     """
     return StringConstraints(pattern=rf"^(?:{text})\z", max_length=most)
 
@@ -54,27 +51,23 @@ Label = Annotated[str, pattern(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?", 6
 Word = Annotated[str, pattern(r"[A-Za-z0-9@._+:~-]*", 255)]
 """A name or a version without white space, such as `24.11.5-4`; may be empty."""
 
-Phrase = Annotated[str, pattern(r"[^\pC\p{Zl}\p{Zp}]*", 4096)]
-"""One line of printable text; may be empty."""
+Phrase = Annotated[str, pattern(r"[^\pC\p{Zl}\p{Zp}]*", 4096)]  # one line of printable text; may be empty
 
 MOST_TEXT = 64 << 20
-Text = Annotated[str, Field(max_length=MOST_TEXT)]
-"""Text of any number of lines."""
+Text = Annotated[str, Field(max_length=MOST_TEXT)]  # text of any number of lines
 
 HostPath = Annotated[str, pattern(r"(?:/[^\pC\p{Zl}\p{Zp}:]*)?", 4096)]
 """An absolute path in a database such as /etc/passwd; may be empty."""
 
 DeviceFile = Annotated[str, pattern(r"/dev/[A-Za-z0-9._/:-]+", 255)]
-Program = Annotated[str, pattern(r"(?:(?:/[A-Za-z0-9._-]+)+)?", 255)]
-"""The absolute path of a program; may be empty."""
+Program = Annotated[str, pattern(r"(?:(?:/[A-Za-z0-9._-]+)+)?", 255)]  # the absolute path of a program; may be empty
 
 Address = Annotated[
     str, pattern(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:]*(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3})?", 45)
 ]
 """An IP address."""
 
-Digest = Annotated[str, pattern(r"(?:[0-9a-f]{64})?", 64)]
-"""A SHA-256 in hexadecimal digits; may be empty."""
+Digest = Annotated[str, pattern(r"(?:[0-9a-f]{64})?", 64)]  # a SHA-256 in hexadecimal digits; may be empty
 
 Base64 = Annotated[str, pattern(r"[A-Za-z0-9+/]*={0,2}", 64 << 20)]
 
@@ -92,8 +85,7 @@ HostKeyText = Annotated[str, pattern(r"[A-Za-z0-9+/]+={0,2}", 16384)]
 SlurmKey = Annotated[str, pattern(r"(?:ssh-ed25519 [A-Za-z0-9+/]+={0,2} slurm@[A-Za-z0-9_-]+)?", 255)]
 """The SSH public key of a host's slurm user, as authorized_keys has it; may be empty."""
 
-Id = Annotated[int, Field(ge=0, lt=1 << 32)]
-"""A UID, a GID or the id of a job."""
+Id = Annotated[int, Field(ge=0, lt=1 << 32)]  # a UID, a GID or the id of a job
 
 Count = Annotated[int, Field(ge=0, le=1 << 40)]
 Seconds = Annotated[float, Field(ge=-(1 << 40), le=1 << 40)]
@@ -104,9 +96,7 @@ def strict_object(
 ) -> core_schema.CoreSchema:
     """The schema of an object that stays a dict, which costs least where objects are many.
 
-    Args:
-        needed: the schema of each value that must be there.
-        others: those of values that may be there.
+    `needed`: the schema of each value that must be there. `others`: those of values that may be there.
     """
     fields = {
         name: core_schema.typed_dict_field(one, required=name in needed) for name, one in {**needed, **others}.items()
@@ -117,11 +107,8 @@ def strict_object(
 def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> Any:
     """The same as `checked` for a model that `strict_object` describes.
 
-    Args:
-        what: what the value is, for the error, such as `outcome`.
-
-    Raises:
-        AgentFailed: the value is not what the model says.
+    `what`: what the value is, for the error, such as `outcome`. Raises AgentFailed if the value is not what the model
+    says.
     """
     try:
         return model.validate_python(value)
@@ -132,11 +119,8 @@ def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> 
 def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Model:
     """A value of an agent's answer, after its model has found nothing wrong with it.
 
-    Args:
-        what: what the value is, for the error, such as `facts`.
-
-    Raises:
-        AgentFailed: the value is not what the model says.
+    `what`: what the value is, for the error, such as `facts`. Raises AgentFailed if the value is not what the model
+    says.
     """
     try:
         return model.validate_json(to_json(value))

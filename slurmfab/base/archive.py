@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Value = TypeVar("Value", int, str)
 
-UNREADABLE = (tarfile.TarError, EOFError, ValueError, RecursionError)
-"""What reading a damaged archive can raise."""
-
-MAX_MANIFEST_SIZE = 16 << 20
-"""Bytes of the largest manifest; one with the ids of 1,000,000 jobs is smaller."""
+UNREADABLE = (tarfile.TarError, EOFError, ValueError, RecursionError)  # what reading a damaged archive can raise
+MAX_MANIFEST_SIZE = 16 << 20  # bytes of the largest manifest; one with the ids of 1,000,000 jobs is smaller
 
 OWN_SIZES = {MANIFEST: MAX_MANIFEST_SIZE, SIGNATURE: signatures.MOST_BYTES}
 """The size of the largest member that is no part, by its name."""
@@ -49,11 +46,8 @@ OWN_SIZES = {MANIFEST: MAX_MANIFEST_SIZE, SIGNATURE: signatures.MOST_BYTES}
 MAX_WHOLE_SIZE = 64 << 20
 """Bytes of the largest part that is read as a whole: a lock, of which most hosts' entries have less than 1 KiB."""
 
-MOST_PARTS = 10_000
-"""The most parts; a bundle has some 200 packages."""
-
-HASH_PIECE = 1 << 20
-"""Bytes that are read and hashed at a time."""
+MOST_PARTS = 10_000  # the most parts; a bundle has some 200 packages
+HASH_PIECE = 1 << 20  # bytes that are read and hashed at a time
 
 
 class Piece(NamedTuple):
@@ -75,8 +69,7 @@ class Part:
     def read(self) -> bytes:
         """The whole part, the same bytes that were verified.
 
-        Raises:
-            InputError: it is larger than `MAX_WHOLE_SIZE`, or the archive has changed since it was verified.
+        Raises InputError if it is larger than `MAX_WHOLE_SIZE`, or the archive has changed since it was verified.
         """
         if self.size > MAX_WHOLE_SIZE:
             raise InputError(f"{self.path}: a file in it has {self.size} bytes; at most {MAX_WHOLE_SIZE} are allowed.")
@@ -90,12 +83,8 @@ class Part:
     def pieces(self, size: int, advice: str) -> Iterator[Piece]:
         """The part in pieces, each read when it is asked for.
 
-        Args:
-            size: bytes of a piece.
-            advice: the end of the message if the archive has become shorter since it was verified.
-
-        Raises:
-            InputError: the archive has become shorter.
+        `size`: bytes of a piece. `advice`: the end of the message if the archive has become shorter since it was
+        verified. Raises InputError if the archive has become shorter.
         """
         done = 0
         with self.path.open("rb") as file:
@@ -146,11 +135,7 @@ class Kind(Generic[OneManifest]):
     most_bytes: Callable[[str], int]
 
     def damaged(self, path: Path, reason: str) -> InputError:
-        """The error for an archive that is damaged.
-
-        Args:
-            reason: what is wrong with it.
-        """
+        """The error for an archive that is damaged. `reason`: what is wrong with it."""
         return InputError(f"{path}: {reason}. Nothing was changed; {self.remedy}.")
 
 
@@ -173,11 +158,7 @@ class Contents(Generic[OneManifest]):
 def origin(when: datetime) -> dict[str, str]:
     """The values of a manifest that say when, by whom and by which slurmfab an archive is made.
 
-    Args:
-        when: the start of the run that makes it.
-
-    Returns:
-        `made`, `by` and `slurmfab`.
+    `when`: the start of the run that makes it. Returns `made`, `by` and `slurmfab`.
     """
     by = f"{getpass.getuser()}@{socket.gethostname()}"
     return {"made": when.isoformat(timespec="seconds"), "by": by, "slurmfab": __version__}
@@ -208,11 +189,7 @@ def verified(path: Path, kind: Kind[OneManifest], build: Callable[[Contents[OneM
 
 
 def contents_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> Contents[OneManifest]:
-    """The contents of an open archive, once they are known to match the manifest.
-
-    Raises:
-        InputError: see `verified`.
-    """
+    """The contents of an open archive, once they are known to match the manifest. Raises InputError: see `verified`."""
     members = members_of(path, file, kind)
     if MANIFEST not in members:
         raise kind.damaged(path, f"there is no {MANIFEST} in it, so it is incomplete")
@@ -242,9 +219,7 @@ def seal_from(members: dict[str, tarfile.TarInfo], file: BinaryIO) -> Seal:
 def seal_of(path: Path, kind: Kind[OneManifest]) -> Seal:
     """The manifest of an archive with its signature; the parts are not read.
 
-    Raises:
-        InputError: see `verified`.
-        OSError: the file cannot be read.
+    Raises InputError: see `verified`. Raises OSError if the file cannot be read.
     """
     try:
         with open(path, "rb", opener=without_waiting) as file:
@@ -259,8 +234,7 @@ def seal_of(path: Path, kind: Kind[OneManifest]) -> Seal:
 def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str, tarfile.TarInfo]:
     """The headers of an archive's members, the manifest among them, by name.
 
-    Raises:
-        InputError: a name is there twice, or does not belong into such an archive; or a member is too large.
+    Raises InputError if a name is there twice, or does not belong into such an archive; or a member is too large.
     """
     found: dict[str, tarfile.TarInfo] = {}
     end = os.fstat(file.fileno()).st_size
@@ -283,11 +257,8 @@ def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str,
 def manifest_from(data: bytes, path: Path, kind: Kind[OneManifest]) -> OneManifest:
     """The manifest in the bytes of its part.
 
-    Args:
-        kind: what the archive has to be.
-
-    Raises:
-        InputError: it is damaged, is of another kind of archive, or was made by a newer slurmfab.
+    `kind`: what the archive has to be. Raises InputError if it is damaged, is of another kind of archive, or was made
+    by a newer slurmfab.
     """
     plain = strict_json.parse(data, MANIFEST)
     if not isinstance(plain, dict) or plain.get("kind", "backup") != kind.name:
@@ -314,8 +285,7 @@ def sha256_of(file: BinaryIO, member: tarfile.TarInfo) -> str:
 def altered(manifest: Manifest, found: Mapping[str, Value], listed: Callable[[ListedPart], Value]) -> list[str]:
     """The names of parts that differ from the manifest, are missing, or are not in the manifest; sorted.
 
-    Args:
-        found: a value of each part in the archive: its size or its digest.
+    `found`: a value of each part in the archive: its size or its digest.
     """
     wanted: dict[str, Value] = {name: listed(part) for name, part in manifest.parts.items()}
     return sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
@@ -324,8 +294,7 @@ def altered(manifest: Manifest, found: Mapping[str, Value], listed: Callable[[Li
 def print_descriptions(paths: Iterable[Path], describe: Callable[[Path], str]) -> int:
     """Print a description of each archive, or what is wrong with it.
 
-    Returns:
-        The exit code: 1 if one of them is missing or damaged.
+    Returns the exit code: 1 if one of them is missing or damaged.
     """
     code = 0
     for path in paths:

@@ -10,22 +10,15 @@ from pathlib import Path
 from slurmfab.base.errors import InputError
 from slurmfab.on_hosts.agent.core import replace
 
-OWNER_ONLY = 0o600
-"""The mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files."""
-
-READABLE_BY_ALL = 0o644
-"""The mode of a new file that colleagues or other programs read."""
+OWNER_ONLY = 0o600  # the mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files
+READABLE_BY_ALL = 0o644  # the mode of a new file that colleagues or other programs read
 
 
 def require_writable(path: Path, option: str) -> None:
     """Refuse a path that `write` could not write later; nothing is left there.
 
-    Args:
-        path: the file, which need not exist, and neither need its folder.
-        option: the option that named it, such as `--json`, for the message.
-
-    Raises:
-        InputError: it is not a regular file, or its folder does not allow new files.
+    `path`: the file, which need not exist, and neither need its folder. `option`: the option that named it, such as
+    `--json`, for the message. Raises InputError if it is not a regular file, or its folder does not allow new files.
     """
     import tempfile  # slow to import, and most runs write no such file
 
@@ -71,14 +64,8 @@ def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY)
 def write_private(path: Path, text: str, shared: Path) -> None:
     """Write a file for those alone who may change another one, as the only kind of file in its folder.
 
-    The folder, and files in it that an earlier slurmfab wrote, become as private.
-
-    Args:
-        text: as for `write`.
-        shared: the file whose owner may read this one; its group, too, if it may change that file.
-
-    Raises:
-        InputError: as for `write`.
+    The folder, and files in it that an earlier slurmfab wrote, become as private. `text`: as for `write`. `shared`: the
+    file whose owner may read this one; its group, too, if it may change that file. Raises InputError as for `write`.
     """
     of_group = shared.exists() and bool(shared.stat().st_mode & stat.S_IWGRP)
     mode, others = (0o660, 0o007) if of_group else (0o600, 0o077)

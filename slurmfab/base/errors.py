@@ -38,8 +38,7 @@ from slurmfab.base.exit_codes import FAILURE, WRONG_INPUT
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import hang, without_middle
 
-COMPLAINT_LENGTH = 500
-"""The most characters of one complaint about a cluster file."""
+COMPLAINT_LENGTH = 500  # the most characters of one complaint about a cluster file
 
 
 class SlurmfabError(Exception):

@@ -8,8 +8,7 @@ from slurmfab.base.program_name import FAB
 
 DONE, FAILURE, WRONG_INPUT, LEFT_OUT, SOMETHING_TO_DO, NOT_ALL_CHECKED = range(6)
 
-INTERRUPTED = 130
-"""As shells count it: 128 and the signal's number."""
+INTERRUPTED = 130  # as shells count it: 128 and the signal's number
 
 
 class ExitCode(NamedTuple):

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import hang
 
-HOST, ADDRESS = "\0", "\1"
-"""What stands in a text for the host's name, and for an IP address."""
+HOST, ADDRESS = "\0", "\1"  # what stands in a text for the host's name, and for an IP address
 
 _IPV4, _IPV6 = r"\d{1,3}(?:\.\d{1,3}){3}", r"[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:]*"
 _ADDRESS_LIKE = re.compile(rf"(?<![\w.:-])(?:{_IPV4}|{_IPV6})(?![\w:-])")

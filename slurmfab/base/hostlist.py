@@ -25,11 +25,8 @@ HIGHEST_PORT = 65535
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\+-]*")
-_LONGEST_NAME = 253
-"""The most characters of a name in the DNS (RFC 1035, section 2.3.4)."""
-
-_MOST_DIGITS = 9
-"""The most digits of a number in brackets; further digits of a name stay before the bracket."""
+_LONGEST_NAME = 253  # the most characters of a name in the DNS (RFC 1035, section 2.3.4)
+_MOST_DIGITS = 9  # the most digits of a number in brackets; further digits of a name stay before the bracket
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
 _BRACKETED_IPV6 = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\](?::(.*))?")
 _OPERATORS = {

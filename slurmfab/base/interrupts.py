@@ -15,8 +15,7 @@ from slurmfab.base.exit_codes import INTERRUPTED
 SENTENCE = b"\nInterrupted before anything was done.\n"
 
 
-LATER = 0.02
-"""Seconds until an interrupt that came at a wrong moment is looked at again."""
+LATER = 0.02  # seconds until an interrupt that came at a wrong moment is looked at again
 
 
 def end_quietly() -> None:
@@ -41,10 +40,7 @@ def _raise(_number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, within pydantic as soon as that has ended.
 
     pydantic takes an exception that comes from outside for a mistake in what it looks at, so that a file which is whole
-    is called damaged, or it prints and forgets the exception.
-
-    Raises:
-        KeyboardInterrupt: unless pydantic is at work.
+    is called damaged, or it prints and forgets the exception. Raises KeyboardInterrupt unless pydantic is at work.
     """
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("pydantic"):

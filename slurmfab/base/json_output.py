@@ -28,8 +28,7 @@ class Key(NamedTuple):
         return self.of or self.name
 
 
-_LISTED: dict[type, tuple[Key, ...]] = {}
-"""The keys of classes that list them."""
+_LISTED: dict[type, tuple[Key, ...]] = {}  # the keys of classes that list them
 
 
 def shows(*keys: str | Key) -> Callable[[Class], Class]:

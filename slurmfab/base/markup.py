@@ -23,10 +23,7 @@ def fill(template: str, /, **values: Any) -> Markup:
 
     The page's Content-Security-Policy allows neither attributes `style` nor attributes `on…`: use classes of the style
     sheet, presentation attributes of SVG (`fill`, `width`), and `data-` attributes that the page's script reads.
-
-    Args:
-        template: its file name, such as `checks.html.j2`.
-        values: what it names; texts are escaped, `Markup` is not.
+    `template`: its file name, such as `checks.html.j2`. `values`: what it names; texts are escaped, `Markup` is not.
     """
     return Markup(_environment().get_template(template).render(**values))  # noqa: S704 - the environment escapes
 
@@ -34,8 +31,7 @@ def fill(template: str, /, **values: Any) -> Markup:
 def source(name: str) -> str:
     """The text of a style sheet or script in one of these directories, which is no template.
 
-    Args:
-        name: its file name, such as `page.css`.
+    `name`: its file name, such as `page.css`.
     """
     path = next(path for directory in _TEMPLATES if (path := directory / name).exists())
     return path.read_text(encoding="utf-8")

@@ -22,11 +22,8 @@ NAMESPACES = {"backup": "slurmfab-backup", "bundle": "slurmfab-bundle"}
 """The purpose that a signature is for, by kind of archive: one for another purpose is not accepted (ssh-keygen(1))."""
 
 PROGRAM = "ssh-keygen"
-SECONDS = 60
-"""How long ssh-keygen may take; a key on a token waits for a finger."""
-
-MOST_BYTES = 64 << 10
-"""Bytes of the largest file of public keys, and of the largest signature."""
+SECONDS = 60  # how long ssh-keygen may take; a key on a token waits for a finger
+MOST_BYTES = 64 << 10  # bytes of the largest file of public keys, and of the largest signature
 
 OWNER_ONLY = 0o700
 KEY_TEXT = r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]{1,60} [A-Za-z0-9+/]{16,8192}={0,2}"
@@ -64,8 +61,7 @@ def public_path(key: Path) -> Path:
 def own_keys() -> tuple[str, ...]:
     """This user's own public signing key; empty if there is none yet.
 
-    Raises:
-        InputError: the file holds no public key.
+    Raises InputError if the file holds no public key.
     """
     path = public_path(key_path())
     return keys_in(path) if path.exists() else ()
@@ -74,8 +70,7 @@ def own_keys() -> tuple[str, ...]:
 def keys_in(path: Path) -> tuple[str, ...]:
     """The public keys in a file, one per line as in authorized_keys without options; comments are left out.
 
-    Raises:
-        InputError: the file cannot be read, or a line is no public key.
+    Raises InputError if the file cannot be read, or a line is no public key.
     """
     try:
         text = bounded_file.read(path.expanduser(), MOST_BYTES).decode(errors="replace")
@@ -97,11 +92,8 @@ def keys_in(path: Path) -> tuple[str, ...]:
 def signer(kind: str, tell: Callable[[str], None]) -> Callable[[bytes], bytes]:
     """A function that signs a manifest with this user's key, which is made if there is none.
 
-    The function returns no bytes where it cannot sign, and tells why: an unsigned archive is better than none.
-
-    Args:
-        kind: of the archive, `backup` or `bundle`.
-        tell: is called with the reason.
+    The function returns no bytes where it cannot sign, and tells why: an unsigned archive is better than none. `kind`:
+    of the archive, `backup` or `bundle`. `tell`: is called with the reason.
     """
 
     def sign_or_tell(data: bytes) -> bytes:
@@ -117,14 +109,8 @@ def signer(kind: str, tell: Callable[[str], None]) -> Callable[[bytes], bytes]:
 def sign(data: bytes, namespace: str) -> bytes:
     """The signature of some bytes by this user's key, which is made if there is none.
 
-    Where only the public key is there, ssh-keygen asks the SSH agent for the private one.
-
-    Args:
-        namespace: what the signature is for.
-
-    Raises:
-        NoSignature: ssh-keygen is missing or fails.
-        OSError: the key cannot be written.
+    Where only the public key is there, ssh-keygen asks the SSH agent for the private one. `namespace`: what the
+    signature is for. Raises NoSignature if ssh-keygen is missing or fails. Raises OSError if the key cannot be written.
     """
     path = key_path()
     if not path.exists() and not public_path(path).exists():
@@ -136,9 +122,7 @@ def sign(data: bytes, namespace: str) -> bytes:
 def make_key(path: Path) -> None:
     """Make a signing key without a passphrase, unless another process makes one meanwhile.
 
-    Raises:
-        NoSignature: ssh-keygen is missing or fails.
-        OSError: the key cannot be written.
+    Raises NoSignature if ssh-keygen is missing or fails. Raises OSError if the key cannot be written.
     """
     path.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -152,9 +136,7 @@ def make_key(path: Path) -> None:
 def distrust(seal: Seal, kind: str, keys: Iterable[str]) -> str:
     """Why nothing shows that an archive comes from somebody who is trusted; empty if one of the keys has signed it.
 
-    Args:
-        kind: of the archive, `backup` or `bundle`.
-        keys: public keys that are trusted.
+    `kind`: of the archive, `backup` or `bundle`. `keys`: public keys that are trusted.
     """
     if not seal.signature:
         return "it is not signed"
@@ -178,11 +160,7 @@ def distrust(seal: Seal, kind: str, keys: Iterable[str]) -> str:
 
 
 def run(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run ssh-keygen.
-
-    Raises:
-        NoSignature: it is missing, fails, or takes too long.
-    """
+    """Run ssh-keygen. Raises NoSignature if it is missing, fails, or takes too long."""
     try:
         done = subprocess.run([PROGRAM, *words], input=data, capture_output=True, timeout=SECONDS, check=False)
     except FileNotFoundError:

@@ -29,8 +29,7 @@ PLAIN = {
 }
 """Words for mistakes that pydantic words for programmers, by the type of the mistake."""
 
-PLACE_LENGTH = 100
-"""The most characters of a key's name in a message."""
+PLACE_LENGTH = 100  # the most characters of a key's name in a message
 
 _AT = re.compile(r"(?:Invalid JSON: )?(.*) at line (\d+) column \d+")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
@@ -39,11 +38,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 def parse(data: bytes, where: str | Path) -> Any:
     """The values of a JSON file, where no model tells all that may be in it.
 
-    Args:
-        data: the file's bytes.
-
-    Raises:
-        BrokenFile: it is not JSON.
+    `data`: the file's bytes. Raises BrokenFile if it is not JSON.
     """
     from pydantic_core import from_json  # slow to import, and not every command reads JSON
 
@@ -62,12 +57,8 @@ def checked(data: bytes, where: str | Path, model: TypeAdapter[Model]) -> Model:
 def checked_and_plain(data: bytes, where: str | Path, model: TypeAdapter[Model]) -> tuple[Model, Any]:
     """The content of a JSON file as its model has it, and as plain values.
 
-    Args:
-        data: the file's bytes.
-        model: the adapter of the model, which has to find nothing wrong.
-
-    Raises:
-        BrokenFile: it is not JSON, or not what the model says.
+    `data`: the file's bytes. `model`: the adapter of the model, which has to find nothing wrong. Raises BrokenFile if
+    it is not JSON, or not what the model says.
     """
     from pydantic import ValidationError
 
@@ -98,8 +89,7 @@ def place_name(place: Sequence[str | int]) -> str:
 def line_of(data: bytes, place: Sequence[str | int]) -> int:
     """The line of a key or of an entry of a list, from 1; that of the nearest one around it if there is no such.
 
-    Args:
-        place: the keys and the numbers of entries that lead to it.
+    `place`: the keys and the numbers of entries that lead to it.
     """
     text = data.decode(errors="replace")
     best, found = 0, 0
@@ -121,8 +111,7 @@ def _not_json(message: str, where: str | Path) -> BrokenFile:
 def _with_single_keys(data: bytes, where: str | Path) -> Any:
     """The values of a JSON file whose keys are there once, and whose numbers are finite.
 
-    Raises:
-        BrokenFile: one is not.
+    Raises BrokenFile if one is not.
     """
     try:
         return json.loads(data, object_pairs_hook=_single, parse_constant=_no_number, parse_float=_finite)
@@ -134,11 +123,7 @@ def _with_single_keys(data: bytes, where: str | Path) -> Any:
 
 
 def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object with these keys and values.
-
-    Raises:
-        KeyError: a key is there twice.
-    """
+    """The object with these keys and values. Raises KeyError if a key is there twice."""
     values = dict(pairs)
     if len(values) != len(pairs):
         raise KeyError
@@ -151,11 +136,7 @@ def _no_number(name: str) -> float:
 
 
 def _finite(text: str) -> float:
-    """The number in a text.
-
-    Raises:
-        ValueError: it is larger than all numbers that a computer has.
-    """
+    """The number in a text. Raises ValueError if it is larger than all numbers that a computer has."""
     number = float(text)
     if number in (float("inf"), float("-inf")):
         raise ValueError("a number is out of range")

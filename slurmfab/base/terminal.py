@@ -21,17 +21,10 @@ from typing import Any, NamedTuple, TextIO
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 """Colours and weights, as terminals number them (ECMA-48, SGR)."""
 
-DEFAULT_COLUMNS = 80
-"""The width of a terminal that does not tell it."""
-
-HANGING_INDENT = "    "
-"""How much further than its first line the rest of a wrapped line begins."""
-
-COLUMN_GAP = 2
-"""Spaces between the columns of a table."""
-
-REDRAW_SECONDS = 1.0
-"""How often the status line is drawn while nothing else happens, so that its seconds go on."""
+DEFAULT_COLUMNS = 80  # the width of a terminal that does not tell it
+HANGING_INDENT = "    "  # how much further than its first line the rest of a wrapped line begins
+COLUMN_GAP = 2  # spaces between the columns of a table
+REDRAW_SECONDS = 1.0  # how often the status line is drawn while nothing else happens, so that its seconds go on
 
 FASTEST_DRAW_SECONDS = 0.05
 """The time between two changes of the status line that are both shown; ten thousand hosts make many."""
@@ -41,14 +34,12 @@ _MARK = os.urandom(8).hex()
 
 _ESCAPE = re.compile(rf"\x1b(?:{_MARK})?\[[0-9;]*[A-Za-z]")
 _OWN_COLOUR = re.compile(rf"\x1b{_MARK}(?=\[[0-9;]*m)")
-_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
-"""Control characters (C0 and C1), but for tabs and newlines."""
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters (C0 and C1), but for tabs and newlines
 
 _UNSEEN = "\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 """Characters that are invisible, that end a line, or that turn the direction of text."""
 
-_SURROGATES = "\ud800-\udfff"
-"""What no encoding has; Python puts them in place of bytes that are no UTF-8."""
+_SURROGATES = "\ud800-\udfff"  # what no encoding has; Python puts them in place of bytes that are no UTF-8
 
 _STEERING = re.compile(rf"[{_CONTROLS}{_UNSEEN}{_SURROGATES}](?!(?<=\x1b){_MARK}\[[0-9;]*m)")
 _WORD = re.compile(r"\s*\S+")
@@ -65,8 +56,7 @@ class Cell(NamedTuple):
 class Paint:
     """Colours text for one stream; leaves it as it is without a terminal, with NO_COLOR and with TERM=dumb.
 
-    Args:
-        out: where the text goes; `width` is the length of its lines, 0 for no limit.
+    `out`: where the text goes; `width` is the length of its lines, 0 for no limit.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -81,10 +71,7 @@ class Paint:
 class Guarded:
     """A stream that writes through the filter whatever is written to it, also by Python itself and by libraries.
 
-    After a reader such as `head` has left, the rest is discarded.
-
-    Args:
-        stream: standard output or standard error.
+    After a reader such as `head` has left, the rest is discarded. `stream`: standard output or standard error.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -206,11 +193,8 @@ def table(rows: Sequence[Sequence[str | Cell]], width: int, paint: Paint | None 
     """Rows as lines, with their cells below each other.
 
     Cells of a table that is too wide are wrapped between words. Where even single words are too wide, each row becomes
-    a paragraph, in which each cell is behind the name of its column.
-
-    Args:
-        rows: the header first; all with the same number of cells.
-        paint: colours; none when left out.
+    a paragraph, in which each cell is behind the name of its column. `rows`: the header first; all with the same number
+    of cells. `paint`: colours; none when left out.
     """
     cells = [
         [
@@ -229,8 +213,7 @@ def table(rows: Sequence[Sequence[str | Cell]], width: int, paint: Paint | None 
 class StatusLine:
     """The last line of a terminal, which says what goes on and for how long."""
 
-    current: StatusLine | None = None
-    """The one that is shown, for questions to the user that interrupt it."""
+    current: StatusLine | None = None  # the one that is shown, for questions to the user that interrupt it
 
     def __init__(self, out: TextIO) -> None:
         self.out = unguarded(out)
@@ -246,9 +229,7 @@ class StatusLine:
     def show(self, text: str, since: float) -> None:
         """Change the text.
 
-        Args:
-            text: cut off where the terminal's line ends.
-            since: when what it tells of began, by `time.monotonic`.
+        `text`: cut off where the terminal's line ends. `since`: when what it tells of began, by `time.monotonic`.
         """
         with self.lock:
             self.text, self.since = in_one_line(text), since
@@ -320,11 +301,7 @@ def can_ask() -> bool:
 
 
 def agrees(question: str) -> bool:
-    """Whether the user answers yes; no answer is no.
-
-    Args:
-        question: text before the input, with the possible answers.
-    """
+    """Whether the user answers yes; no answer is no. `question`: text before the input, with the possible answers."""
     with without_status_line():
         sys.stderr.write(question)
         sys.stderr.flush()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-COMPLETE = "--complete"
-"""What the scripts of `fab completion` call this program with."""
+COMPLETE = "--complete"  # what the scripts of `fab completion` call this program with
 
 
 def main() -> None:

@@ -19,8 +19,7 @@ from slurmfab.base.terminal import guard_output
 from slurmfab.cli.tasks.invoke_tasks import check_words, namespace
 
 CORE_HOSTS = ("-H", "--hosts")
-INVOKES_COMPLETION = "--print-completion-script"
-"""Invoke's option for scripts that know no values; it prints ours."""
+INVOKES_COMPLETION = "--print-completion-script"  # Invoke's option for scripts that know no values; it prints ours
 
 
 class SlurmfabConfig(Config):
@@ -54,11 +53,7 @@ class SlurmfabProgram(Program):
 
 @contextmanager
 def input_errors() -> Iterator[None]:
-    """Say where help is when the command line cannot be understood.
-
-    Raises:
-        Exit: with the exit code for wrong input.
-    """
+    """Say where help is when the command line cannot be understood. Raises Exit: with the exit code for wrong input."""
     try:
         yield
     except ParseError as error:

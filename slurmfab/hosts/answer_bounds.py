@@ -18,8 +18,7 @@ KIB, MIB = 1 << 10, 1 << 20
 START_BYTES = MIB // 16
 """The most bytes before the agent's greeting: what a shell's start files print, and sudo's lecture."""
 
-START_SECONDS = 120.0
-"""Time for the agent's start; a directory service may delay sudo."""
+START_SECONDS = 120.0  # time for the agent's start; a directory service may delay sudo
 
 ANSWER_BYTES = {
     "facts": 8 * MIB,
@@ -37,11 +36,8 @@ OTHER_BYTES = 64 * MIB
 CHATTER_BYTES = MIB
 """The most bytes of signs of life and of lines that are no JSON, such as warnings of the kernel, in one answer."""
 
-LEAST_LINE = 64
-"""Bytes that each such line counts for at least, as it also costs time."""
-
-PIECES_BYTES = 1 << 40
-"""The most bytes of all pieces in one answer."""
+LEAST_LINE = 64  # bytes that each such line counts for at least, as it also costs time
+PIECES_BYTES = 1 << 40  # the most bytes of all pieces in one answer
 
 WORK_SECONDS = {
     "facts": 120.0,
@@ -55,8 +51,7 @@ WORK_SECONDS = {
 }
 """The longest time between two lines of an answer by operation; a sign of life is no line."""
 
-OTHER_SECONDS = 600.0
-"""The same for other operations."""
+OTHER_SECONDS = 600.0  # the same for other operations
 
 VALUES = {
     "apply": frozenset({"outcome", "lock"}),
@@ -65,23 +60,19 @@ VALUES = {
 }
 """The names of values in an answer, by operation; other operations answer with one value that has their name."""
 
-PARTS = frozenset({"piece", "file"})
-"""Names of values that may come any number of times."""
+PARTS = frozenset({"piece", "file"})  # names of values that may come any number of times
 
 SIGN_OF_LIFE = frozenset({"alive", "at", "seconds", "waiting"})
 """The values of a sign of life: `at` names the resource or operation at work, `seconds` is its age; `waiting`, which
 may be missing, says what it waits for."""
 
-TEXT_LENGTH = 2000
-"""The most characters of an agent's text in an error message."""
+TEXT_LENGTH = 2000  # the most characters of an agent's text in an error message
 
 
 class AnswerBounds:
     """The bounds of one answer, or of an agent's start, and how much of them is used.
 
-    Args:
-        request: the request; empty for the agent's start.
-        clock: returns seconds, as `time.monotonic`.
+    `request`: the request; empty for the agent's start. `clock`: returns seconds, as `time.monotonic`.
     """
 
     def __init__(self, host: str, request: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
@@ -104,8 +95,7 @@ class AnswerBounds:
     def receive(self, count: int) -> None:
         """Count bytes that have arrived, and compare the time.
 
-        Raises:
-            AgentFailed: there are too many, or the present work takes too long.
+        Raises AgentFailed if there are too many, or the present work takes too long.
         """
         self.bytes += count
         if self.bytes > self.most_bytes:
@@ -136,11 +126,7 @@ class AnswerBounds:
     def take(self, line: Mapping[str, Any], size: int) -> None:
         """Count a line of the answer; one that is no sign of life begins the time of the next piece of work.
 
-        Args:
-            size: its length in bytes.
-
-        Raises:
-            AgentFailed: nobody asked for such a line.
+        `size`: its length in bytes. Raises AgentFailed if nobody asked for such a line.
         """
         is_sign = "alive" in line
         self.refuse_unknown(line, SIGN_OF_LIFE if is_sign else self.values)
@@ -161,8 +147,7 @@ class AnswerBounds:
     def work_in(self, sign: Mapping[str, Any]) -> str:
         """What a sign of life says to be at work, for a message; empty if that is what its host was to be at work on.
 
-        Raises:
-            AgentFailed: it says nothing of the kind.
+        Raises AgentFailed if it says nothing of the kind.
         """
         work, seconds, waiting = sign.get("at"), sign.get("seconds"), sign.get("waiting", "")
         if not isinstance(work, str) or not isinstance(waiting, str) or type(seconds) not in {int, float}:
@@ -170,11 +155,7 @@ class AnswerBounds:
         return "" if work in {self.work(), self.operation} else f" and says to be at {text_of(work)!r}"
 
     def pass_over(self, size: int) -> None:
-        """Count a line that is no part of the answer.
-
-        Raises:
-            AgentFailed: there are too many.
-        """
+        """Count a line that is no part of the answer. Raises AgentFailed if there are too many."""
         self.chatter_bytes += max(size, LEAST_LINE)
         if self.chatter_bytes > CHATTER_BYTES:
             raise AgentFailed(self.host, f"{self.title} is lost in other output. {ADVICE}")
@@ -193,8 +174,7 @@ ADVICE = "Is its python3 the distribution's? If it is, this is a bug; please rep
 def parse(host: str, line: bytes | bytearray) -> Any:
     """The JSON value in a line of output; the text of a line that is no JSON.
 
-    Raises:
-        AgentFailed: the value is nested so deeply that Python's parser gives up.
+    Raises AgentFailed if the value is nested so deeply that Python's parser gives up.
     """
     try:
         value = json.loads(line)

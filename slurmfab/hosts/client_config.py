@@ -15,8 +15,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.hosts.route import SSH_CONFIGS, Route, to_hosts
 
-SUFFIX = ".known_hosts"
-"""What the file with the pinned host keys adds to the name of the cluster file, without `.yaml`."""
+SUFFIX = ".known_hosts"  # what the file with the pinned host keys adds to the name of the cluster file, without `.yaml`
 
 
 def known_hosts_path(cluster_file: Path) -> Path:
@@ -25,21 +24,15 @@ def known_hosts_path(cluster_file: Path) -> Path:
 
 
 def known_hosts_text(keys: Mapping[str, Mapping[str, str]]) -> str:
-    """The pinned host keys as a known_hosts file.
-
-    Args:
-        keys: base64 by type, by name of the host.
-    """
+    """The pinned host keys as a known_hosts file. `keys`: base64 by type, by name of the host."""
     return "".join(f"{host} {kind} {key}\n" for host, pinned in keys.items() for kind, key in sorted(pinned.items()))
 
 
 def config_text(routes: Mapping[str, Route], pinned: Mapping[str, Mapping[str, str]], known_hosts: Path) -> str:
     """A block of ssh_config(5) for each host, and for jump hosts that are no members.
 
-    Args:
-        routes: how each host is reached.
-        pinned: their pinned host keys, base64 by type; a host without any is checked as the user's own ssh_config says.
-        known_hosts: the file with the pinned keys.
+    `routes`: how each host is reached. `pinned`: their pinned host keys, base64 by type; a host without any is checked
+    as the user's own ssh_config says. `known_hosts`: the file with the pinned keys.
     """
     gateways = {way.host: way for route in routes.values() for way in gateways_of(route)}
     blocks = [block(host, way, pinned.get(host, {}), known_hosts) for host, way in routes.items()]
@@ -57,10 +50,8 @@ def gateways_of(route: Route) -> Iterator[Route]:
 def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -> str:
     """The block of one host.
 
-    Args:
-        way: how it is reached.
-        pinned: its pinned host keys, base64 by type.
-        known_hosts: the file with the pinned keys.
+    `way`: how it is reached. `pinned`: its pinned host keys, base64 by type. `known_hosts`: the file with the pinned
+    keys.
     """
     lines = [f"HostName {way.address}", f"User {quoted(way.user)}", f"Port {way.port}"]
     lines += [f"IdentityFile {quoted(key)}" for key in ((way.key,) if way.key else way.keys)]
@@ -91,8 +82,7 @@ def algorithms(kinds: Mapping[str, str]) -> Iterator[str]:
 def quoted(value: str) -> str:
     """A value of ssh_config(5), in which %, quotes and spaces mean something.
 
-    Raises:
-        InputError: it has a quote or a line break, which cannot be written.
+    Raises InputError if it has a quote or a line break, which cannot be written.
     """
     if any(letter in value for letter in '"\n\r'):
         raise InputError(f"{value!r} cannot be written into an ssh_config: it has a quote or a line break.")
@@ -109,8 +99,7 @@ def pinned_keys(known: Inventory) -> dict[str, Mapping[str, str]]:
 def show(known: Inventory) -> str:
     """Write the pinned keys beside the cluster file, and return the ssh_config that refers to them.
 
-    Raises:
-        InputError: the file cannot be written.
+    Raises InputError if the file cannot be written.
     """
     path, pinned = known_hosts_path(known.path).absolute(), pinned_keys(known)
     text = known_hosts_text(pinned)
@@ -123,16 +112,9 @@ def show(known: Inventory) -> str:
 def connect(known: Inventory, host: str, command: Sequence[str]) -> int:
     """Run ssh(1) to a member, with its pinned host keys, and wait until it ends.
 
-    The user's and the system's ssh_config hold for all that the cluster file does not say.
-
-    Args:
-        command: what runs there; nothing for a shell.
-
-    Returns:
-        ssh's exit code, which is the command's, or 255 if the connection failed.
-
-    Raises:
-        InputError: the host is no member, or there is no ssh(1).
+    The user's and the system's ssh_config hold for all that the cluster file does not say. `command`: what runs there;
+    nothing for a shell. Returns ssh's exit code, which is the command's, or 255 if the connection failed. Raises
+    InputError if the host is no member, or there is no ssh(1).
     """
     if host not in known.cluster.hosts:
         raise InputError(f"{host}: not in {known.path} (known: {fold(known.cluster.hosts)}).")

@@ -8,8 +8,7 @@ from typing import Generic, TypeVar
 
 from slurmfab.base.errors import SlurmfabError
 
-FAN_OUT = 64
-"""The most hosts that are asked at the same time."""
+FAN_OUT = 64  # the most hosts that are asked at the same time
 
 Result = TypeVar("Result")
 
@@ -17,11 +16,8 @@ Result = TypeVar("Result")
 class PendingAnswers(Generic[Result]):
     """Running calls for many hosts: an iterable of each host with its result or its SlurmfabError.
 
-    When the iteration ends, or after `close`, no further call begins.
-
-    Args:
-        pool: the threads in which the calls run.
-        futures: the calls, by host.
+    When the iteration ends, or after `close`, no further call begins. `pool`: the threads in which the calls run.
+    `futures`: the calls, by host.
     """
 
     def __init__(self, pool: ThreadPoolExecutor, futures: dict[Future[Result], str]) -> None:
@@ -48,11 +44,8 @@ class PendingAnswers(Generic[Result]):
 def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT) -> PendingAnswers[Result]:
     """Call a function for each host, in threads.
 
-    Args:
-        function: called with a host's name; a SlurmfabError becomes the host's result, other errors are raised.
-
-    Returns:
-        An iterable of (host, result or SlurmfabError), in the order in which the calls end.
+    `function`: called with a host's name; a SlurmfabError becomes the host's result, other errors are raised. Returns
+    an iterable of (host, result or SlurmfabError), in the order in which the calls end.
     """
     pool = ThreadPoolExecutor(max_workers=max(1, fan_out), thread_name_prefix="host")
     return PendingAnswers(pool, {pool.submit(function, host): host for host in hosts})

@@ -20,8 +20,7 @@ class Beating(Protocol):
 class Heartbeat:
     """One thread that sends heartbeats in all sessions of a run, also while other hosts are at a step.
 
-    Args:
-        seconds: time between two heartbeats.
+    `seconds`: time between two heartbeats.
     """
 
     def __init__(self, hearts: Callable[[], Iterable[Beating]], seconds: float = HEARTBEAT) -> None:

@@ -12,8 +12,7 @@ from getpass import getpass
 
 from slurmfab.base.terminal import without_status_line
 
-ECHO = 3
-"""The index of the flags about echo in a terminal's attributes (termios(3), c_lflag)."""
+ECHO = 3  # the index of the flags about echo in a terminal's attributes (termios(3), c_lflag)
 
 
 class HiddenInput:
@@ -29,11 +28,7 @@ class HiddenInput:
         self.terminal = -1
 
     def ask(self, prompt: str) -> str:
-        """Read a line that the user types after the prompt.
-
-        Args:
-            prompt: text before the input.
-        """
+        """Read a line that the user types after the prompt. `prompt`: text before the input."""
         self.hide()
         with without_status_line():
             return getpass(prompt)
@@ -67,5 +62,4 @@ class HiddenInput:
             atexit.unregister(self.show)
 
 
-hidden_input = HiddenInput()
-"""The instance of this process, which has one terminal."""
+hidden_input = HiddenInput()  # the instance of this process, which has one terminal

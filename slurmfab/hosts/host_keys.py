@@ -19,12 +19,10 @@ SIGNATURES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecds
 class PinnedKey(paramiko.MissingHostKeyPolicy):
     """The check of a host key that paramiko calls before a login.
 
-    Fabric accepts any key by default, and paramiko's own table of known hosts takes quadratic time to load; so
-    every connection gets one of these, and paramiko is given no table at all.
-
-    Args:
-        pinned: its known public keys, base64 by type, one or several of each; empty if none is known.
-        accept_new: whether any key is accepted from a host without known keys.
+    Fabric accepts any key by default, and paramiko's own table of known hosts takes quadratic time to load; so every
+    connection gets one of these, and paramiko is given no table at all. `pinned`: its known public keys, base64 by
+    type, one or several of each; empty if none is known. `accept_new`: whether any key is accepted from a host without
+    known keys.
     """
 
     def __init__(self, host: str, pinned: Mapping[str, str | tuple[str, ...]], *, accept_new: bool = False) -> None:
@@ -44,10 +42,8 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
         """Accept the key by returning, or refuse it; `shown` holds it in both cases.
 
-        Raises:
-            HostKeyRevoked: this key is revoked.
-            HostKeyUnknown: no key of this host is known.
-            HostKeyChanged: another key of this type is pinned.
+        Raises HostKeyRevoked if this key is revoked. Raises HostKeyUnknown if no key of this host is known. Raises
+        HostKeyChanged if another key of this type is pinned.
         """
         kind, value = self.shown = HostKey(key.get_name(), key.get_base64())
         revoked_in = self.known_host.revoked_in(self.shown)
@@ -79,9 +75,7 @@ def refused_types(pinned: Mapping[str, object]) -> list[str]:
 def changed_key_text(host: str, pinned: Mapping[str, tuple[str, ...]], shown: HostKey) -> str:
     """The lines that tell of a host whose SSH host key is not a pinned one, with the fingerprints of all.
 
-    Args:
-        pinned: its known public keys, base64 by type, one or several of each.
-        shown: the key that it shows now.
+    `pinned`: its known public keys, base64 by type, one or several of each. `shown`: the key that it shows now.
     """
     known = [f"{kind} {fingerprint(key)}" for kind, keys in sorted(pinned.items()) for key in keys]
     before = ", ".join(known) or "unknown"

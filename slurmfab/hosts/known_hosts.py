@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SSH_PORT = 22
-LEAST_FIELDS = 3
-"""The least number of fields in a line, without its marker: names, type, key."""
+LEAST_FIELDS = 3  # the least number of fields in a line, without its marker: names, type, key
 
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -30,8 +29,7 @@ GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 AUTHORITY, REVOKED = "@cert-authority", "@revoked"
 _MARKERS = ("", AUTHORITY, REVOKED)
 _SPECIAL = re.compile(r"[|*?!]")
-_KRL = b"SSHKRL\n\0"
-"""The first bytes of a key revocation list (ssh-keygen(1), KEY REVOCATION LISTS)."""
+_KRL = b"SSHKRL\n\0"  # the first bytes of a key revocation list (ssh-keygen(1), KEY REVOCATION LISTS)
 
 
 class HostKey(NamedTuple):
@@ -133,11 +131,7 @@ def entries_of(path: Path) -> Mapping[str, Entries]:
 
 @lru_cache(maxsize=16)
 def _entries_of(path: Path, _time: int, _size: int) -> Mapping[str, Entries]:
-    """The lines of a known_hosts file by their markers.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The lines of a known_hosts file by their markers. Raises OSError if it cannot be read."""
     found: dict[str, list[Entry]] = {}
     for line in path.read_text(errors="replace").splitlines():
         entry = entry_from(line, path)
@@ -214,8 +208,7 @@ def matches_hash(field: str, name: str) -> bool:
 def is_revoked(path: Path, key: HostKey) -> bool:
     """Whether a file of revoked keys has a key, or cannot be read.
 
-    Args:
-        path: public keys, one per line, or a key revocation list, for which ssh-keygen(1) is asked.
+    `path`: public keys, one per line, or a key revocation list, for which ssh-keygen(1) is asked.
     """
     try:
         data = path.read_bytes()

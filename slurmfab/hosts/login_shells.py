@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 
-PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
-"""Texts without a character that is special in a shell."""
+PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # texts without a character that is special in a shell
 
 SPECIAL = {"'": '''"'"''', "\\": r"\\", "!": r"\!"}
 """How a character is written that one of the shells interprets between single quotes: fish reads a backslash there,
 and csh replaces `!` by an earlier command."""
 
 
-DECODE = 'eval "$(printf %b "$0")"'
-"""Runs the text that follows, in which escapes stand for line breaks."""
+DECODE = 'eval "$(printf %b "$0")"'  # runs the text that follows, in which escapes stand for line breaks
 
 
 def quoted(text: str) -> str:
@@ -34,8 +32,7 @@ def quoted(text: str) -> str:
 def in_sh(script: str) -> str:
     """The command line that runs a script by `sh -c`, whatever the login shell is.
 
-    Args:
-        script: for `sh -c`; may have line breaks.
+    `script`: for `sh -c`; may have line breaks.
     """
     if "\n" not in script:
         return f"sh -c {quoted(script)}"

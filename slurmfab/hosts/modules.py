@@ -22,11 +22,8 @@ ON_HOSTS = "slurmfab.on_hosts"
 PACKAGE = f"{ON_HOSTS}.agent"
 """Packages, below which modules have their names: `core.resource` is `agent.core.resource` in the first one."""
 
-FIRST = ("boot", "compiled", "main")
-"""The modules that run before a request is read."""
-
-KEEPER = "undo.undo_store"
-"""The module that saves files before a change; a dry run does not need it."""
+FIRST = ("boot", "compiled", "main")  # the modules that run before a request is read
+KEEPER = "undo.undo_store"  # the module that saves files before a change; a dry run does not need it
 
 
 @functools.cache
@@ -58,9 +55,7 @@ def import_in(package: str) -> re.Pattern[str]:
 def imported(text: str, package: str = PACKAGE, *, at_top: bool = False) -> frozenset[str]:
     """The names of a package's modules that a source text imports.
 
-    Args:
-        text: the source text of a module, or a part of it.
-        at_top: whether only imports without indentation count.
+    `text`: the source text of a module, or a part of it. `at_top`: whether only imports without indentation count.
     """
     found: set[str] = set()
     for indent, module, several in import_in(package).findall(text):
@@ -85,8 +80,7 @@ def closure(roots: Iterable[str], package: str = PACKAGE) -> frozenset[str]:
 def needed(request: Mapping[str, Any]) -> frozenset[str]:
     """The names of the modules that a request needs; for an invalid request, those that the agent needs to refuse it.
 
-    Args:
-        request: JSON values, see `slurmfab.on_hosts.agent.main`.
+    `request`: JSON values, see `slurmfab.on_hosts.agent.main`.
     """
     kinds = {resource["kind"] for resource in request.get("resources", ()) if resource.get("kind") in KINDS}
     return _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))

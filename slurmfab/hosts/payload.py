@@ -17,21 +17,15 @@ from slurmfab.base.program_name import FAB
 from slurmfab.hosts import modules
 from slurmfab.on_hosts.agent.main import MODULES
 
-PROGRAM_NAME = "core.program_name"
-"""The module that holds the name of the program that users run."""
-
-LEVEL = 6
-"""Level of zlib compression: a higher one takes twice as long and saves 1% of the size."""
-
-GREETING = "slurmfab-agent 1"
-"""The first line of the agent's output, with the version of this protocol."""
+PROGRAM_NAME = "core.program_name"  # the module that holds the name of the program that users run
+LEVEL = 6  # level of zlib compression: a higher one takes twice as long and saves 1% of the size
+GREETING = "slurmfab-agent 1"  # the first line of the agent's output, with the version of this protocol
 
 
 def boot(more: str = "") -> str:
     """The Python text that starts the agent. It ends with `os._exit`, as a thread may still wait for input.
 
-    Args:
-        more: further arguments for `slurmfab.on_hosts.agent.boot.run` after the sources, as Python text.
+    `more`: further arguments for `slurmfab.on_hosts.agent.boot.run` after the sources, as Python text.
     """
     return (
         "import json,os,sys,zlib;"
@@ -46,23 +40,20 @@ def boot(more: str = "") -> str:
 
 
 BOOT = boot()
-BOOT_WITHOUT_TRACE = boot(',""')
-"""The same for tests on the deployer: no compiled modules are stored."""
+BOOT_WITHOUT_TRACE = boot(',""')  # the same for tests on the deployer: no compiled modules are stored
 
 FLAGS = ("-I", "-B", "-S")
 """Options of python3 for the agent: only the standard library, and no `site`, which takes a quarter of its start."""
 
 
 _PACKED: dict[frozenset[str], bytes] = {}
-_PACKING = threading.Lock()
-"""Many hosts need the same modules at the same time; they are compressed once."""
+_PACKING = threading.Lock()  # many hosts need the same modules at the same time; they are compressed once
 
 
 def payload(names: frozenset[str] | None = None) -> bytes:
     """Pack modules of the agent: zlib-compressed JSON with the source text by full module name.
 
-    Args:
-        names: names of modules without the package, such as `files.file`; `None` for all modules.
+    `names`: names of modules without the package, such as `files.file`; `None` for all modules.
     """
     wanted = modules.names() if names is None else names
     with _PACKING:

@@ -29,8 +29,7 @@ DEEPEST_INCLUDE = 16
 KEY_FILES = {"hostkeyalias", "userknownhostsfile", "globalknownhostsfile", "revokedhostkeys"}
 """The options about host keys, in lower case as paramiko has them."""
 
-EVERYWHERE = "Host *"
-"""A line that ends a Host or Match block of ssh_config(5), which has no keyword for that."""
+EVERYWHERE = "Host *"  # a line that ends a Host or Match block of ssh_config(5), which has no keyword for that
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,7 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
 def key_files(options: paramiko.SSHConfigDict, host: str) -> dict[str, Any]:
     """The options of ssh_config about host keys, as fields of a route; empty if there are none.
 
-    Args:
-        host: its name, for `%h` and `%n`.
+    `host`: its name, for `%h` and `%n`.
     """
     if not options.keys() & KEY_FILES:
         return {}
@@ -164,11 +162,7 @@ def key_files(options: paramiko.SSHConfigDict, host: str) -> dict[str, Any]:
 
 
 def port_of(options: paramiko.SSHConfigDict) -> int:
-    """The port in the options of ssh_config; 22 by default.
-
-    Raises:
-        InputError: it is not a number.
-    """
+    """The port in the options of ssh_config; 22 by default. Raises InputError if it is not a number."""
     text = str(options.get("port", 22))
     if not text.isdecimal():
         raise InputError(f"ssh_config: Port {text}: this is not a number.")
@@ -189,10 +183,7 @@ def ssh_config() -> Config:
 def read_config(files: Iterable[Path]) -> Config:
     """Read files in the format of ssh_config(5) with their includes; earlier files have priority.
 
-    paramiko does not follow `Include`, so the files are joined here.
-
-    Raises:
-        InputError: a line is invalid.
+    paramiko does not follow `Include`, so the files are joined here. Raises InputError if a line is invalid.
     """
     import paramiko  # slow to import, and `fab --list` has no need for it
 
@@ -208,10 +199,8 @@ def read_config(files: Iterable[Path]) -> Config:
 def lines_of(path: Path, base: Path, block: str = EVERYWHERE, depth: int = 0) -> Iterable[str]:
     """The lines of an ssh_config file and of the files that it includes; an unreadable file has none.
 
-    Args:
-        base: the directory for relative names of included files.
-        block: the current Host or Match line; it is repeated after an included file, which may contain others.
-        depth: how many files include this one.
+    `base`: the directory for relative names of included files. `block`: the current Host or Match line; it is repeated
+    after an included file, which may contain others. `depth`: how many files include this one.
     """
     try:
         lines = path.read_text(errors="replace").splitlines()

@@ -37,31 +37,22 @@ command, does not print the question, and gets no password."""
 NOT_FOUND = ("not found", "No such file")
 """Parts of the messages of sudo and of shells about a program that is not installed."""
 
-NOLOGIN = "This account is currently not available"
-"""What nologin(8) prints, in every language."""
-
-NOT_FOUND_CODE = 127
-"""Exit code of shells and of env(1) for such a program, in every language."""
-
-EMPTY_FRAME = b"0\n"
-"""A heartbeat: the agent does not answer it."""
+NOLOGIN = "This account is currently not available"  # what nologin(8) prints, in every language
+NOT_FOUND_CODE = 127  # exit code of shells and of env(1) for such a program, in every language
+EMPTY_FRAME = b"0\n"  # a heartbeat: the agent does not answer it
 
 SILENCE_SECONDS = 30
 """After this time without any data a host counts as lost: the agent sends a heartbeat every 5 s, and a busy host sends
 some of them late. `slurmfab.hosts.connection` notices a lost network sooner."""
 
-Line = Mapping[str, Any]
-"""One JSON object of an agent's answer."""
+Line = Mapping[str, Any]  # one JSON object of an agent's answer
 
 
 def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
     """The value in an agent's answer that has this name, which its model has found to be as it should be.
 
-    Args:
-        name: the key of the value, such as `facts`.
-
-    Raises:
-        AgentFailed: no line has it, or it is not what its model says (`slurmfab.base.answers`).
+    `name`: the key of the value, such as `facts`. Raises AgentFailed if no line has it, or it is not what its model
+    says (`slurmfab.base.answers`).
     """
     for line in lines:
         if name in line:
@@ -71,11 +62,7 @@ def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
 
 
 def piece_of(host: str, line: Line) -> bytes:
-    """The data in a line of an agent's answer that has the key `piece`.
-
-    Raises:
-        AgentFailed: it is not base64.
-    """
+    """The data in a line of an agent's answer that has the key `piece`. Raises AgentFailed if it is not base64."""
     try:
         return base64.b64decode(line["piece"], validate=True)
     except (TypeError, ValueError) as error:
@@ -97,9 +84,7 @@ class Stream(Protocol):
     def recv(self, size: int) -> bytes:
         """At least one byte of output, standard output and error together; empty at the end.
 
-        Raises:
-            TimeoutError: no data arrived within the time limit.
-            OSError: the connection is broken.
+        Raises TimeoutError if no data arrived within the time limit. Raises OSError if the connection is broken.
         """
 
     def exit_code(self) -> int | None:
@@ -123,8 +108,7 @@ def command(*, become: bool) -> str:
 class Session:
     """The agent on one host, from its greeting to the end of its input.
 
-    Args:
-        clock: returns seconds, as `time.monotonic`.
+    `clock`: returns seconds, as `time.monotonic`.
     """
 
     def __init__(self, host: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:

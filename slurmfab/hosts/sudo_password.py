@@ -9,11 +9,8 @@ from typing import TypeVar
 from slurmfab.base.errors import BecomeRefused, SudoPasswordNeeded, SudoPasswordWrong
 from slurmfab.hosts.hidden_input import hidden_input
 
-TRIES = 3
-"""The most times that the user is asked, as with sudo (sudoers(5), passwd_tries)."""
-
-ONE_TRY = "incorrect password attempt"
-"""Part of sudo's last message where it asks only once (sudoers(5), passwd_tries)."""
+TRIES = 3  # the most times that the user is asked, as with sudo (sudoers(5), passwd_tries)
+ONE_TRY = "incorrect password attempt"  # part of sudo's last message where it asks only once (sudoers(5), passwd_tries)
 
 NEEDED = (
     "sudo asks for a password; give it with --ask-sudo-password. sudo asks users whom it will refuse, too: "
@@ -101,12 +98,8 @@ class SudoPassword:
     def another(self, tried: str, refused: BecomeRefused) -> str:
         """The next password to try: the one that another thread has asked for meanwhile, else a new answer of the user.
 
-        Args:
-            tried: the password that was refused; empty for none.
-            refused: the error of that attempt.
-
-        Raises:
-            BecomeRefused: there is no other password; this is `refused`.
+        `tried`: the password that was refused; empty for none. `refused`: the error of that attempt. Raises
+        BecomeRefused if there is no other password; this is `refused`.
         """
         with self.lock:
             if self.known != tried:

@@ -8,11 +8,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from slurmfab.base.errors import LabError
 
-GATEWAY = 1
-"""Position of the bridge's address in the lab's network: 10.20.30.1 in 10.20.30.0/24."""
-
-FIRST_HOST = 10
-"""Position of the controller's address in the lab's network; the compute nodes' addresses follow it."""
+GATEWAY = 1  # position of the bridge's address in the lab's network: 10.20.30.1 in 10.20.30.0/24
+FIRST_HOST = 10  # position of the controller's address in the lab's network; the compute nodes' addresses follow it
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 """Address ranges for private use (RFC 1918), in the order in which they are tried."""
@@ -24,13 +21,8 @@ LOCAL_IPV6 = 0xFD53_6C66
 def choose_network(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
     """Choose a private /24 network for a lab that overlaps no network in use.
 
-    The same name gets the same network while that is free, so a lab that is made again has its old addresses.
-
-    Args:
-        taken: networks in use; a default route (/0) is ignored.
-
-    Raises:
-        LabError: all private networks are in use.
+    The same name gets the same network while that is free, so a lab that is made again has its old addresses. `taken`:
+    networks in use; a default route (/0) is ignored. Raises LabError if all private networks are in use.
     """
     # A default route covers all addresses, so it does not show which networks are in use.
     occupied = tuple(network for network in taken if network.prefixlen)
@@ -43,12 +35,8 @@ def choose_network(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
 def require_free(wanted: str, taken: Iterable[IPv4Network]) -> IPv4Network:
     """Check that the network of kept disks is free, and return it; their hosts cannot change addresses.
 
-    Args:
-        wanted: the network, such as `10.20.30.0/24`.
-        taken: networks in use; a default route (/0) is ignored.
-
-    Raises:
-        LabError: the network overlaps one in use.
+    `wanted`: the network, such as `10.20.30.0/24`. `taken`: networks in use; a default route (/0) is ignored. Raises
+    LabError if the network overlaps one in use.
     """
     network = IPv4Network(wanted)
     if any(network.overlaps(other) for other in taken if other.prefixlen):
@@ -94,10 +82,8 @@ def host_addresses(
 ) -> dict[str, tuple[str, ...]]:
     """Map host names to addresses; the order of the names decides who gets which.
 
-    Args:
-        network: the lab's IPv4 network.
-        ipv6: hosts with an IPv6 address only.
-        dual: hosts with an IPv4 address and, second, an IPv6 address.
+    `network`: the lab's IPv4 network. `ipv6`: hosts with an IPv6 address only. `dual`: hosts with an IPv4 address and,
+    second, an IPv6 address.
     """
     found = {}
     for place, name in enumerate(names):

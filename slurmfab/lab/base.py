@@ -110,8 +110,7 @@ MASKED = (
 )
 """systemd units that are useless in a container; masked, because each makes every boot a little slower."""
 
-MASKED_ON_UBUNTU = "motd-news.timer motd-news.service"
-"""Further units that are useless on a lab host with Ubuntu."""
+MASKED_ON_UBUNTU = "motd-news.timer motd-news.service"  # further units that are useless on a lab host with Ubuntu
 
 NO_SOCKET = "systemctl disable ssh.socket && systemctl enable ssh.service"
 """Shell command for Ubuntu, whose sshd is started by its first connection: it starts at boot as on Debian, so that
@@ -162,12 +161,8 @@ FILES = {
 def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     """Path of a suite's base tree; builds the tree if none matches the current recipe.
 
-    Args:
-        suite: Debian or Ubuntu suite.
-
-    Raises:
-        LabError: mmdebstrap failed (the text has its last lines of output), another process builds for too long, or
-            there is no mirror of Ubuntu.
+    `suite`: Debian or Ubuntu suite. Raises LabError if mmdebstrap failed (the text has its last lines of output),
+    another process builds for too long, or there is no mirror of Ubuntu.
     """
     origin = sources.machine_sources(suite)
     settings = sources.carried_settings(call(["apt-config", "dump"]))
@@ -187,11 +182,8 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
 def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[Path, ...]:
     """Paths of the directories that make a base tree's hosts, topmost first, for one kind of Slurm packages.
 
-    Args:
-        kind: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages.
-
-    Raises:
-        LabError: the packages cannot be made, or another process builds for too long.
+    `kind`: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages.
+    Raises LabError if the packages cannot be made, or another process builds for too long.
     """
     if kind == "debian":
         return (tree,)
@@ -253,8 +245,7 @@ def _layer(tree: Path, recipe: str, build: Callable[[Path], None], progress: Cal
 def remove_cache() -> None:
     """Remove base trees, and packages installed on them, that neither a lab nor kept disks use.
 
-    Raises:
-        LabError: another process is building a tree.
+    Raises LabError if another process is building a tree.
     """
     with state.locked(CACHE, patience=0, make=False):
         used = {lab.base for lab in state.states()} | {kept.base for kept in disks.all_kept()}

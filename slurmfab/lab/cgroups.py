@@ -18,11 +18,8 @@ def lab_directories(lab: LabLayout, mountinfo: str = "", own: str = "") -> tuple
     """Directories for a lab's subtrees: one per cgroup hierarchy, below the cgroup of this process.
 
     Where only cgroup v2 is mounted, the directory is at the top of the hierarchy, because a cgroup that contains
-    processes cannot enable controllers for cgroups below it (cgroups(7), "no internal processes" rule).
-
-    Args:
-        mountinfo: text of /proc/self/mountinfo; empty to read it.
-        own: text of /proc/self/cgroup; empty to read it.
+    processes cannot enable controllers for cgroups below it (cgroups(7), "no internal processes" rule). `mountinfo`:
+    text of /proc/self/mountinfo; empty to read it. `own`: text of /proc/self/cgroup; empty to read it.
     """
     mountinfo = mountinfo or Path("/proc/self/mountinfo").read_text()
     own = own or Path("/proc/self/cgroup").read_text()

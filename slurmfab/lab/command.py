@@ -50,8 +50,7 @@ def obstacle() -> str:
 def require_machine() -> None:
     """Check that this machine can run a lab.
 
-    Raises:
-        LabError: the user is not root, or packages are missing; the text has the apt-get command.
+    Raises LabError if the user is not root, or packages are missing; the text has the apt-get command.
     """
     reason = obstacle()
     if reason:
@@ -61,8 +60,7 @@ def require_machine() -> None:
 def call(argv: Sequence[str], text: str = "") -> str:
     """Run a program on this machine and return its standard output.
 
-    Raises:
-        LabError: the program failed; the text has the command and its last lines of output.
+    Raises LabError if the program failed; the text has the command and its last lines of output.
     """
     done = subprocess.run([*TIED, *argv], input=text, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -44,11 +44,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Disks:
-    """Load the description of kept disks.
-
-    Raises:
-        InputError: no complete kept disks have this name.
-    """
+    """Load the description of kept disks. Raises InputError if no complete kept disks have this name."""
     found = _read(name)
     if found is None:
         raise InputError(f'There are no kept disks "{name}" (known: {" ".join(names()) or "none"}).')
@@ -78,8 +74,7 @@ def is_copy(host: HostLayout) -> bool:
 def take(lab: LabState, name: str) -> Disks:
     """Move the disks of a lab out of its directory; its hosts have to be off and unmounted.
 
-    Args:
-        name: name for the kept disks; earlier ones of this name are removed.
+    `name`: name for the kept disks; earlier ones of this name are removed.
     """
     place = DISKS / name
     if place.exists():
@@ -103,12 +98,8 @@ def take(lab: LabState, name: str) -> Disks:
 def for_lab(name: str, spec: LabSpec, bare: Container[str]) -> Disks:
     """Kept disks, reduced to the hosts of a new lab that get a copy.
 
-    Args:
-        name: name of the kept disks.
-        bare: hosts that get no copy.
-
-    Raises:
-        InputError: no kept disks have this name, or their suite or SSH user differs from the lab's.
+    `name`: name of the kept disks. `bare`: hosts that get no copy. Raises InputError if no kept disks have this name,
+    or their suite or SSH user differs from the lab's.
     """
     kept = load(name)
     if spec.ipv6 or spec.dual:
@@ -134,8 +125,7 @@ def hand_out(disks: Disks, lab: LabLayout) -> None:
 def remove(name: str) -> None:
     """Remove kept disks if there are any of this name.
 
-    Raises:
-        InputError: a lab or other kept disks use them as lower layers.
+    Raises InputError if a lab or other kept disks use them as lower layers.
     """
     users = [lab.spec.name for lab in state.states() if lab.disks == name]
     place = f"{DISKS / name}/"

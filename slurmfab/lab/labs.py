@@ -42,8 +42,7 @@ ENTER = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "-
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Search path for programs that `run` starts on a host."""
 
-RUN_SECONDS = 400
-"""Time limit of a command that `run` runs on a host."""
+RUN_SECONDS = 400  # time limit of a command that `run` runs on a host
 
 
 def up(
@@ -212,12 +211,8 @@ def down(name: str) -> None:
 def keep_disks(lab: Lab, name: str) -> None:
     """Shut down all hosts of a lab and remove it, but keep its disks, from which `up` can start new labs.
 
-    Args:
-        name: name for the kept disks; earlier ones of this name are replaced.
-
-    Raises:
-        InputError: kept disks of this name are in use.
-        LabError: a host did not shut down, or the lab is gone.
+    `name`: name for the kept disks; earlier ones of this name are replaced. Raises InputError if kept disks of this
+    name are in use. Raises LabError if a host did not shut down, or the lab is gone.
     """
     remembered = _state_of(lab)
     disks.remove(name)
@@ -262,11 +257,8 @@ def _restore_machine() -> None:
 def status(name: str = "") -> tuple[LabHost, ...]:
     """Current state of the hosts of one lab, or of all labs.
 
-    Args:
-        name: the lab's name; empty for all labs.
-
-    Raises:
-        LabError: the user is not root, or packages for labs are missing.
+    `name`: the lab's name; empty for all labs. Raises LabError if the user is not root, or packages for labs are
+    missing.
     """
     require_machine()
     found = (state.read(one) for one in ((name,) if name else names()))
@@ -276,8 +268,7 @@ def status(name: str = "") -> tuple[LabHost, ...]:
 def load(name: str) -> Lab:
     """Load a lab that is up; the `state` of its hosts is not probed and stays `off`.
 
-    Raises:
-        InputError: no lab of this name is up.
+    Raises InputError if no lab of this name is up.
     """
     remembered = state.read(name)
     if remembered is None or not _is_up(remembered):

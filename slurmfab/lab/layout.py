@@ -9,14 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-LABS = Path("/var/lib/slurmfab/labs")
-"""Contains one directory per lab."""
-
-CACHE = Path("/var/cache/slurmfab")
-"""Contains the base trees of each suite; they stay when labs are removed."""
-
-DISKS = Path("/var/lib/slurmfab/disks")
-"""Contains the disks kept from removed labs (see `slurmfab.lab.disks`)."""
+LABS = Path("/var/lib/slurmfab/labs")  # contains one directory per lab
+CACHE = Path("/var/cache/slurmfab")  # contains the base trees of each suite; they stay when labs are removed
+DISKS = Path("/var/lib/slurmfab/disks")  # contains the disks kept from removed labs (see `slurmfab.lab.disks`)
 
 
 @dataclass(frozen=True)

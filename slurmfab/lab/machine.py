@@ -8,8 +8,7 @@ from pathlib import Path
 from slurmfab.lab import mounts, state
 from slurmfab.lab.layout import LABS
 
-MEMORY = LABS.parent / "machine.json"
-"""File with the settings as they were before the first lab."""
+MEMORY = LABS.parent / "machine.json"  # file with the settings as they were before the first lab
 
 NAMESPACES = Path("/run/netns")
 """Directory of iproute2's named network namespaces; iproute2 mounts it onto itself on first use."""

@@ -26,8 +26,7 @@ def below(directory: Path) -> tuple[Path, ...]:
 def unmount_all(directory: Path) -> None:
     """Unmount everything at or below a directory, lazily (`umount --lazy`) where a mount is busy.
 
-    Raises:
-        LabError: something is still mounted there, so removing files would be dangerous.
+    Raises LabError if something is still mounted there, so removing files would be dangerous.
     """
     for place in below(directory):
         if not succeeds(["umount", str(place)]):

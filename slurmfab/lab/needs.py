@@ -25,15 +25,13 @@ nft 'add rule ip lab_try out ip saddr 192.0.2.0/24 masquerade'
 """
 """Shell script that makes, in a network namespace of its own, all kinds of things that a lab's network consists of."""
 
-LEAST_MEMORY = 2 << 30
-"""Bytes of memory with which a lab of three hosts deploys; less is told."""
+LEAST_MEMORY = 2 << 30  # bytes of memory with which a lab of three hosts deploys; less is told
 
 
 def require() -> None:
     """Check that a lab can be started here.
 
-    Raises:
-        LabError: something is missing; the text has all of it, with what to do.
+    Raises LabError if something is missing; the text has all of it, with what to do.
     """
     found = tuple(obstacles())
     if found:
@@ -53,8 +51,7 @@ def obstacles() -> Iterator[str]:
 def _settings(shut: Mapping[str, int]) -> Iterator[str]:
     """Yield what to do about kernel settings that a lab would raise and cannot.
 
-    Args:
-        shut: the least value by name of each.
+    `shut`: the least value by name of each.
     """
     if shut:
         wanted = " ".join(f"{name.replace('/', '.')}={least}" for name, least in shut.items())
@@ -62,11 +59,7 @@ def _settings(shut: Mapping[str, int]) -> Iterator[str]:
 
 
 def _control_groups(directories: tuple[Path, ...]) -> Iterator[str]:
-    """Yield what to do where no host can have control groups of its own.
-
-    Args:
-        directories: those that a lab would make.
-    """
+    """Yield what to do where no host can have control groups of its own. `directories`: those that a lab would make."""
     if not directories:
         yield f"No control groups are mounted in /sys/fs/cgroup. {CONTAINER}"
     shut = [str(directory.parent) for directory in directories if not os.access(directory.parent, os.W_OK)]
@@ -87,8 +80,7 @@ def remarks() -> Iterator[str]:
 def _firewalls(listing: str) -> Iterator[str]:
     """Yield which firewalls drop packets between the lab's hosts and the package mirror.
 
-    Args:
-        listing: what `nft -j list chains` prints.
+    `listing`: what `nft -j list chains` prints.
     """
     chains = [one["chain"] for one in json.loads(listing)["nftables"] if "chain" in one]
     for chain in chains:

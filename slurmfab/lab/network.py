@@ -17,14 +17,12 @@ from slurmfab.lab.addresses import gateway, ipv6_network, ipv6_twin
 from slurmfab.lab.command import call, succeeds
 from slurmfab.lab.layout import HostLayout, LabLayout
 
-METRIC = 4000000
-"""Metric of the `unreachable` route, higher than that of any route in practical use."""
+METRIC = 4000000  # metric of the `unreachable` route, higher than that of any route in practical use
 
 RESOLVERS = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 """Files with this machine's name servers, in order of preference: systemd-resolved's stub answers only locally."""
 
-DEVICES = Path("/sys/class/net")
-"""Directory with one entry per network device of this machine."""
+DEVICES = Path("/sys/class/net")  # directory with one entry per network device of this machine
 
 
 def networks_in_use() -> tuple[IPv4Network, ...]:
@@ -48,8 +46,7 @@ def resolver_text() -> str:
 def make_network(lab: LabLayout, network: IPv4Network, *, ipv6: bool = False) -> None:
     """Make a lab's `unreachable` routes, its bridge, and the nftables rule that masquerades outgoing packets.
 
-    Args:
-        ipv6: whether hosts have IPv6 addresses; without them, this machine needs no IPv6 either.
+    `ipv6`: whether hosts have IPv6 addresses; without them, this machine needs no IPv6 either.
     """
     for each in _networks(network) if ipv6 else (str(network),):
         call(["ip", "route", "add", "unreachable", each, "metric", str(METRIC)])
@@ -79,9 +76,7 @@ def has_bridge(lab: LabLayout) -> bool:
 def plug_in(host: HostLayout, addresses: Sequence[str], network: IPv4Network, offline: Container[str] = ()) -> None:
     """Make a host's network namespace and veth pair, or set the link up again if they exist.
 
-    Args:
-        addresses: the host's addresses, IPv4 or IPv6.
-        offline: names of hosts that get no default route.
+    `addresses`: the host's addresses, IPv4 or IPv6. `offline`: names of hosts that get no default route.
     """
     if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", addresses[0]]):
         call(["ip", "link", "set", host.link, "up"])
@@ -111,9 +106,7 @@ def _prompt_routes(address: str, network: IPv4Network) -> tuple[str, ...]:
 
     Slurm sends the length of a message and its text in two segments, so that on connections that last, as to slurmdbd,
     each message waits for the peer's delayed acknowledgement (40 ms); a sacctmgr would take 0.5 s instead of 0.02 s.
-
-    Args:
-        address: the host's IPv4 address.
+    `address`: the host's IPv4 address.
     """
     own = [(address, "eth0", address), ("127.0.0.1", "lo", "127.0.0.1"), ("127.0.0.0/8", "lo", "127.0.0.1")]
     return (
@@ -131,8 +124,7 @@ def unplug(host: HostLayout) -> None:
 def remove_network(lab: LabLayout, network: str) -> None:
     """Remove everything that this module made for a lab; parts that do not exist are skipped.
 
-    Args:
-        network: the lab's network; empty if none was chosen yet.
+    `network`: the lab's network; empty if none was chosen yet.
     """
     for link in _links(lab):
         _remove_host(link, "")

@@ -21,11 +21,8 @@ from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import UNIFIED_SUITES, LabSpec
 
-BATCH = 4096
-"""How many namespace numbers a CPU reserves at once (Linux 6.18, kernel/nstree.c and linux/cookie.h)."""
-
-CLONE_NEWUTS = 0x04000000
-"""Flag for a new UTS namespace, the cheapest kind (linux/sched.h)."""
+BATCH = 4096  # how many namespace numbers a CPU reserves at once (Linux 6.18, kernel/nstree.c and linux/cookie.h)
+CLONE_NEWUTS = 0x04000000  # flag for a new UTS namespace, the cheapest kind (linux/sched.h)
 
 
 def outnumber() -> None:
@@ -51,11 +48,8 @@ def _use_up(processor: int) -> None:
         unshare(CLONE_NEWUTS)
 
 
-BANNER = b"SSH-"
-"""First bytes that an SSH server sends (RFC 4253, section 4.2)."""
-
-REBOOT = 133
-"""Exit code of `systemd-nspawn --keep-unit` when its host requests a reboot."""
+BANNER = b"SSH-"  # first bytes that an SSH server sends (RFC 4253, section 4.2)
+REBOOT = 133  # exit code of `systemd-nspawn --keep-unit` when its host requests a reboot
 
 TIME_NAMESPACE = Path("/proc/self/ns/time")
 """Exists if the kernel has time namespaces (Linux 5.6). Without them hosts report this machine's boot time."""
@@ -75,8 +69,7 @@ done
 """Shell script that runs systemd-nspawn, and runs it again when its host reboots. Where the kernel has time namespaces,
 the host's uptime starts at 0. The pause makes boot times differ in whole seconds, which slurmctld compares."""
 
-BOOT_SHELL = "sh"
-"""Name of the process that runs `BOOT`."""
+BOOT_SHELL = "sh"  # name of the process that runs `BOOT`
 
 ENTER_CGROUPS = """
 while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done
@@ -92,25 +85,20 @@ UNIFIED = "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"
 NETWORK_SETTINGS = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
 """Environment that lets a host change the settings of its own network namespace, which containers in it need."""
 
-AUTOFS = Path("/dev/autofs")
-"""The kernel's device for automount units."""
+AUTOFS = Path("/dev/autofs")  # the kernel's device for automount units
 
 NSPAWN_DIRECTORIES = (Path("/run/systemd/nspawn/propagate"), Path("/run/systemd/nspawn/unix-export"))
 """Directories in which systemd-nspawn keeps a subdirectory per machine. Since version 256 the second one's is a mount,
 and systemd-nspawn starts no machine whose mount is still there."""
 
-OWN_CLEANING = 3.0
-"""Seconds for systemd-nspawn to end by itself after its host, and so to remove its mounts and files."""
+OWN_CLEANING = 3.0  # seconds for systemd-nspawn to end by itself after its host, and so to remove its mounts and files
 
 
 def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
     """Boot a host whose root file system and network namespace are ready; does not wait for the boot.
 
-    Args:
-        cgroup_directories: the lab's directory in each cgroup hierarchy.
-
-    Raises:
-        LabError: the program could not be started.
+    `cgroup_directories`: the lab's directory in each cgroup hierarchy. Raises LabError if the program could not be
+    started.
     """
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
@@ -183,12 +171,8 @@ def _kill(processes: Iterable[int]) -> None:
 def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float = 60.0) -> None:
     """Wait until a host that is shutting down is off.
 
-    Args:
-        subtrees: the host's subtree in each cgroup hierarchy.
-        patience: seconds to wait.
-
-    Raises:
-        LabError: the host was not off in time; the text has its last lines of console output.
+    `subtrees`: the host's subtree in each cgroup hierarchy. `patience`: seconds to wait. Raises LabError if the host
+    was not off in time; the text has its last lines of console output.
     """
     places = tuple(subtrees)
     deadline = time.monotonic() + patience
@@ -201,8 +185,7 @@ def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float =
 def _forget(host: HostLayout) -> None:
     """Unmount and remove what systemd-nspawn keeps per machine and root file system, and leaves when it is killed.
 
-    Raises:
-        LabError: something is mounted there that cannot be unmounted.
+    Raises LabError if something is mounted there that cannot be unmounted.
     """
     for place in (directory / host.machine for directory in NSPAWN_DIRECTORIES):
         mounts.unmount_all(place)

@@ -33,11 +33,8 @@ exec mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
 def ensure(progress: Callable[[str], None]) -> None:
     """Mount a tmpfs at each directory of the lab whose file system cannot hold the disks of hosts.
 
-    Args:
-        progress: called with a line for each mount.
-
-    Raises:
-        LabError: there is too little memory for that, or this process may not mount; the text says what to do.
+    `progress`: called with a line for each mount. Raises LabError if there is too little memory for that, or this
+    process may not mount; the text says what to do.
     """
     for place in (CACHE, LABS.parent):
         place.mkdir(parents=True, exist_ok=True)
@@ -61,8 +58,7 @@ REMEDY = (
 def shortage(place: Path) -> str:
     """Why no tmpfs can take the place of a file system that cannot hold disks; empty if one can.
 
-    Args:
-        place: an existing directory of that file system.
+    `place`: an existing directory of that file system.
     """
     available = _available(MEMORY.read_text())
     if available >= NEEDED:

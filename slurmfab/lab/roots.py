@@ -64,8 +64,7 @@ def host_keys(host: HostLayout) -> Mapping[str, str]:
 def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
     """Mount a host's root file system, and fill it on first use; later calls keep all changes in it.
 
-    Args:
-        addresses: the host's addresses, IPv4 or IPv6.
+    `addresses`: the host's addresses, IPv4 or IPv6.
     """
     host = state.layout.host(name)
     fresh = not (host.directory / "prepared").exists()

@@ -32,15 +32,11 @@ from slurmfab.lab import base, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 
-PLACE = "/srv/newer-slurm"
-"""Where hosts see the repository."""
+PLACE = "/srv/newer-slurm"  # where hosts see the repository
 
 SUITE, COMPONENT = "newer", "main"
-KEY = "key.asc"
-"""The file with the public key, in the repository."""
-
-NEWEST = "sid"
-"""The suite of Debian that the packages come from."""
+KEY = "key.asc"  # the file with the public key, in the repository
+NEWEST = "sid"  # the suite of Debian that the packages come from
 
 NEEDED = "slurmctld slurmd slurm-client slurmdbd slurm-wlm-basic-plugins slurm-wlm-mysql-plugin"
 """Slurm's packages that have to be there."""
@@ -76,11 +72,8 @@ umount "$root/proc" "$root"
 def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     """Path of the repository with a newer Slurm for hosts of a suite; makes it on first use, which takes seconds.
 
-    Args:
-        progress: called with a one-line message before it is made.
-
-    Raises:
-        LabError: the packages cannot be downloaded, or the hosts' suite is too old for them; the text has apt's lines.
+    `progress`: called with a one-line message before it is made. Raises LabError if the packages cannot be downloaded,
+    or the hosts' suite is too old for them; the text has apt's lines.
     """
     lacking = [program for program in ("gpg", "gpg-agent", "dpkg-deb") if shutil.which(program) is None]
     if lacking:
@@ -122,8 +115,7 @@ def _workplace(name: str) -> Iterator[Path]:
 def _unknown_to_hosts(upper: Path, tree: Path) -> tuple[Path, ...]:
     """The packages in the apt cache of an overlay that the lists of the base tree do not have.
 
-    Raises:
-        LabError: Slurm is not among them.
+    Raises LabError if Slurm is not among them.
     """
     lists = (tree / "var/lib/apt/lists").glob("*_Packages")
     known = {name_and_version(entry) for file in lists for entry in file.read_text().split("\n\n")}
@@ -137,14 +129,8 @@ def _unknown_to_hosts(upper: Path, tree: Path) -> tuple[Path, ...]:
 def make(debs: Iterable[Path], place: Path) -> Path:
     """Make a signed apt repository of .deb files.
 
-    Args:
-        debs: the files; they are copied.
-
-    Returns:
-        The directory: `dists/newer/main` and `pool` are in it, and the public key in `key.asc`.
-
-    Raises:
-        LabError: a file is no package, or gpg failed.
+    `debs`: the files; they are copied. Returns the directory: `dists/newer/main` and `pool` are in it, and the public
+    key in `key.asc`. Raises LabError if a file is no package, or gpg failed.
     """
     pool, dist = place / "pool", place / "dists" / SUITE
     pool.mkdir(parents=True)

@@ -125,8 +125,7 @@ def on_mirror(mirror: str, suite: str) -> tuple[Source, ...]:
 def require_ubuntu(suite: str, found: tuple[Source, ...], has_keys: Callable[[str], bool]) -> None:
     """Check that hosts with an Ubuntu suite can get packages.
 
-    Raises:
-        LabError: there is no mirror, or its keys are missing; the text says what to set.
+    Raises LabError if there is no mirror, or its keys are missing; the text says what to set.
     """
     if not found:
         raise LabError(

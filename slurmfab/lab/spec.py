@@ -15,8 +15,7 @@ UBUNTU_SUITES = ("noble", "resolute")
 SUITES = ("bookworm", "trixie", "sid", *UBUNTU_SUITES)
 """Suites that lab hosts can run: those of Debian have Slurm 22.05, 24.11 and the newest."""
 
-UNIFIED_SUITES = ("sid", "resolute")
-"""Suites whose systemd (258 and newer) knows only control groups of version 2."""
+UNIFIED_SUITES = ("sid", "resolute")  # suites whose systemd (258 and newer) knows only control groups of version 2
 
 SERIES = {"bookworm": "22.05", "noble": "23.11", "trixie": "24.11", "resolute": "25.11", "sid": "26.05"}
 """The Slurm of each suite, also that of the stand-in for SchedMD's packages, which is made from it."""
@@ -24,22 +23,16 @@ SERIES = {"bookworm": "22.05", "noble": "23.11", "trixie": "24.11", "resolute": 
 SLURM_PACKAGES = ("debian", "smd")
 """Kinds of Slurm packages that lab hosts can install: the distribution's, or the stand-in for SchedMD's."""
 
-MOST_NODES = 200
-"""Maximum number of compute nodes; the lab's /24 network has room for them and the controller."""
-
-STAND_IN = "Lab Stand-in"
-"""Model of stand-in GPUs for which the specification names none."""
-
-CONTROLLER = "ctl"
-"""Host name of the controller."""
+MOST_NODES = 200  # maximum number of compute nodes; the lab's /24 network has room for them and the controller
+STAND_IN = "Lab Stand-in"  # model of stand-in GPUs for which the specification names none
+CONTROLLER = "ctl"  # host name of the controller
 
 
 @dataclass(frozen=True)
 class LabSpec:
     """The specification of a lab.
 
-    Raises:
-        InputError: one or more values are not valid; the text has a line for each.
+    Raises InputError if one or more values are not valid; the text has a line for each.
     """
 
     # one to eight of a-z and 0-9, a letter first; part of the names of the bridge, namespaces and cgroups

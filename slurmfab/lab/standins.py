@@ -14,8 +14,7 @@ ON_GPU_HOSTS = {
 }
 """The place of each shipped file on hosts with GPUs."""
 
-NVIDIA_MAJOR = 195
-"""Major device number of NVIDIA's driver (Linux, Documentation/admin-guide/devices.txt)."""
+NVIDIA_MAJOR = 195  # major device number of NVIDIA's driver (Linux, Documentation/admin-guide/devices.txt)
 
 
 def gpu_devices(count: int) -> str:

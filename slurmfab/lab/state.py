@@ -21,11 +21,8 @@ from slurmfab.base.errors import BrokenFile, InputError, LabError
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import LabSpec
 
-MOST_BYTES = 16 << 20
-"""Size of the largest JSON file that is read; a state of a lab has some KiB."""
-
-PATIENCE = 10.0
-"""Seconds to wait for another process that holds the lock of the same lab."""
+MOST_BYTES = 16 << 20  # size of the largest JSON file that is read; a state of a lab has some KiB
+PATIENCE = 10.0  # seconds to wait for another process that holds the lock of the same lab
 
 
 @dataclass(frozen=True)
@@ -54,8 +51,7 @@ def write(state: LabState) -> None:
 def read(name: str) -> LabState | None:
     """Read a lab's state; None if there is no lab, or if its `up` was interrupted before it wrote one.
 
-    Raises:
-        BrokenFile: the file holds something else.
+    Raises BrokenFile if the file holds something else.
     """
     path = LabLayout(name).state
     data = read_json(path)
@@ -98,11 +94,7 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON file; None if it does not exist.
-
-    Raises:
-        BrokenFile: it holds something else than a JSON object.
-    """
+    """Read a JSON file; None if it does not exist. Raises BrokenFile if it holds something else than a JSON object."""
     try:
         data = strict_json.parse(bounded_file.read(path, MOST_BYTES), path)
     except FileNotFoundError:
@@ -116,12 +108,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def locked(directory: Path, patience: float = PATIENCE, make: bool = True) -> Iterator[None]:
     """Hold an exclusive lock on a directory; the kernel releases it when the process ends.
 
-    Args:
-        patience: seconds to wait for another process that holds the lock.
-        make: whether to make the directory if it does not exist; if not, a missing directory is not locked.
-
-    Raises:
-        LabError: another process held the lock for that long.
+    `patience`: seconds to wait for another process that holds the lock. `make`: whether to make the directory if it
+    does not exist; if not, a missing directory is not locked. Raises LabError if another process held the lock for that
+    long.
     """
     descriptor = _lock(directory, patience, make)
     try:

@@ -19,8 +19,7 @@ WORDS, FILES, DIRECTORIES = "words", "files", "directories"
 
 MOST_BYTES = 4 << 20
 SSH_HOST = re.compile(r"(?im)^\s*Host\s*[ =]\s*(.+)$")
-HOSTS_LIKE = (takes.HOSTS, takes.NODES, takes.OUT_OF_SERVICE, takes.NEW_HOSTS)
-"""What may be in a file as well."""
+HOSTS_LIKE = (takes.HOSTS, takes.NODES, takes.OUT_OF_SERVICE, takes.NEW_HOSTS)  # what may be in a file as well
 
 
 class Candidates(NamedTuple):
@@ -33,11 +32,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(wanted: Wanted, table: Table) -> Candidates:
-    """The values that fit.
-
-    Args:
-        wanted: where the cursor is.
-    """
+    """The values that fit. `wanted`: where the cursor is."""
     if wanted.takes is None:
         fitting = {flag: option.help for flag, option in wanted.options.items() if flag.startswith(wanted.word)}
         return Candidates(words=tuple(sorted(fitting.items())))
@@ -69,11 +64,7 @@ def last_of_list(word: str) -> tuple[str, str]:
 
 
 def values(wanted: takes.Takes, cluster: ClusterValues, word: str) -> Iterable[str]:
-    """All values of a kind.
-
-    Args:
-        word: the beginning of the value that is wanted.
-    """
+    """All values of a kind. `word`: the beginning of the value that is wanted."""
     if wanted.what == takes.CHOICES:
         return wanted.choices
     if wanted.what == takes.LABS:

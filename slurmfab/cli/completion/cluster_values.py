@@ -44,8 +44,7 @@ def directory() -> Path:
 def write(path: Path, text: str) -> None:
     """Write a file that only this user can read, in one step.
 
-    Raises:
-        OSError: that is not possible, for example because the home is another user's.
+    Raises OSError: that is not possible, for example because the home is another user's.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.parent.stat().st_uid != os.geteuid():  # as root with another user's HOME
@@ -56,8 +55,7 @@ def write(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-MOST_BYTES = 4 << 20
-"""Bytes of a cluster file or record that is read; more take too long for a TAB."""
+MOST_BYTES = 4 << 20  # bytes of a cluster file or record that is read; more take too long for a TAB
 
 MOST_RECORDS = 30
 
@@ -65,8 +63,7 @@ MOST_RECORDS = 30
 class ClusterValues:
     """What a cluster file names. A file that is not there, or not right, names nothing.
 
-    Args:
-        cluster: the file's path as it was typed; empty for the default one.
+    `cluster`: the file's path as it was typed; empty for the default one.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -118,11 +115,7 @@ class ClusterValues:
 
 
 def names_in(shape: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The names in a cluster file, by their kinds.
-
-    Args:
-        shape: its values, as `inventory.reading` has them.
-    """
+    """The names in a cluster file, by their kinds. `shape`: its values, as `inventory.reading` has them."""
     database, addresses, jobs = (shape.get(key) for key in ("database", "addresses", "acceptance"))
     nodes = expanded(of_each(shape, "nodes", "hosts"))
     roles = [shape.get("controllers"), database.get("host") if isinstance(database, dict) else database]

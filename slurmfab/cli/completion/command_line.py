@@ -35,11 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Reader:
-    """Goes through the words of a command line up to the cursor.
-
-    Args:
-        table: all tasks.
-    """
+    """Goes through the words of a command line up to the cursor. `table`: all tasks."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -73,8 +69,7 @@ class Reader:
 def wanted(words: Sequence[str], table: Table) -> Wanted:
     """What fits at the end of a command line.
 
-    Args:
-        words: its words without the program's name; the last one is in front of the cursor.
+    `words`: its words without the program's name; the last one is in front of the cursor.
     """
     *before, word = words or [""]
     given, reader = tuple(before), Reader(table)

@@ -16,8 +16,7 @@ SHIPPED = Path(__file__).parent / "shipped"
 def script(shell: str) -> str:
     """The script for a shell, which asks this slurmfab where it finds none by itself.
 
-    Raises:
-        InputError: there is none for this shell.
+    Raises InputError if there is none for this shell.
     """
     if shell not in SHELLS:
         raise InputError(f"There is no completion for {shell}; there is for {', '.join(SHELLS)}.")

@@ -7,27 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TEXT = "text"
-"""Something that only the user knows; nothing is offered."""
+TEXT = "text"  # something that only the user knows; nothing is offered
 
 CHOICES = "choices"
 FILE, DIRECTORY = "file", "directory"
-HOSTS = "hosts"
-"""Members of the cluster, or `@FILE` and `@FILE:GROUP`."""
-
-NODES = "nodes"
-"""Compute nodes of the cluster."""
-
-OUT_OF_SERVICE = "out of service"
-"""Compute nodes; those first that `drain` took out of service."""
-
-NEW_HOSTS = "new hosts"
-"""Hosts of the user's ssh_config, or `@FILE` and `@FILE:GROUP`."""
+HOSTS = "hosts"  # members of the cluster, or `@FILE` and `@FILE:GROUP`
+NODES = "nodes"  # compute nodes of the cluster
+OUT_OF_SERVICE = "out of service"  # compute nodes; those first that `drain` took out of service
+NEW_HOSTS = "new hosts"  # hosts of the user's ssh_config, or `@FILE` and `@FILE:GROUP`
 
 PARTITIONS, USERS, ACCOUNTS = "partitions", "users", "accounts"
 ACCEPTANCE_JOBS = "acceptance jobs"
-RUNS = "runs"
-"""Recorded runs."""
+RUNS = "runs"  # recorded runs
 
 LABS = "labs"
 TASKS = "tasks"
@@ -57,8 +48,7 @@ class Entry(NamedTuple):
     options: Mapping[str, Option] = {}  # its options, by their flags
 
 
-Table = dict[str, Entry]
-"""All tasks, by their names."""
+Table = dict[str, Entry]  # all tasks, by their names
 
 
 def read_table() -> Table:

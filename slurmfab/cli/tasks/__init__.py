@@ -92,8 +92,7 @@ GROUPS: tuple[Group, ...] = (
 )
 """All tasks, in the order in which they are shown."""
 
-TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}
-"""All tasks by their names."""
+TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks by their names
 
 
 def help_text(task: str) -> str:

@@ -33,11 +33,8 @@ GARBAGE_THRESHOLD = 50_000
 Python's own 700 costs a tenth of the time that loading them takes.
 """
 
-HOSTS_ELSEWHERE = re.compile(r"^\s*-\s*$|(^|,)\s*@")
-"""A value of `hosts` that names a file or standard input."""
-
-ALL = tuple(COMMON)
-"""The names of all shared options."""
+HOSTS_ELSEWHERE = re.compile(r"^\s*-\s*$|(^|,)\s*@")  # a value of `hosts` that names a file or standard input
+ALL = tuple(COMMON)  # the names of all shared options
 
 
 class Parameter(NamedTuple):

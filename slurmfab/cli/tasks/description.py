@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.command import Command, Parameter
 
-EXAMPLES = "Examples:"
-"""The first line of the docstring's part with examples."""
+EXAMPLES = "Examples:"  # the first line of the docstring's part with examples
 
 VALUES = {
     "address": "ADDRESS", "adopt": "WHAT", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD",

@@ -15,8 +15,7 @@ from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.command_line import OWN_FLAGS, Reader
 from slurmfab.cluster.inventory.file_named import file_named
 
-FIRST_CONTACT = ("deploy", "plan")
-"""The tasks that need no cluster file."""
+FIRST_CONTACT = ("deploy", "plan")  # the tasks that need no cluster file
 
 
 def show(arguments: Sequence[str]) -> None:

@@ -14,17 +14,10 @@ from slurmfab.cli.tasks.description import Option, described
 
 SUMMARY = "slurmfab turns bare machines into a working Slurm cluster over SSH, and keeps it working."
 
-WIDEST = 120
-"""Columns that help uses at most, however wide the terminal is."""
-
-NARROWEST = 20
-"""Columns for an option's text at least."""
-
-GAP = 5
-"""Columns around the names of tasks and options: two in front and three behind."""
-
-Group = tuple[str, tuple[Command, ...]]
-"""A heading, and the tasks below it."""
+WIDEST = 120  # columns that help uses at most, however wide the terminal is
+NARROWEST = 20  # columns for an option's text at least
+GAP = 5  # columns around the names of tasks and options: two in front and three behind
+Group = tuple[str, tuple[Command, ...]]  # a heading, and the tasks below it
 
 
 def overview(groups: Iterable[Group]) -> str:

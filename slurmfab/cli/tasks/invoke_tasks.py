@@ -72,8 +72,7 @@ def words_after(task_name: str, required: Sequence[str], optional: str = "") -> 
     return [*required, optional] if optional and len(words) > len(required) else [*required]
 
 
-namespace = Collection(*map(InvokeTask, TASKS.values()))
-"""All tasks."""
+namespace = Collection(*map(InvokeTask, TASKS.values()))  # all tasks
 
 namespace.default = "help"
 

@@ -153,8 +153,7 @@ class Inventory:
 def parse_ini(text: str, where: str) -> HostFile:
     """Read an inventory in Ansible's INI format.
 
-    Raises:
-        InputError: a line is neither a group, nor a host, nor a variable; the message has its number.
+    Raises InputError if a line is neither a group, nor a host, nor a variable; the message has its number.
     """
     inventory = Inventory(where)
     name, kind = NO_GROUP, "hosts"
@@ -174,11 +173,7 @@ def parse_ini(text: str, where: str) -> HostFile:
 def take(inventory: Inventory, group: Group, kind: str, line: str, number: int) -> None:
     """Add one line of a section to its group.
 
-    Args:
-        kind: `hosts`, `children` or `vars`.
-
-    Raises:
-        InputError: the line is none of this kind.
+    `kind`: `hosts`, `children` or `vars`. Raises InputError if the line is none of this kind.
     """
     if kind == "vars":
         key, _, value = line.partition("=")
@@ -207,8 +202,7 @@ def unquoted(value: str) -> str:
 def parse_yaml(text: str, where: str) -> HostFile:
     """Read an inventory in Ansible's YAML format, as `ansible-inventory --list --yaml` writes it, too.
 
-    Raises:
-        InputError: the text is not YAML, or a group is not as Ansible wants it; the message has the line.
+    Raises InputError if the text is not YAML, or a group is not as Ansible wants it; the message has the line.
     """
     inventory = Inventory(where)
     waiting = [(name, node, 0) for name, node in pairs(inventory, yaml_nodes.compose(text, where))]
@@ -234,11 +228,7 @@ def parse_yaml(text: str, where: str) -> HostFile:
 
 
 def pairs(inventory: Inventory, node: Node) -> Iterator[tuple[str, Node]]:
-    """Keys and values of a mapping; nothing for an empty value.
-
-    Raises:
-        InputError: the node is something else.
-    """
+    """Keys and values of a mapping; nothing for an empty value. Raises InputError if the node is something else."""
     if isinstance(node, ScalarNode) and node.value in yaml_nodes.NULLS:
         return
     if not isinstance(node, MappingNode):

@@ -40,11 +40,8 @@ class HostFile:
     def selected(self, group: str) -> tuple[ListedHost, ...]:
         """The hosts of a group, in the file's order.
 
-        Args:
-            group: name of the group; empty for all hosts.
-
-        Raises:
-            InputError: there is no such group, or nobody is in it.
+        `group`: name of the group; empty for all hosts. Raises InputError if there is no such group, or nobody is in
+        it.
         """
         if group and group not in self.groups:
             known = f"It has {', '.join(sorted(self.groups))}." if self.groups else "Its format has no groups."

@@ -26,10 +26,7 @@ def parse_plain(text: str, where: str) -> HostFile:
     """Read a list: names, addresses or hostlists between spaces, commas or lines; or lines as in /etc/hosts.
 
     A line is as in /etc/hosts(5) if an address is first and a name follows; addresses that are no host's, such as
-    127.0.0.1 and multicast, are passed over.
-
-    Raises:
-        InputError: a line is neither; the message has its number.
+    127.0.0.1 and multicast, are passed over. Raises InputError if a line is neither; the message has its number.
     """
     hosts: dict[str, ListedHost] = {}
     for number, words in lines_of(text):
@@ -66,10 +63,8 @@ def address_in(word: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 def parse_genders(text: str, where: str) -> HostFile:
     """Read a genders database: hosts, then their attributes with commas in between; each attribute is a group.
 
-    `attribute=value` is in two groups, `attribute` and `attribute=value`; `%n` in a value is the host's name.
-
-    Raises:
-        InputError: a line has no hostlist first, or more than two parts; the message has its number.
+    `attribute=value` is in two groups, `attribute` and `attribute=value`; `%n` in a value is the host's name. Raises
+    InputError if a line has no hostlist first, or more than two parts; the message has its number.
     """
     hosts: dict[str, ListedHost] = {}
     groups: dict[str, dict[str, None]] = {}
@@ -91,8 +86,7 @@ def parse_genders(text: str, where: str) -> HostFile:
 def parse_slurm_conf(text: str, where: str) -> HostFile:
     """Read the controllers and nodes of a slurm.conf, controllers first; each partition is a group.
 
-    Raises:
-        InputError: the hostlist of a partition cannot be read.
+    Raises InputError if the hostlist of a partition cannot be read.
     """
     conf = parse(text)
     hosts: dict[str, ListedHost] = {}

@@ -12,8 +12,7 @@ from slurmfab.base.errors import HostlistError, InputError
 from slurmfab.base.hostlist import entries
 from slurmfab.cluster.host_files.host_file import HostFile, ListedHost
 
-LARGEST = 16 << 20
-"""Bytes; an inventory of 10,000 hosts with ten variables each has 3 MB."""
+LARGEST = 16 << 20  # bytes; an inventory of 10,000 hosts with ten variables each has 3 MB
 
 STANDARD_INPUT = "-"
 INI_SECTION = re.compile(r"(?m)^\s*\[[^\]]+\]\s*$")
@@ -58,11 +57,7 @@ def hosts_of(entry: str, stdin: TextIO) -> tuple[ListedHost, ...]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        InputError: it cannot be read, or is a program, as dynamic inventories are.
-    """
+    """The text of a file. Raises InputError if it cannot be read, or is a program, as dynamic inventories are."""
     try:
         if path.is_dir():
             raise InputError(f"--hosts @{path}: this is a directory. Name one file in it, such as {path}/hosts.yml.")
@@ -83,8 +78,7 @@ def text_of(path: Path) -> str:
 def read(text: str, where: str) -> HostFile:
     """Read a file in the format that its text and its name suggest.
 
-    Raises:
-        InputError: the text is too long, or cannot be read in this format.
+    Raises InputError if the text is too long, or cannot be read in this format.
     """
     if len(text) > LARGEST:
         raise InputError(f"{where}: a list of hosts with more than {LARGEST >> 20} MB is not read.")

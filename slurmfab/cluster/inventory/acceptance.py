@@ -13,17 +13,10 @@ from slurmfab.cluster.inventory.job_environment import Variables
 from slurmfab.cluster.inventory.shipped_jobs import SHIPPED, ShippedJob
 from slurmfab.cluster.inventory.values import HostNames, Model, written_as
 
-LONGEST_PATTERN = 200
-"""Characters of a pattern."""
-
-MOST_JOBS, MOST_FIGURES = 64, 32
-"""The most jobs of a cluster file, and figures of a job."""
-
-TOLERANCE = 5.0
-"""Default tolerance in percent."""
-
-BROUGHT = ("pattern", "unit", "better")
-"""What a shipped job says of its figures, unless the file does."""
+LONGEST_PATTERN = 200  # characters of a pattern
+MOST_JOBS, MOST_FIGURES = 64, 32  # the most jobs of a cluster file, and figures of a job
+TOLERANCE = 5.0  # default tolerance in percent
+BROUGHT = ("pattern", "unit", "better")  # what a shipped job says of its figures, unless the file does
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,2})?)%")
@@ -85,9 +78,7 @@ def _check_user(user: str) -> str:
 def _number_or(words: tuple[str, ...], least: int, most: int) -> Callable[[Any], Any]:
     """Make a validator for one of some words, or a whole number.
 
-    Args:
-        least: the lowest number.
-        most: the highest number.
+    `least`: the lowest number. `most`: the highest number.
     """
 
     def checked(value: Any) -> Any:
@@ -178,18 +169,13 @@ class AcceptanceJob(Figure):
     ] = {}
 
     def shipped(self, name: str) -> ShippedJob | None:
-        """The shipped job that it is; `None` for a script of the site's own.
-
-        Args:
-            name: of this job.
-        """
+        """The shipped job that it is; `None` for a script of the site's own. `name`: of this job."""
         return SHIPPED.get(self.script or name)
 
     def figures_of(self, name: str) -> dict[str, Figure]:
         """Its figures by name, with what a shipped job brings along; the only one may have an empty name.
 
-        Args:
-            name: of this job.
+        `name`: of this job.
         """
         shipped = self.shipped(name)
         own = Figure().model_copy(update={field: getattr(self, field) for field in Figure.model_fields})

@@ -21,11 +21,8 @@ _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _GROUP = _LOGIN
 _HIGHEST_ID = 2**31 - 2
 _SERVER = re.compile(r"(\[(?P<bare>[^]]+)\]|(?P<name>[^:]+|[^:]*(:[^:]*){2,}))(:(?P<port>\d{1,5}))?")
-DATABASE_PORT = 3306
-"""The default port of MariaDB and MySQL."""
-
-ROOT = "root"
-"""The account above all others, which slurmdbd creates itself."""
+DATABASE_PORT = 3306  # the default port of MariaDB and MySQL
+ROOT = "root"  # the account above all others, which slurmdbd creates itself
 
 AssociationSettings = dict[str, Setting]
 
@@ -61,11 +58,6 @@ def _check_host(host: str) -> str:
 def _names(value: Any) -> Any:
     """A list of names; text is split at commas."""
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-
-
-def database_of(value: Any) -> Any:
-    """Read `database: mn01` as `database: {host: mn01}`."""
-    return {"host": value} if isinstance(value, str) else value
 
 
 Name = Annotated[str, AfterValidator(_check_name)]

@@ -21,8 +21,7 @@ _EXAMPLE = "such as age1… (age-keygen prints it) or ssh-ed25519 AAAA…"
 def check_recipient(text: str) -> str:
     """A recipient of age, an SSH key without its comment; a validator for values of the cluster file.
 
-    Raises:
-        ValueError: it is none, or a part of it is missing.
+    Raises ValueError if it is none, or a part of it is missing.
     """
     if text.upper().startswith("AGE-SECRET-KEY-") or "PRIVATE KEY" in text:
         raise ValueError("this is a private key, which must stay with its owner; name the public one, " + _EXAMPLE)

@@ -18,7 +18,7 @@ from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.ip_addresses import canonical
 from slurmfab.cluster.inventory.acceptance import Acceptance
-from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User, database_of
+from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User
 from slurmfab.cluster.inventory.backups import Backup
 from slurmfab.cluster.inventory.containers import ContainersOrNot
 from slurmfab.cluster.inventory.drift import Drift
@@ -55,7 +55,7 @@ from slurmfab.cluster.inventory.slurm_settings import (
     SlurmConf,
     SlurmdbdConf,
 )
-from slurmfab.cluster.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins, check_sources, one_or_more
+from slurmfab.cluster.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins, check_sources
 from slurmfab.cluster.inventory.topology import Switch
 from slurmfab.cluster.inventory.values import (
     Bundles,
@@ -65,6 +65,8 @@ from slurmfab.cluster.inventory.values import (
     check_amount,
     check_directory,
     host_names,
+    one_or_more,
+    short_for,
     written_as,
 )
 from slurmfab.cluster.slurm.job_submit_script import explains_refusals, needs_accounts
@@ -245,7 +247,7 @@ class Cluster(Model):
     ] = "/var/lib/slurm/slurmctld"
     database: Annotated[
         Database | None,
-        BeforeValidator(database_of, json_schema_input_type=str | Database),
+        BeforeValidator(short_for("host"), json_schema_input_type=str | Database),
         Field(description="Host of slurmdbd, or a mapping; without it there is no accounting."),
     ] = None
     qos: Annotated[tuple[Qos, ...], Field(description="Qualities of service, with limits and priorities.")] = ()

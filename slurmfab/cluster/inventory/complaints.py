@@ -18,8 +18,7 @@ from slurmfab.cluster.inventory.rules.cluster import broken
 from slurmfab.cluster.inventory.slurm_settings import NODE_KEYS_OF_SLURMFAB, mistakes
 from slurmfab.cluster.slurm import keys
 
-KEY_LENGTH = 60
-"""The most characters of a key in a message."""
+KEY_LENGTH = 60  # the most characters of a key in a message
 
 # Enough to find mistakes that others hide; each pass removes the mistakes that it finds from the document.
 _PASSES = 4
@@ -45,11 +44,8 @@ _ADVICE: Mapping[str, str] = {
 def cluster_from(document: Document, where: str) -> Cluster:
     """The cluster that a document describes.
 
-    Args:
-        document: the document that was read from the file.
-
-    Raises:
-        ClusterFileError: the document has mistakes; all of them, or the first of very many, in the order of the lines.
+    `document`: the document that was read from the file. Raises ClusterFileError if the document has mistakes; all of
+    them, or the first of very many, in the order of the lines.
     """
     complaints = list(document.complaints)
     shape = copy.deepcopy(document.shape)
@@ -177,8 +173,7 @@ def _names(keys: Mapping[str, keys.Key]) -> tuple[str, ...]:
 def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
     """Remove mistakes from the shape, so that another pass finds further mistakes.
 
-    Returns:
-        Whether another pass makes sense; not if it would complain about hosts that are only missing from the shape.
+    Returns whether another pass makes sense; not if it would complain about hosts that are only missing from the shape.
     """
     for place in places:
         about_hosts = place[0] in ("controllers", "login") or place in (("database",), ("database", "host"))

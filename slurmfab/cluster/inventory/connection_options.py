@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from slurmfab.base.errors import InputError
 
-BECOME = {"": None, "sudo": True, "none": False}
-"""Values of `--become`, and whether they mean sudo."""
+BECOME = {"": None, "sudo": True, "none": False}  # values of `--become`, and whether they mean sudo
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,7 @@ class ConnectionOptions:
     controller_computes: bool = False  # whether the controller is a compute node, too
 
     def refuse_unknown_become(self) -> None:
-        """Refuse a value of `--become` that has no meaning.
-
-        Raises:
-            InputError: it is neither `sudo` nor `none`.
-        """
+        """Refuse a value of `--become` that has no meaning. Raises InputError if it is neither `sudo` nor `none`."""
         if self.become not in BECOME:
             raise InputError(f"--become {self.become}: it must be sudo or none.")
 

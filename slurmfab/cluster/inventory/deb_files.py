@@ -22,27 +22,15 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import PACKAGE_NAME
 
-LARGEST_FILE = 2 << 30
-"""Bytes of the largest package."""
-
-LARGEST_PART = 4 << 20
-"""Bytes of the largest control.tar, compressed."""
-
-LARGEST_CONTROL = 16 << 20
-"""Bytes of the largest control.tar, unpacked."""
+LARGEST_FILE = 2 << 30  # bytes of the largest package
+LARGEST_PART = 4 << 20  # bytes of the largest control.tar, compressed
+LARGEST_CONTROL = 16 << 20  # bytes of the largest control.tar, unpacked
 
 MAGIC = b"!<arch>\n"
-HEADER = 60
-"""Bytes of the header of a member of an ar archive (ar(5))."""
-
-MOST_DIGITS = 10
-"""The most digits of a size, as in the header of a member."""
-
-MOST_MEMORY = 256 << 20
-"""Bytes of memory that the unpacking of xz may take."""
-
-FIRST_PARTS = 8
-"""How many members are looked through for the control file."""
+HEADER = 60  # bytes of the header of a member of an ar archive (ar(5))
+MOST_DIGITS = 10  # the most digits of a size, as in the header of a member
+MOST_MEMORY = 256 << 20  # bytes of memory that the unpacking of xz may take
+FIRST_PARTS = 8  # how many members are looked through for the control file
 
 FIELDS = (
     "Package", "Source", "Version", "Architecture", "Multi-Arch", "Essential", "Protected", "Installed-Size",
@@ -103,11 +91,7 @@ class DebFile:
         return self.architecture in ("all", architecture)
 
     def digest(self) -> str:
-        """The SHA-256 of the file in hexadecimal digits.
-
-        Raises:
-            InputError: the file cannot be read any more.
-        """
+        """The SHA-256 of the file in hexadecimal digits. Raises InputError if the file cannot be read any more."""
         found = hashlib.sha256()
         try:
             with self.path.open("rb") as file:
@@ -120,8 +104,7 @@ class DebFile:
     def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
         """Yield the file in pieces of a size, each with the number of bytes before it.
 
-        Raises:
-            InputError: the file cannot be read any more, or is another one than before.
+        Raises InputError if the file cannot be read any more, or is another one than before.
         """
         done = 0
         try:
@@ -144,14 +127,8 @@ class DebFile:
 def read(inventory: Inventory) -> dict[str, DebFile]:
     """Read the packages that the cluster file names by their files.
 
-    Args:
-        inventory: the cluster; relative paths begin at the directory of its file.
-
-    Returns:
-        The packages by their paths in the cluster file.
-
-    Raises:
-        InputError: a file is missing, or no such package; one line for each mistake.
+    `inventory`: the cluster; relative paths begin at the directory of its file. Returns the packages by their paths in
+    the cluster file. Raises InputError if a file is missing, or no such package; one line for each mistake.
     """
     found, complaints = dict[str, DebFile](), list[str]()
     for one in inventory.cluster.packages.everything:
@@ -177,11 +154,7 @@ def place_of(inventory: Inventory, text: str) -> str:
 
 
 def package_in(path: Path) -> DebFile:
-    """The package in a file.
-
-    Raises:
-        InputError: the file cannot be read, or is no package, and why.
-    """
+    """The package in a file. Raises InputError if the file cannot be read, or is no package, and why."""
     try:
         with open(path, "rb", opener=without_waiting) as file:
             if not path.is_file():
@@ -195,11 +168,7 @@ def package_in(path: Path) -> DebFile:
 
 
 def control_text(file: BinaryIO) -> str:
-    """The text of the control file of a package.
-
-    Raises:
-        InputError: the file is no package.
-    """
+    """The text of the control file of a package. Raises InputError if the file is no package."""
     import tarfile  # most cluster files name no such file
 
     for name, size in members(file):
@@ -237,11 +206,8 @@ def members(file: BinaryIO) -> Iterator[tuple[str, int]]:
 def unpack(suffix: str, data: bytes) -> bytes:
     """The content of a control.tar, which is small.
 
-    Args:
-        suffix: what its name has behind `control.tar`, such as `.xz`.
-
-    Raises:
-        InputError: it is damaged, too large, or compressed in a way that this Python cannot read.
+    `suffix`: what its name has behind `control.tar`, such as `.xz`. Raises InputError if it is damaged, too large, or
+    compressed in a way that this Python cannot read.
     """
     decompress = decompressor(suffix)
     try:
@@ -256,11 +222,7 @@ def unpack(suffix: str, data: bytes) -> bytes:
 def decompressor(suffix: str) -> Callable[[bytes, int], bytes]:
     """The function that unpacks bytes, up to a size.
 
-    Args:
-        suffix: such as `.xz`; empty for what is not compressed.
-
-    Raises:
-        InputError: Python cannot read it.
+    `suffix`: such as `.xz`; empty for what is not compressed. Raises InputError if Python cannot read it.
     """
     if suffix == "":
         return lambda data, most: data[:most]
@@ -293,11 +255,7 @@ def fields_of(control: str) -> dict[str, str]:
 
 
 def checked(fields: dict[str, str]) -> dict[str, str]:
-    """These fields, if they name a package.
-
-    Raises:
-        InputError: a field is missing or wrong.
-    """
+    """These fields, if they name a package. Raises InputError if a field is missing or wrong."""
     patterns = {"Package": PACKAGE_NAME, "Version": _VERSION, "Architecture": _ARCHITECTURE}
     for key, wanted in patterns.items():
         if not wanted.fullmatch(fields.get(key, "")):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab.cluster.inventory.mail import check_mailbox
-from slurmfab.cluster.inventory.values import Model, Schedule, check_directory, systemd_calendar
+from slurmfab.cluster.inventory.values import Model, Schedule, check_directory, one_or_more, systemd_calendar
 
 _SUFFIX = ".prom"
 _check_path = check_directory("/var/lib/prometheus/node-exporter/slurmfab-drift.prom")
@@ -19,11 +19,6 @@ def _check_textfile(path: str) -> str:
     return _check_path(path)
 
 
-def _as_list(value: Any) -> Any:
-    """Read one address as a list of one."""
-    return [value] if isinstance(value, str) else value
-
-
 Mailbox = Annotated[str, AfterValidator(check_mailbox)]
 
 
@@ -33,7 +28,7 @@ class Drift(Model):
     when: Annotated[Schedule, Field(description="hourly, daily, weekly, 03:30 or Sun 03:30.")] = "daily"
     mail: Annotated[
         tuple[Mailbox, ...],
-        BeforeValidator(_as_list, json_schema_input_type=str | list[str]),
+        BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
         Field(description="Address, or list of addresses, that get mail when something else differs than before."),
     ] = ()
     textfile: Annotated[

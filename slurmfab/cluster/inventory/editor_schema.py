@@ -12,8 +12,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-TRUTHS = "^([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"
-"""Words that are read as true and false besides these two."""
+TRUTHS = "^([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"  # words that are read as true and false besides these two
 
 NULL: Schema = {"type": "null"}
 _ABOUT = ("description", "markdownDescription", "default", "examples")
@@ -22,11 +21,7 @@ _UNSHOWN = ("title", "ge", "le", "default", "required", "properties")
 
 
 def for_editors(node: Schema) -> Schema:
-    """The schema of a value, and of all values inside it.
-
-    Args:
-        node: as pydantic makes it.
-    """
+    """The schema of a value, and of all values inside it. `node`: as pydantic makes it."""
     made = {key: value for key, value in node.items() if key not in _UNSHOWN}
     made |= {key: one for key, one in (("default", _default(node.get("default"))),) if one is not None}
     if "\n" in made.get("description", ""):

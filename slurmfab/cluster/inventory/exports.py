@@ -12,8 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from slurmfab.cluster.inventory.mounts import BIND, ROLES, Mount, Path, Roles, split_options
 from slurmfab.cluster.inventory.values import Model
 
-TYPE = "nfs4"
-"""The type of the mounts: the server serves version 4 alone, on one TCP port."""
+TYPE = "nfs4"  # the type of the mounts: the server serves version 4 alone, on one TCP port
 
 DEFAULT_OPTIONS = ("rw", "no_subtree_check")
 READ_ONLY = "ro"

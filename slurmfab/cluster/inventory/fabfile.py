@@ -8,8 +8,7 @@ from pathlib import Path
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError
 
-DIRECTORY = "configs"
-"""The name of the directory for cluster files; fabfiles belong beside directories of this name."""
+DIRECTORY = "configs"  # the name of the directory for cluster files; fabfiles belong beside directories of this name
 
 TEXT = '''\
 """The tasks of slurmfab, for `fab`."""
@@ -20,11 +19,8 @@ from slurmfab.fabfile import namespace  # noqa: F401
 def provide(cluster_file: Path) -> str:
     """Write a fabfile beside the directory of a new cluster file, where there is none.
 
-    Args:
-        cluster_file: as in `configs/cluster.yaml`; nothing is written for one in a directory of another name.
-
-    Returns:
-        What was done, as a line for the user; empty where nothing was.
+    `cluster_file`: as in `configs/cluster.yaml`; nothing is written for one in a directory of another name. Returns
+    what was done, as a line for the user; empty where nothing was.
     """
     if cluster_file.parent.name != DIRECTORY:
         return ""

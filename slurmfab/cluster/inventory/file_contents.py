@@ -22,11 +22,8 @@ class Content(NamedTuple):
 def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
     """Read the files that a cluster file names.
 
-    Returns:
-        The contents, sorted by path.
-
-    Raises:
-        InputError: a file is missing, unreadable or too large; one line for each mistake.
+    Returns the contents, sorted by path. Raises InputError if a file is missing, unreadable or too large; one line for
+    each mistake.
     """
     found: list[Content] = []
     complaints: list[str] = []
@@ -44,11 +41,8 @@ def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
 def read_whole(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
     """Read the files that a cluster file names, and fill in each template for each of its hosts to see that it can be.
 
-    Returns:
-        The contents, sorted by path.
-
-    Raises:
-        InputError: a file cannot be read, or a template is wrong; one line for each mistake.
+    Returns the contents, sorted by path. Raises InputError if a file cannot be read, or a template is wrong; one line
+    for each mistake.
     """
     found, complaints = read(cluster, beside), list[str]()
     for content in found:
@@ -65,11 +59,7 @@ def read_whole(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
 
 
 def text_on(cluster: Cluster, host: str, content: Content) -> str:
-    """The text of a file on one host; a template is filled in.
-
-    Raises:
-        InputError: the template is wrong.
-    """
+    """The text of a file on one host; a template is filled in. Raises InputError if the template is wrong."""
     if not cluster.files[content.path].template:
         return content.text
     from slurmfab.cluster.slurm.render import fill_text  # Jinja2 takes long to load, and few files are templates
@@ -95,11 +85,7 @@ def values(cluster: Cluster, host: str) -> Mapping[str, Any]:
 
 
 def _content(one: FileOnHosts, beside: Path) -> str:
-    """The content of a file.
-
-    Raises:
-        InputError: it cannot be read, and why.
-    """
+    """The content of a file. Raises InputError if it cannot be read, and why."""
     if one.source is None:
         return one.text or ""
     path = beside / Path(one.source).expanduser()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.cluster.inventory.values import HostNames, Model, written_as
+from slurmfab.cluster.inventory.values import HostNames, Model, number_as_text, written_as
 
-MOST_FILES = 128
-"""The most files."""
-
-LARGEST_FILE = 256 * 1024
-"""The most bytes of a file."""
+MOST_FILES = 128  # the most files
+LARGEST_FILE = 256 * 1024  # the most bytes of a file
 
 LARGEST_SUM = 1024 * 1024
 """The most bytes of all files together: they are compared with those of every host in every deployment."""
@@ -35,11 +32,6 @@ def _check_path(path: str) -> str:
     if not _PATH.fullmatch(path):
         raise ValueError(f'"{path}" is not an absolute path of letters, digits and _ . + @ : -, such as /etc/motd')
     return path
-
-
-def _mode(value: Any) -> Any:
-    """A mode without quotes, which YAML reads as a whole number, as the text that was meant."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 @written_as(_MODE)
@@ -80,7 +72,7 @@ class FileOnHosts(Model):
     group: Annotated[AccountName, Field(description="Group on the hosts.")] = "root"
     mode: Annotated[
         str,
-        BeforeValidator(_mode, json_schema_input_type=str | int),
+        BeforeValidator(number_as_text, json_schema_input_type=str | int),
         AfterValidator(_check_mode),
         Field(description="Permission bits, such as 0640."),
     ] = "0644"

@@ -58,8 +58,7 @@ def _check_environment(environment: dict[str, str]) -> dict[str, str]:
 Speed = Annotated[float, AfterValidator(_check_speed)]
 
 
-ALL_TYPES = "*"
-"""The key of a bandwidth for all types of GPUs."""
+ALL_TYPES = "*"  # the key of a bandwidth for all types of GPUs
 
 
 def _speeds(value: Any) -> Any:

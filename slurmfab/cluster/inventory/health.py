@@ -10,12 +10,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.paths import SLURM_SPOOL
-from slurmfab.cluster.inventory.values import Model, check_amount, check_directory, written_as
+from slurmfab.cluster.inventory.values import Model, check_amount, check_directory, defaults_if_true, written_as
 
 _below_root = check_directory("/home")
 _UNIT = re.compile(r"[A-Za-z0-9_.@-]+")
-_LONGEST_INTERVAL = 65535
-"""HealthCheckInterval has 16 bits (Slurm's source)."""
+_LONGEST_INTERVAL = 65535  # HealthCheckInterval has 16 bits (Slurm's source)
 
 _DISKS = dict.fromkeys(("/", "/tmp", "/var", SLURM_SPOOL), "3%")  # noqa: S108 - it is only looked at
 _HOUR = 3600
@@ -52,14 +51,9 @@ class Health(Model):
     daemons: Annotated[tuple[Unit, ...], Field(description="Systemd units that must run, in addition to munge.")] = ()
 
 
-def health_of(value: Any) -> Any:
-    """Read `true` as an empty mapping (all defaults), and `false` as a missing key."""
-    return ({} if value else None) if isinstance(value, bool) else value
-
-
 HealthOrNot = Annotated[
     Health | None,
-    BeforeValidator(health_of, json_schema_input_type=Health | bool),
+    BeforeValidator(defaults_if_true, json_schema_input_type=Health | bool),
     Field(description="Health check of the compute nodes; true for all defaults."),
 ]
 

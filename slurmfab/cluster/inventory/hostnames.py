@@ -15,11 +15,8 @@ RESERVED = ("localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-a
 def taken(hosts: Iterable[str], lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
     """The hosts whose own name belongs to another host, each with the reason for which it is left out.
 
-    A hostname that is in the lock already stays with its host, whatever others say.
-
-    Args:
-        hosts: names of all hosts in the cluster file.
-        facts: facts by host, of the hosts that answered.
+    A hostname that is in the lock already stays with its host, whatever others say. `hosts`: names of all hosts in the
+    cluster file. `facts`: facts by host, of the hosts that answered.
     """
     pinned = {host: one.hostname.lower() for host, one in lock.hosts.items() if one.hostname}
     owners = {host.lower(): host for host in hosts} | {hostname: host for host, hostname in pinned.items()}

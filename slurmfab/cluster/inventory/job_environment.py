@@ -5,36 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.cluster.inventory.values import HostNames, Model, written_as
+from slurmfab.cluster.inventory.values import HostNames, Model, number_as_text, written_as
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VALUE = re.compile(r"[ -~]{0,1024}")
 _SLURMS = ("SLURM_", "SLURMD_", "SLURMFAB")
-MOST_VARIABLES = 128
-"""The most variables of one list."""
+MOST_VARIABLES = 128  # the most variables of one list
 
 
 @written_as(_NAME)
 def check_variable(name: str) -> str:
-    """Return the name of a variable that slurmfab may set.
-
-    Raises:
-        ValueError: it is not one.
-    """
+    """Return the name of a variable that slurmfab may set. Raises ValueError if it is not one."""
     if not _NAME.fullmatch(name):
         raise ValueError(f'"{name[:128]}" is not the name of a variable: use letters, digits and _')
     if name.startswith(_SLURMS):
         raise ValueError(f'"{name}": Slurm sets the variables that begin like this itself')
     return name
-
-
-def _value(value: Any) -> Any:
-    """A number without quotes as the text that was written."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _check_value(value: str) -> str:
@@ -52,7 +42,7 @@ def _check_number(variables: dict[str, str]) -> dict[str, str]:
 Variables = Annotated[
     dict[
         Annotated[str, AfterValidator(check_variable)],
-        Annotated[str, BeforeValidator(_value, json_schema_input_type=str | int), AfterValidator(_check_value)],
+        Annotated[str, BeforeValidator(number_as_text, json_schema_input_type=str | int), AfterValidator(_check_value)],
     ],
     AfterValidator(_check_number),
 ]

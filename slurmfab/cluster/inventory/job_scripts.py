@@ -21,14 +21,9 @@ class Script(NamedTuple):
     text: str
 
 
-Scripts = Mapping[str, tuple[Script, ...]]
-"""The scripts, sorted by name, by the key from `key_of`."""
-
-MOST_SCRIPTS = 64
-"""The most scripts in one directory."""
-
-LARGEST_SCRIPT = 64 * 1024
-"""The most bytes of a script: all scripts are sent to every node in every deployment."""
+Scripts = Mapping[str, tuple[Script, ...]]  # the scripts, sorted by name, by the key from `key_of`
+MOST_SCRIPTS = 64  # the most scripts in one directory
+LARGEST_SCRIPT = 64 * 1024  # the most bytes of a script: all scripts are sent to every node in every deployment
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LEFT_OUT = re.compile(r"README(\..*)?|.*(~|\.bak|\.orig|\.rej|\.swp|\.md|\.txt|\.dpkg-[a-z]+)")
@@ -41,9 +36,7 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
     """Read the scripts in the directories that a cluster file names.
 
     Ignored are hidden files, files that editors and packages leave behind, and documentation (README, *.md, *.txt).
-
-    Raises:
-        InputError: a directory is missing, or scripts in it cannot be run; one line for each mistake.
+    Raises InputError if a directory is missing, or scripts in it cannot be run; one line for each mistake.
     """
     wanted = {"prolog": cluster.prolog, "epilog": cluster.epilog}
     found: dict[str, tuple[Script, ...]] = {}
@@ -61,9 +54,7 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
 def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str:
     """The key of the scripts of a directory: `prolog` or `epilog`, with the directory if groups of nodes have one.
 
-    Args:
-        value: what the cluster file has for it.
-        directory: the directory; `None` for that of a node that has none.
+    `value`: what the cluster file has for it. `directory`: the directory; `None` for that of a node that has none.
     """
     return kind if isinstance(value, str) else f"{kind} {directory or ''}"
 
@@ -71,11 +62,8 @@ def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str
 def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str, ...]]:
     """Read the scripts in a directory.
 
-    Args:
-        key: `prolog` or `epilog`, for complaints.
-
-    Returns:
-        The valid scripts, sorted by name; and a complaint about each other one.
+    `key`: `prolog` or `epilog`, for complaints. Returns the valid scripts, sorted by name; and a complaint about each
+    other one.
     """
     try:
         paths = sorted(
@@ -96,11 +84,7 @@ def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str
 
 
 def checked_text(path: Path) -> str:
-    """Read a script and check that it can be run.
-
-    Raises:
-        InputError: it cannot be run, and why.
-    """
+    """Read a script and check that it can be run. Raises InputError if it cannot be run, and why."""
     if not _PLAIN.fullmatch(path.name):
         raise InputError("its name may contain only letters, digits, dots, - and _.")
     if not path.is_file():

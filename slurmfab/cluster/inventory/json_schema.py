@@ -52,8 +52,7 @@ class _WithPatterns(GenerateJsonSchema):
 def schema(version: SlurmVersion | None = None) -> Schema:
     """The schema of a cluster file.
 
-    Args:
-        version: the Slurm whose keys it has; `None` for those of all supported versions.
+    `version`: the Slurm whose keys it has; `None` for those of all supported versions.
     """
     made = Cluster.model_json_schema(by_alias=True, ref_template=_REFERENCE, schema_generator=_WithPatterns)
     definitions: dict[str, Schema] = made.pop("$defs")

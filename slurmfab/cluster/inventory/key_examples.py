@@ -15,8 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from slurmfab.cluster.inventory.yaml_nodes import TAG, compose
 
-_MOST = 3
-"""The most examples of a key."""
+_MOST = 3  # the most examples of a key
 
 _NUMBER = re.compile(r"(0|[1-9]\d{0,14})(\.\d{1,9})?")
 
@@ -25,11 +24,7 @@ DOCUMENTS = tuple(path.read_text() for path in sorted((Path(__file__).parent / "
 
 
 def add(top: dict[str, Any], definitions: Mapping[str, Any]) -> None:
-    """Add the examples to the schema of a cluster file.
-
-    Args:
-        definitions: the schemas of its parts, to which it refers.
-    """
+    """Add the examples to the schema of a cluster file. `definitions`: the schemas of its parts, to which it refers."""
     for document in DOCUMENTS:
         _add(top, plain(compose(document, "an example")), definitions)
     for part in (top, *definitions.values()):
@@ -85,8 +80,7 @@ def plain(node: Node) -> Any:
 def text_of(key: str) -> str:
     """The lines of a key at the top of the file, with its value, from the first example that has it.
 
-    Args:
-        key: such as `power`.
+    `key`: such as `power`.
     """
     for document in DOCUMENTS:
         lines = document.splitlines()

@@ -51,8 +51,7 @@ def with_lines(inventory: Inventory, mistakes: Iterable[str]) -> tuple[str, ...]
 MOST_BYTES = 16 * 1024 * 1024
 """Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""
 
-MOST_SHOWN = 5
-"""How many other cluster files a message names."""
+MOST_SHOWN = 5  # how many other cluster files a message names
 
 lock_path = shared_files.lock_path
 named_path = file_named.file_named
@@ -97,11 +96,7 @@ def load_named(cluster: str) -> Inventory:
 def parse(text: str, where: str) -> Cluster:
     """Parse the text of a cluster file.
 
-    Args:
-        text: YAML 1.2.
-
-    Raises:
-        ClusterFileError: the text has mistakes; the error lists all of them.
+    `text`: YAML 1.2. Raises ClusterFileError if the text has mistakes; the error lists all of them.
     """
     # pydantic costs 55 ms that `fab --list` need not pay.
     from slurmfab.cluster.inventory import complaints, reading
@@ -118,8 +113,7 @@ def _others(path: Path) -> str:
 def read_text(path: Path) -> str:
     """Read the text of a cluster file, with its line ends unchanged.
 
-    Raises:
-        InputError: the file does not exist, cannot be read, is too large, or is not UTF-8.
+    Raises InputError if the file does not exist, cannot be read, is too large, or is not UTF-8.
     """
     try:
         return text_of(bounded_file.read(path, MOST_BYTES), str(path))
@@ -136,11 +130,7 @@ def read_text(path: Path) -> str:
 
 
 def text_of(data: bytes, where: str) -> str:
-    """The text in the bytes of a cluster file.
-
-    Raises:
-        InputError: it is not UTF-8.
-    """
+    """The text in the bytes of a cluster file. Raises InputError if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

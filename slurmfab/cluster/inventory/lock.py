@@ -120,8 +120,7 @@ class Lock:
 def load(path: Path) -> Lock:
     """Load a lock; an empty lock if the file does not exist.
 
-    Raises:
-        InputError: the file cannot be read, is damaged, or was written by a newer slurmfab.
+    Raises InputError if the file cannot be read, is damaged, or was written by a newer slurmfab.
     """
     found = content(path)
     return Lock() if found is None else parse(found, path)
@@ -130,11 +129,7 @@ def load(path: Path) -> Lock:
 def parse(text: bytes, path: Path) -> Lock:
     """Make a lock from the bytes of its file.
 
-    Args:
-        text: the bytes.
-
-    Raises:
-        InputError: the file is damaged, or was written by a newer slurmfab.
+    `text`: the bytes. Raises InputError if the file is damaged, or was written by a newer slurmfab.
     """
     try:
         lock, plain = strict_json.checked_and_plain(text, path, adapter())
@@ -148,11 +143,7 @@ def parse(text: bytes, path: Path) -> Lock:
 
 
 def refuse_other_version(plain: Any, path: Path) -> None:
-    """Refuse a lock that a newer slurmfab wrote, and one without a version.
-
-    Raises:
-        InputError: it is such a lock.
-    """
+    """Refuse a lock that a newer slurmfab wrote, and one without a version. Raises InputError if it is such a lock."""
     if not isinstance(plain, dict):
         raise _damaged(path, "it is not a JSON object")
     version = plain.get("version")
@@ -168,8 +159,7 @@ def refuse_other_version(plain: Any, path: Path) -> None:
 def save(lock: Lock, path: Path) -> None:
     """Write a lock atomically; a file with the same content is left unchanged.
 
-    Raises:
-        InputError: the file cannot be written.
+    Raises InputError if the file cannot be written.
     """
     atomic_file.write(path, text_of(lock), mode=atomic_file.READABLE_BY_ALL)
 
@@ -193,8 +183,7 @@ def without_hosts(lock: Lock, names: Iterable[str]) -> Lock:
 def with_bundles(lock: Lock, digests: Mapping[str, str]) -> Lock:
     """The lock with digests of bundles, which replace those of the same names.
 
-    Args:
-        digests: the SHA-256 of each bundle's manifest, by the bundle's name in the cluster file.
+    `digests`: the SHA-256 of each bundle's manifest, by the bundle's name in the cluster file.
     """
     return replace(lock, bundles={**lock.bundles, **digests})
 

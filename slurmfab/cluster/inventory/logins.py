@@ -8,11 +8,8 @@ from pydantic import AfterValidator, Field
 
 from slurmfab.cluster.inventory.values import Model, check_amount
 
-LEAST_TASKS = 64
-"""A login with a shell, an editor and a transfer of files needs some tens of processes and threads."""
-
-MOST_TASKS = 4194304
-"""The most processes and threads that Linux can have (proc(5), pid_max)."""
+LEAST_TASKS = 64  # a login with a shell, an editor and a transfer of files needs some tens of processes and threads
+MOST_TASKS = 4194304  # the most processes and threads that Linux can have (proc(5), pid_max)
 
 MOST_CPUS = 4096
 

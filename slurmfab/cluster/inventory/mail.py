@@ -15,8 +15,7 @@ _USER = re.compile(r"[!-~]{1,256}")
 _HIGHEST_PORT = 65535
 
 Tls = Literal["on", "starttls", "off"]
-PORTS: dict[str, int] = {"on": 465, "starttls": 587, "off": 25}
-"""The usual port of a relay by its kind of encryption."""
+PORTS: dict[str, int] = {"on": 465, "starttls": 587, "off": 25}  # the usual port of a relay by its kind of encryption
 
 
 @written_as(_RELAY)
@@ -31,11 +30,7 @@ def _check_relay(relay: str) -> str:
 
 @written_as(_MAILBOX)
 def check_mailbox(address: str) -> str:
-    """Return a mail address such as `slurm@example.org`.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """Return a mail address such as `slurm@example.org`. Raises ValueError if it is something else."""
     found = _MAILBOX.fullmatch(address)
     if not found or not is_address(found["domain"]):
         raise ValueError(f'"{address}" is not a mail address such as slurm@example.org')

@@ -11,10 +11,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import HIGHEST_PORT
-from slurmfab.cluster.inventory.values import Model, written_as
+from slurmfab.cluster.inventory.values import Model, defaults_if_true, short_for, written_as
 
-CLUSTER = "cluster"
-"""As an address: the host's own one by which the other hosts reach it."""
+CLUSTER = "cluster"  # as an address: the host's own one by which the other hosts reach it
 
 EXPORTER_PORT, PROMETHEUS_PORT = 9100, 9090
 
@@ -48,11 +47,6 @@ def _listen(value: Any) -> Any:
             raise ValueError(f'"{twice}" is there twice')
         found.update({host: _address(address) for host, address in zipped.items()})
     return found
-
-
-def _of_host(value: Any) -> Any:
-    """Read the name of a host as a Prometheus with all defaults."""
-    return {"host": value} if isinstance(value, str) else value
 
 
 @written_as(_RETENTION)
@@ -95,7 +89,7 @@ class Monitoring(Model):
         bool, Field(description="Whether slurmctld tells figures itself (MetricsType; Slurm 25.11 and later).")
     ] = False
     prometheus: Annotated[
-        Annotated[Prometheus, BeforeValidator(_of_host, json_schema_input_type=str | Prometheus)] | None,
+        Annotated[Prometheus, BeforeValidator(short_for("host"), json_schema_input_type=str | Prometheus)] | None,
         Field(description="The host with Prometheus itself, or a mapping."),
     ] = None
 
@@ -104,14 +98,9 @@ class Monitoring(Model):
         return self.listen if isinstance(self.listen, str) else self.listen.get(host, CLUSTER)
 
 
-def _of_true(value: Any) -> Any:
-    """Read `true` as monitoring with all defaults; `false` as none."""
-    return {True: {}, False: None}[value] if isinstance(value, bool) else value
-
-
 MonitoringOrNot = Annotated[
     Monitoring | None,
-    BeforeValidator(_of_true, json_schema_input_type=bool | Monitoring | None),
+    BeforeValidator(defaults_if_true, json_schema_input_type=bool | Monitoring | None),
     Field(description="Figures of hosts and of Slurm for Prometheus: true, or a mapping."),
 ]
 """The key `monitoring`."""

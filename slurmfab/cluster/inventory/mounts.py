@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.values import HostNames, Model, check_directory, written_as
+from slurmfab.cluster.inventory.values import HostNames, Model, check_directory, one_or_more, written_as
 
 Role = Literal["controller", "database", "login", "compute"]
 
@@ -22,11 +22,8 @@ NETWORK = frozenset(
 )
 """Types of file systems on other machines; they are mounted once the network is up (systemd.mount(5))."""
 
-_OWN_RECOVERY = frozenset({"lustre", "beegfs", "gpfs"})
-"""Types whose clients connect again by themselves."""
-
-LIKE_NETWORK = ("fuse.",)
-"""How the types of other file systems begin that are taken for such."""
+_OWN_RECOVERY = frozenset({"lustre", "beegfs", "gpfs"})  # types whose clients connect again by themselves
+LIKE_NETWORK = ("fuse.",)  # how the types of other file systems begin that are taken for such
 
 CLIENTS = {
     "nfs": "nfs-common",
@@ -41,8 +38,7 @@ CLIENTS = {
 }
 """The package with the client, by type; Debian and Ubuntu name them alike."""
 
-_SERVER = frozenset({"nfs", "nfs4", "glusterfs", "lustre", "fuse.sshfs"})
-"""Types whose source is SERVER:PATH."""
+_SERVER = frozenset({"nfs", "nfs4", "glusterfs", "lustre", "fuse.sshfs"})  # types whose source is SERVER:PATH
 
 _SHARES = frozenset({"cifs", "smb3"})
 _OTHER_NAMES = {"sshfs": "fuse.sshfs"}
@@ -88,14 +84,10 @@ def _check_option(option: str) -> str:
     return option
 
 
-def _roles(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 Path = Annotated[str, AfterValidator(check_directory("/home"))]
 Option = Annotated[str, AfterValidator(_check_option)]
 Roles = Annotated[
-    tuple[Role, ...], BeforeValidator(_roles, json_schema_input_type=Role | list[Role]), Field(min_length=1)
+    tuple[Role, ...], BeforeValidator(one_or_more, json_schema_input_type=Role | list[Role]), Field(min_length=1)
 ]
 """One role, or a list of some."""
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.values import Model
+from slurmfab.cluster.inventory.values import Model, short_for
 
 Kind = Literal["pmix", "pmi2", "none"]
-
-
-def mpi_of(value: Any) -> Any:
-    """Read `mpi: pmix` as `mpi: {type: pmix}`."""
-    return {"type": value} if isinstance(value, str) else value
 
 
 class Mpi(Model):
@@ -35,7 +30,7 @@ class Mpi(Model):
 
 MpiOrNot = Annotated[
     Mpi | None,
-    BeforeValidator(mpi_of, json_schema_input_type=Kind | Mpi),
+    BeforeValidator(short_for("type"), json_schema_input_type=Kind | Mpi),
     Field(description="How srun starts MPI programs: pmix, pmi2 or none, or a mapping."),
 ]
 """The key `mpi`."""

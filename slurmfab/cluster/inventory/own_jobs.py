@@ -19,10 +19,8 @@ def partition_of_own_jobs(cluster: Cluster, nodes: Collection[str]) -> str:
     """The partition of a job of slurmfab on some nodes.
 
     It is the hidden one, which every slurm.conf of slurmfab has; with `own_partition: false` the first of the cluster
-    file that has all of the nodes, with those last that are not UP, or that the slurm user may not use.
-
-    Returns:
-        Its name; empty if no partition has all of the nodes.
+    file that has all of the nodes, with those last that are not UP, or that the slurm user may not use. Returns its
+    name; empty if no partition has all of the nodes.
     """
     if cluster.own_partition:
         return PARTITION

@@ -15,14 +15,12 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS
 
-COUNT = 65536
-"""How many numbers each user gets: images have all up to 65535, the number of `nogroup` in some."""
+COUNT = 65536  # how many numbers each user gets: images have all up to 65535, the number of `nogroup` in some
 
 FIRST_UID = 1000
 """Lower UIDs are of system users; useradd gives numbers from 100000 on, which are those of UID 1 in this rule."""
 
-SLURM = "slurm"
-"""Quickcheck runs jobs as this user unless it is told another one."""
+SLURM = "slurm"  # quickcheck runs jobs as this user unless it is told another one
 
 LAST_UID = 65533
 """The highest UID with a range: all numbers have 32 bits, and those from 65534 * 65536 on include the number -1."""
@@ -40,8 +38,7 @@ def first(uid: int) -> int:
 def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """The users who cannot have a range, each with the reason.
 
-    Args:
-        numbers: the UIDs as in the lock, such as `ann.uid`.
+    `numbers`: the UIDs as in the lock, such as `ann.uid`.
     """
     uids = {user.name: numbers[f"{user.name}.uid"] for user in cluster.users if f"{user.name}.uid" in numbers}
     owners = {uid: name for name, uid in uids.items()}
@@ -56,8 +53,7 @@ def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str
 def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Name and first number of the range of each user with a UID, in the order of the file, and of slurm.
 
-    Args:
-        numbers: the UIDs as in the lock.
+    `numbers`: the UIDs as in the lock.
     """
     people = [user.name for user in cluster.users] if cluster.unix_users else []
     uids = ((name, numbers.get(f"{name}.uid", 0)) for name in (*people, SLURM))
@@ -67,8 +63,7 @@ def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int
 CANDIDATES = range(2000, 60000)
 """Numbers to choose from: above those that adduser assigns first (from 1000), below 60000 (Debian Policy 9.2.2)."""
 
-FIRST_OF_PEOPLE = 1000
-"""Lower numbers are for system users (Debian Policy 9.2.2; UID_MIN and GID_MIN of login.defs(5))."""
+FIRST_OF_PEOPLE = 1000  # lower numbers are for system users (Debian Policy 9.2.2; UID_MIN and GID_MIN of login.defs(5))
 
 WAY_OUT = (
     "Nothing was changed. Set another number in the cluster file (users, uid and gid), or change the number of the "
@@ -117,8 +112,7 @@ def further_groups(cluster: Cluster) -> tuple[str, ...]:
 def is_systems(group: str, facts: Mapping[str, HostFacts], pinned: Numbers) -> bool:
     """Whether a group is a system group of the hosts, such as video, whose GID may differ between hosts.
 
-    Args:
-        pinned: the numbers of the lock; a group in them is not a system group.
+    `pinned`: the numbers of the lock; a group in them is not a system group.
     """
     found = [fact.groups[group] for fact in facts.values() if group in fact.groups]
     return f"{group}.gid" not in pinned and bool(found) and all(gid < FIRST_OF_PEOPLE for gid in found)
@@ -158,8 +152,7 @@ def decide(
 def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
     """Users being removed that still exist on a host, or may exist on a host that did not answer.
 
-    Args:
-        facts: facts of every host that answered, by name.
+    `facts`: facts of every host that answered, by name.
     """
     gone = former(cluster, lock.ids)
     silent = any(host not in facts for host in cluster.hosts)
@@ -208,8 +201,7 @@ def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) ->
 class UsedNumbers:
     """The numbers that are not free: those on hosts, and those that were assigned since.
 
-    Args:
-        more: further numbers that are not free.
+    `more`: further numbers that are not free.
     """
 
     def __init__(self, facts: Mapping[str, HostFacts], more: Iterable[int]) -> None:
@@ -231,9 +223,7 @@ def specified_ids(cluster: Cluster) -> set[int]:
 def prevailing(name: str, kind: str, facts: Mapping[str, HostFacts]) -> int | None:
     """The number that most hosts have for a user or group; `None` if no host has it.
 
-    Args:
-        name: name of the user or group.
-        kind: `accounts` for the UID of a user, `groups` for the GID of a group.
+    `name`: name of the user or group. `kind`: `accounts` for the UID of a user, `groups` for the GID of a group.
     """
     if kind == "groups":
         found = Counter(fact.groups[name] for fact in facts.values() if name in fact.groups)
@@ -250,8 +240,7 @@ def owners(chosen: Numbers) -> tuple[str, ...]:
 def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterable[str]:
     """One line for each conflict of hosts with the numbers of a name; hosts with the same conflict are folded.
 
-    Args:
-        name: name of a user or group.
+    `name`: name of a user or group.
     """
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():
@@ -261,11 +250,7 @@ def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Ite
 
 
 def differences(name: str, chosen: Numbers, fact: HostFacts) -> Iterator[str]:
-    """Yield the conflicts of one host with the numbers of a user or group.
-
-    Args:
-        name: name of the user or group.
-    """
+    """Yield the conflicts of one host with the numbers of a user or group. `name`: name of the user or group."""
     uid, gid = chosen.get(f"{name}.uid"), chosen[f"{name}.gid"]
     account, group = fact.accounts.get(name), fact.groups.get(name)
     if uid is not None and account and account.uid != uid:

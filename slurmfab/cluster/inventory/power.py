@@ -12,8 +12,7 @@ from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.cluster.inventory.values import HostNames, Model, check_directory, host_names, is_address, written_as
 
-NODE = "{node}"
-"""What stands for a node's name in the pattern of addresses."""
+NODE = "{node}"  # what stands for a node's name in the pattern of addresses
 
 _TIME = re.compile(r"(\d{1,7})([smhd]?)")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

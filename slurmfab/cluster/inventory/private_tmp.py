@@ -6,13 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.cluster.inventory.values import Model, check_directory
+from slurmfab.cluster.inventory.values import Model, check_directory, defaults_if_true
 from slurmfab.cluster.slurm.versions import SlurmVersion
-
-
-def private_tmp_of(value: Any) -> Any:
-    """Read `private_tmp: true` as all defaults, and `false` as a missing key."""
-    return ({} if value else None) if isinstance(value, bool) else value
 
 
 def _directories(value: Any) -> Any:
@@ -42,7 +37,7 @@ class PrivateTmp(Model):
 
 PrivateTmpOrNot = Annotated[
     PrivateTmp | None,
-    BeforeValidator(private_tmp_of, json_schema_input_type=PrivateTmp | bool),
+    BeforeValidator(defaults_if_true, json_schema_input_type=PrivateTmp | bool),
     Field(description="Directories that are private to each job; true for /tmp and /dev/shm."),
 ]
 """The key `private_tmp`."""
@@ -51,11 +46,7 @@ PrivateTmpOrNot = Annotated[
 def unknown_to(private: PrivateTmp | None, version: SlurmVersion) -> tuple[str, ...]:
     """The settings that a Slurm does not know: up to 22.05 Dirs is always /tmp and /dev/shm (notes of 23.02).
 
-    Args:
-        private: the settings; `None` for none.
-
-    Returns:
-        One complaint for each such setting.
+    `private`: the settings; `None` for none. Returns one complaint for each such setting.
     """
     if private is None or version >= SINCE:
         return ()

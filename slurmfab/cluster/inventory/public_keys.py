@@ -19,8 +19,7 @@ _LENGTH = 4
 def mistake(line: str) -> str:
     """Why a line is not a public key for authorized_keys (sshd(8), AUTHORIZED_KEYS FILE FORMAT); empty if it is one.
 
-    Args:
-        line: key type, key in base64 and comment, with or without options before them.
+    `line`: key type, key in base64 and comment, with or without options before them.
     """
     if "PRIVATE KEY" in line:
         return "this is a private key, which must stay with its owner; the public key is in the .pub file"
@@ -37,12 +36,7 @@ def mistake(line: str) -> str:
 
 
 def damage(kind: str, key: str) -> str:
-    """The mistake in a key; empty for none.
-
-    Args:
-        kind: such as `ssh-ed25519`.
-        key: in base64.
-    """
+    """The mistake in a key; empty for none. `kind`: such as `ssh-ed25519`. `key`: in base64."""
     try:
         data = base64.b64decode(key, validate=True)
     except (ValueError, binascii.Error):

@@ -29,11 +29,8 @@ _WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "users": (),
 }
 _DEEPEST = 10
-MOST_COMPLAINTS = 200
-"""The most mistakes that are reported at once; one wrong hostlist can be 65,536 of them."""
-
-EMPTY = f" Remove it; then `{FAB} init` writes one after a few questions."
-"""What to do about an empty cluster file."""
+MOST_COMPLAINTS = 200  # the most mistakes that are reported at once; one wrong hostlist can be 65,536 of them
+EMPTY = f" Remove it; then `{FAB} init` writes one after a few questions."  # what to do about an empty cluster file
 
 _TAGS = frozenset(TAG + name for name in ("str", "int", "float", "bool", "null", "seq", "map", "timestamp"))
 
@@ -65,8 +62,7 @@ class Document:
 def read(text: str, where: str) -> Document:
     """Read the text of a cluster file; the document contains complaints about single keys.
 
-    Raises:
-        ClusterFileError: the text is not YAML, or not a mapping.
+    Raises ClusterFileError if the text is not YAML, or not a mapping.
     """
     document = Document({})
     document.shape.update(_mapping(compose(text, where, EMPTY), (), document))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.base.hostlist import HIGHEST_PORT
-from slurmfab.cluster.inventory.values import Model, check_directory, written_as
+from slurmfab.cluster.inventory.values import Model, check_directory, short_for, written_as
 
 PORT, PULL_PORT = 5000, 5001
-DIRECTORY = "/var/lib/docker-registry"
-"""Where Debian's package has the images."""
+DIRECTORY = "/var/lib/docker-registry"  # where Debian's package has the images
 
 PASSWORDS = "registry.htpasswd"
 """The file beside the cluster file that says who may log in, unless the cluster file names another one."""
@@ -38,11 +37,6 @@ def _check_scope(scope: str) -> str:
             f'"{scope}" is not a registry, nor a part of one, such as docker.io/library or ghcr.io/example/tool'
         )
     return scope
-
-
-def _of_host(value: Any) -> Any:
-    """Read the name of a host as a registry with all defaults."""
-    return {"host": value} if isinstance(value, str) else value
 
 
 _Port = Annotated[int, Field(ge=_LOWEST_PORT, le=HIGHEST_PORT)]
@@ -98,7 +92,7 @@ class Registry(Model):
 
 
 RegistryOrNot = Annotated[
-    Annotated[Registry, BeforeValidator(_of_host, json_schema_input_type=str | Registry)] | None,
+    Annotated[Registry, BeforeValidator(short_for("host"), json_schema_input_type=str | Registry)] | None,
     Field(description="The host with the cluster's own container images, or a mapping."),
 ]
 """The key `registry`."""

@@ -18,11 +18,8 @@ from slurmfab.cluster.inventory.deb_files import place_of
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.slurm_packages import AptRepository
 
-LARGEST_FILE = 256 << 10
-"""Bytes of the largest file with keys."""
-
-PUBLIC_KEY, SECRET_KEY = 6, 5
-"""Kinds of packets (RFC 9580, section 5)."""
+LARGEST_FILE = 256 << 10  # bytes of the largest file with keys
+PUBLIC_KEY, SECRET_KEY = 6, 5  # kinds of packets (RFC 9580, section 5)
 
 NO_KEY = "it is no OpenPGP key; write one into it: gpg --armor --export KEY"
 _BLOCK = re.compile(
@@ -36,14 +33,8 @@ _CRC24, _CRC24_START, _CRC24_BITS = 0x1864CFB, 0xB704CE, 1 << 24
 def read(inventory: Inventory) -> str:
     """Read the key of the repository that Slurm's packages come from.
 
-    Args:
-        inventory: the cluster; a relative path begins at the directory of its file.
-
-    Returns:
-        The key as text; empty if the packages come from no repository of their own.
-
-    Raises:
-        InputError: the file is missing, or has no public key.
+    `inventory`: the cluster; a relative path begins at the directory of its file. Returns the key as text; empty if the
+    packages come from no repository of their own. Raises InputError if the file is missing, or has no public key.
     """
     source = inventory.cluster.slurm.source
     if not isinstance(source, AptRepository):
@@ -62,11 +53,7 @@ def read(inventory: Inventory) -> str:
 
 
 def public_keys(content: bytes) -> bytes:
-    """The public keys in a file, as bytes.
-
-    Raises:
-        InputError: it has none, or a secret one.
-    """
+    """The public keys in a file, as bytes. Raises InputError if it has none, or a secret one."""
     found = b"".join(_blocks(content)) if b"-----BEGIN PGP" in content else content
     first = _kind(found)
     if first == SECRET_KEY:
@@ -77,11 +64,7 @@ def public_keys(content: bytes) -> bytes:
 
 
 def _blocks(content: bytes) -> Iterator[bytes]:
-    """Yield the bytes of each block of text.
-
-    Raises:
-        InputError: one is damaged.
-    """
+    """Yield the bytes of each block of text. Raises InputError if one is damaged."""
     for block in _BLOCK.finditer(content.decode("latin-1").replace("\r\n", "\n")):
         try:
             yield base64.b64decode("".join(block["text"].split()), validate=True)
@@ -98,11 +81,7 @@ def _kind(packets: bytes) -> int:
 
 
 def as_text(key: bytes) -> str:
-    """Keys as text, as apt reads them from a file that ends in .asc.
-
-    Args:
-        key: their bytes.
-    """
+    """Keys as text, as apt reads them from a file that ends in .asc. `key`: their bytes."""
     encoded = base64.b64encode(key).decode()
     lines = (encoded[start : start + _WIDTH] for start in range(0, len(encoded), _WIDTH))
     checksum = base64.b64encode(_crc24(key).to_bytes(3, "big")).decode()

@@ -20,11 +20,8 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 MODELINE = "# yaml-language-server: $schema="
 """The beginning of the line by which YAML language servers, and the editors with them, find a file's schema."""
 
-OURS = '"$comment": "Made by slurmfab '
-"""What the first lines of a schema have that slurmfab has made, and may replace."""
-
-ALL = "all"
-"""Instead of a version of Slurm: all that slurmfab supports."""
+OURS = '"$comment": "Made by slurmfab '  # what the first lines of a schema have that slurmfab has made, and may replace
+ALL = "all"  # instead of a version of Slurm: all that slurmfab supports
 
 _MOST_BYTES = 4 << 20
 _FIRST_LINES = 400
@@ -44,8 +41,7 @@ def modeline(path: Path) -> str:
 def text(version: SlurmVersion | None) -> str:
     """The schema as a file, with a line for each key.
 
-    Args:
-        version: the Slurm whose keys it has; `None` for those of all supported versions.
+    `version`: the Slurm whose keys it has; `None` for those of all supported versions.
     """
     from slurmfab.cluster.inventory import json_schema  # takes a tenth of a second, and most runs need no schema
 
@@ -78,12 +74,8 @@ def write_or_show(cluster: str, slurm: str, output: str) -> int:
 def wanted_version(path: Path, slurm: str) -> SlurmVersion | None:
     """The Slurm whose keys a schema has; `None` for those of all supported versions.
 
-    Args:
-        path: the cluster file's, which need not exist.
-        slurm: a version such as `24.11`, or `all`; empty for the one in the lock.
-
-    Raises:
-        InputError: there is no such version, or the lock cannot be read.
+    `path`: the cluster file's, which need not exist. `slurm`: a version such as `24.11`, or `all`; empty for the one in
+    the lock. Raises InputError if there is no such version, or the lock cannot be read.
     """
     if not slurm:
         return version_of(locks.load(shared_files.lock_path(path)))
@@ -101,11 +93,7 @@ def version_of(lock: Lock) -> SlurmVersion | None:
 def provide(path: Path, lock: Lock) -> None:
     """Write the schema of a new cluster file, unless a file of that name is somebody else's.
 
-    Args:
-        lock: says which Slurm is installed.
-
-    Raises:
-        InputError: it cannot be written.
+    `lock`: says which Slurm is installed. Raises InputError if it cannot be written.
     """
     place = schema_path(path)
     if not place.exists() or OURS in beginning(place):
@@ -115,10 +103,7 @@ def provide(path: Path, lock: Lock) -> None:
 def renew(path: Path, lock: Lock) -> None:
     """Write the schema of a cluster file anew if it is there, and another slurmfab made it, or for another Slurm.
 
-    It is only for editors: a file that cannot be written stays as it is.
-
-    Args:
-        lock: says which Slurm is installed.
+    It is only for editors: a file that cannot be written stays as it is. `lock`: says which Slurm is installed.
     """
     place = schema_path(path)
     there = beginning(place)

@@ -9,7 +9,6 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 def made_from(version: SlurmVersion | None) -> str:
     """The versions of slurmfab and of Slurm, as a sentence.
 
-    Args:
-        version: the Slurm whose keys the schema has; `None` for all supported versions.
+    `version`: the Slurm whose keys the schema has; `None` for all supported versions.
     """
     return f"Made by slurmfab {__version__} for {f'Slurm {version}' if version else 'all versions of Slurm'}."

@@ -21,8 +21,7 @@ from slurmfab.base.hostlist import fold
 MOST_BYTES = 64 << 20
 """Size of the largest cluster file or lock that is read; the lock of 65,536 nodes with four GPUs each is smaller."""
 
-WAIT_SECONDS = 10.0
-"""Seconds to wait for another process that writes the files, which takes it milliseconds."""
+WAIT_SECONDS = 10.0  # seconds to wait for another process that writes the files, which takes it milliseconds
 
 POLL_SECONDS = 0.02
 
@@ -57,8 +56,7 @@ def existing(path: Path) -> list[str]:
 def read(path: Path) -> FilesRead:
     """Read a cluster file and its lock, without a look at what they mean.
 
-    Raises:
-        InputError: a file is there, but cannot be read.
+    Raises InputError if a file is there, but cannot be read.
     """
     read_at = time.time()
     return FilesRead(content(path), content(lock_path(path)), read_at)
@@ -67,8 +65,7 @@ def read(path: Path) -> FilesRead:
 def content(path: Path) -> bytes | None:
     """The bytes of a cluster file or a lock; `None` where there is none.
 
-    Raises:
-        InputError: it cannot be read, is too large, or is not a regular file.
+    Raises InputError if it cannot be read, is too large, or is not a regular file.
     """
     try:
         return bounded_file.read(path, MOST_BYTES)
@@ -81,9 +78,7 @@ def content(path: Path) -> bytes | None:
 def changes(path: Path, before: FilesRead, now: FilesRead) -> tuple[str, ...]:
     """How the files have changed, a line for each; empty where they have not.
 
-    Args:
-        before: the files as a run read them.
-        now: the files as they are.
+    `before`: the files as a run read them. `now`: the files as they are.
     """
     lines = [changed_text(path)] if now.cluster != before.cluster else []
     if now.lock != before.lock:
@@ -108,9 +103,7 @@ def exclusively(path: Path) -> Iterator[None]:
     """While in this context, no other process of this program writes files in the directory of a cluster file.
 
     A file system without locks (some network file systems) does not stop the work: the files are compared in any case.
-
-    Raises:
-        InputError: the directory cannot be made, or another process holds its lock for too long.
+    Raises InputError if the directory cannot be made, or another process holds its lock for too long.
     """
     directory = Path(os.path.realpath(path)).parent
     try:
@@ -128,8 +121,7 @@ def exclusively(path: Path) -> Iterator[None]:
 def take(descriptor: int, directory: Path) -> None:
     """Take the lock on an open directory, and wait a while for it.
 
-    Raises:
-        InputError: another process holds it for too long.
+    Raises InputError if another process holds it for too long.
     """
     deadline = time.monotonic() + WAIT_SECONDS
     while True:

@@ -18,11 +18,8 @@ PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
 _FILE = re.compile(r"[^\s\"'\\\x00-\x1f\x7f]{1,1000}")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:-]*\*?")
 _LONGEST = 200
-MOST_PACKAGES = 256
-"""The most packages of one list."""
-
-DEB = ".deb"
-"""How the name of a package's file ends."""
+MOST_PACKAGES = 256  # the most packages of one list
+DEB = ".deb"  # how the name of a package's file ends
 
 ROLES = {"controllers": "controller", "database": "database", "compute": "compute", "login": "login"}
 """The keys of lists by role, with the role of a host that each is for."""
@@ -47,8 +44,7 @@ class Wanted(NamedTuple):
 def wanted_from(text: str) -> Wanted:
     """Read `NAME` or `NAME=VERSION`, or the path of a file that ends in .deb.
 
-    Raises:
-        ValueError: it is something else.
+    Raises ValueError if it is something else.
     """
     if text.endswith(DEB):
         return _from_file(text)

@@ -12,8 +12,7 @@ from slurmfab.cluster.inventory.site_packages import DEB
 from slurmfab.cluster.inventory.slurm_packages import DebDirectory
 from slurmfab.cluster.slurm.platform import PLATFORMS
 
-MOST_FILES = 512
-"""The most packages in a directory."""
+MOST_FILES = 512  # the most packages in a directory
 
 CLIENTS: Mapping[str, str] = {one.word: one.client for one in PLATFORMS.values()}
 """Of each kind of packages, the one that every host of a cluster has."""

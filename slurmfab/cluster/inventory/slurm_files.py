@@ -12,14 +12,9 @@ from pydantic import AfterValidator, Field
 from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
 
-EXECUTABLE, PLAIN = 0o755, 0o644
-"""The modes that files get on hosts: of one that is executable here, and of another."""
-
-MOST_FILES = 64
-"""The most files."""
-
-LARGEST_FILE = 256 * 1024
-"""The most bytes of a file."""
+EXECUTABLE, PLAIN = 0o755, 0o644  # the modes that files get on hosts: of one that is executable here, and of another
+MOST_FILES = 64  # the most files
+LARGEST_FILE = 256 * 1024  # the most bytes of a file
 
 LARGEST_SUM = 1024 * 1024
 """The most bytes of all files together: they are compared with those of every host in every deployment."""
@@ -59,14 +54,8 @@ SlurmFiles = Annotated[
 def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
     """Read the files that a cluster file names.
 
-    Args:
-        files: path of each by its name in Slurm's directory.
-
-    Returns:
-        The files, sorted by name.
-
-    Raises:
-        InputError: a file is missing, unreadable or too large; one line for each mistake.
+    `files`: path of each by its name in Slurm's directory. Returns the files, sorted by name. Raises InputError if a
+    file is missing, unreadable or too large; one line for each mistake.
     """
     found: list[SiteFile] = []
     complaints: list[str] = []
@@ -82,11 +71,7 @@ def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
 
 
 def _read(name: str, path: Path) -> SiteFile:
-    """Read one file.
-
-    Raises:
-        InputError: it cannot be read, and why.
-    """
+    """Read one file. Raises InputError if it cannot be read, and why."""
     try:
         content = bounded_file.read(path, LARGEST_FILE)
         is_executable = path.stat().st_mode & 0o100

@@ -147,8 +147,7 @@ class Source(Model):
     def _check_repository(self) -> None:
         """Refuse a repository that apt could not use, or that nobody has signed.
 
-        Raises:
-            ValueError: it is such a one.
+        Raises ValueError if it is such a one.
         """
         if not self.suites:
             raise ValueError("suites is missing: the suites of the repository, such as trixie; ./ if it has none")

@@ -93,12 +93,8 @@ def _one_value(text: str) -> str:
 def mistakes(title: str, found: Iterator[tuple[Place, str]]) -> None:
     """Raise all mistakes at once, or the first of very many.
 
-    Args:
-        title: the name of the validated model or key, for pydantic.
-        found: place below the validated value, and reason, of each mistake.
-
-    Raises:
-        pydantic.ValidationError: there are mistakes.
+    `title`: the name of the validated model or key, for pydantic. `found`: place below the validated value, and reason,
+    of each mistake. Raises pydantic.ValidationError if there are mistakes.
     """
     errors = [
         InitErrorDetails(type=PydanticCustomError("mistake", "{reason}", {"reason": reason}), loc=place, input=None)

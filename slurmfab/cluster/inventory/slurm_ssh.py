@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.cluster.inventory.values import Model
+from slurmfab.cluster.inventory.values import Model, one_or_more, short_for
 
 Logins = Literal["from_controllers", "both", "none"]
 
@@ -22,11 +22,6 @@ def check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
         if "%" in source or not network.prefixlen:
             raise ValueError(f'"{source}" does not tell hosts from others; name addresses or smaller networks')
     return sources
-
-
-def one_or_more(value: Any) -> Any:
-    """A single address, or a list of them."""
-    return (value,) if isinstance(value, str) else value
 
 
 class SlurmSsh(Model):
@@ -44,13 +39,8 @@ class SlurmSsh(Model):
     ] = ()
 
 
-def _slurm_ssh(value: Any) -> Any:
-    """Read a mapping, or the value of `logins` alone."""
-    return {"logins": value} if isinstance(value, str) else value
-
-
 SlurmSshOrLogins = Annotated[
     SlurmSsh,
-    BeforeValidator(_slurm_ssh, json_schema_input_type=Logins | SlurmSsh),
+    BeforeValidator(short_for("logins"), json_schema_input_type=Logins | SlurmSsh),
     Field(description="SSH logins of the slurm user: from_controllers, both or none; or a mapping."),
 ]

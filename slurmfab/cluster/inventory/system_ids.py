@@ -71,8 +71,7 @@ def offer(
 ) -> tuple[str, ...]:
     """The lines about what --move-ids would change; empty if it cannot solve the conflict.
 
-    Args:
-        declared: the cluster file's `ids`.
+    `declared`: the cluster file's `ids`.
     """
     try:
         chosen = choose(facts, declared, pinned, controller=controller, moving=True)
@@ -152,8 +151,7 @@ def conflicts(
 ) -> Iterable[str]:
     """One line for each conflict of hosts with the chosen IDs of a user; hosts with the same conflict are folded.
 
-    Args:
-        moving: whether the user's other numbers will be changed, so that only other users conflict.
+    `moving`: whether the user's other numbers will be changed, so that only other users conflict.
     """
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
     found: dict[str, list[str]] = {}
@@ -187,9 +185,8 @@ def move(user: str, chosen: Mapping[str, int], fact: HostFacts) -> str:
 def differing_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[tuple[str, int, int]]:
     """Yield the numbers of a user and its group on one host that differ from the chosen ones.
 
-    Returns:
-        What it is (`uid`, `gid` of the group, `primary gid` of the user if it is another one), the number on the host,
-        and the chosen number.
+    Returns what it is (`uid`, `gid` of the group, `primary gid` of the user if it is another one), the number on the
+    host, and the chosen number.
     """
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
     account, group = fact.accounts.get(user), fact.groups.get(user)

@@ -24,8 +24,7 @@ _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = re.compile(rf"(?!0\.|127\.|22[4-9]\.|23\d\.){_BYTE}(?:\.{_BYTE}){{3}}", re.ASCII)
 """An address of one host; ipaddress takes ten times as long, which matters for 10,000 nodes."""
 
-MOST_ADDRESSES = 32
-"""The most further addresses of a host that are trusted; sshd reads no line of more than 8 kB."""
+MOST_ADDRESSES = 32  # the most further addresses of a host that are trusted; sshd reads no line of more than 8 kB
 
 
 class Trusted(NamedTuple):
@@ -63,12 +62,8 @@ def of_host(cluster: Cluster, known: HostLock, host: str) -> tuple[str, ...]:
 def decide(cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str, HostFacts]) -> dict[str, Trusted]:
     """What hosts trust of each other from now on.
 
-    Args:
-        before: the lock's entries until now.
-        facts: of the hosts that answered; what the others told before stays.
-
-    Returns:
-        By host; without those of which nothing is trusted besides the cluster file's address.
+    `before`: the lock's entries until now. `facts`: of the hosts that answered; what the others told before stays.
+    Returns by host; without those of which nothing is trusted besides the cluster file's address.
     """
     given = {host: address for host, address in cluster.addresses.items() if is_source(address)}
     if not cluster.ssh.networks and len(given) == len(cluster.hosts):

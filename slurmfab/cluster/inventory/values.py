@@ -32,8 +32,7 @@ _Validator = TypeVar("_Validator", bound=Callable[..., Any])
 def written_as(pattern: re.Pattern[str]) -> Callable[[_Validator], _Validator]:
     """Make a decorator for a validator, which tells editors how the texts look that it takes.
 
-    Args:
-        pattern: matches each such text as a whole, and perhaps some more.
+    `pattern`: matches each such text as a whole, and perhaps some more.
     """
 
     def remember(validator: _Validator) -> _Validator:
@@ -61,14 +60,8 @@ class Model(BaseModel):
 def host_names(value: Any) -> tuple[str, ...]:
     """Expand a hostlist, or a list of hostlists; a validator for values of the cluster file.
 
-    Args:
-        value: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`.
-
-    Returns:
-        The names in the order of the file.
-
-    Raises:
-        ValueError: it is neither of the two.
+    `value`: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`. Returns the names in the order of the
+    file. Raises ValueError if it is neither of the two.
     """
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
@@ -83,14 +76,31 @@ HostNames = Annotated[tuple[str, ...], BeforeValidator(host_names, json_schema_i
 """The names of a hostlist, or of a list of hostlists."""
 
 
+def short_for(key: str) -> Callable[[Any], Any]:
+    """Make a validator that reads a text as a mapping with this key alone, such as `mpi: pmix` as `{type: pmix}`."""
+    return lambda value: {key: value} if isinstance(value, str) else value
+
+
+def defaults_if_true(value: Any) -> Any:
+    """Read `true` as an empty mapping (all defaults), and `false` as a missing key."""
+    return ({} if value else None) if isinstance(value, bool) else value
+
+
+def one_or_more(value: Any) -> Any:
+    """Read a text as a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+def number_as_text(value: Any) -> Any:
+    """A number without quotes, as YAML reads `0644` and `8`, as the text that was meant."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def check_directory(example: str) -> Callable[[str], str]:
     """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file.
 
-    Args:
-        example: such a directory, for the message about another value.
-
-    Returns:
-        A function that returns a valid path, and raises ValueError for another one.
+    `example`: such a directory, for the message about another value. Returns a function that returns a valid path, and
+    raises ValueError for another one.
     """
 
     @written_as(_DIRECTORY)
@@ -105,11 +115,8 @@ def check_directory(example: str) -> Callable[[str], str]:
 def check_amount(example: str) -> Callable[[str], str]:
     """Make a validator for percentages and for amounts in K, M, G or T.
 
-    Args:
-        example: an amount, for the message about another value.
-
-    Returns:
-        A function that returns a valid amount, and raises ValueError for another text.
+    `example`: an amount, for the message about another value. Returns a function that returns a valid amount, and
+    raises ValueError for another text.
     """
 
     @written_as(_AMOUNT)
@@ -139,8 +146,7 @@ def is_address(text: str) -> bool:
 def check_schedule(when: str) -> str:
     """Return a schedule: `hourly`, `daily`, `weekly`, a time of the day, or a day of the week with a time.
 
-    Raises:
-        ValueError: it is something else.
+    Raises ValueError if it is something else.
     """
     if when not in _EVERY and not _CLOCK.fullmatch(when):
         raise ValueError(f'"{when}" is neither one of {", ".join(_EVERY)} nor a time such as "03:30" or "Sun 03:30"')

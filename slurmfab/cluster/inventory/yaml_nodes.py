@@ -31,14 +31,9 @@ from slurmfab.base.errors import ClusterFileError
 if TYPE_CHECKING:
     from yaml.events import Event
 
-BYTE_ORDER_MARK = "\ufeff"
-"""A character that some editors put before a text; places of nodes do not count it."""
-
-TAG = "tag:yaml.org,2002:"
-"""The prefix of the tags that YAML itself defines."""
-
-INSIDE_ITSELF = "inside itself"
-"""The tag for an alias inside its own anchor; no YAML text can contain it."""
+BYTE_ORDER_MARK = "\ufeff"  # a character that some editors put before a text; places of nodes do not count it
+TAG = "tag:yaml.org,2002:"  # the prefix of the tags that YAML itself defines
+INSIDE_ITSELF = "inside itself"  # the tag for an alias inside its own anchor; no YAML text can contain it
 
 NULLS = ("", "~", "null", "Null", "NULL")
 TRUTHS = ("true", "True", "TRUE", "false", "False", "FALSE")
@@ -54,8 +49,7 @@ _MOST_WITH_TABS = 512 * 1024
 _DEEPEST = 64
 _MOST_ALIASED = 250_000
 _MOST_VALUES = 1_000_000
-_VALUE_LENGTH = 1000
-"""A text counts as one more value for each so many characters, and a hostlist as its hosts."""
+_VALUE_LENGTH = 1000  # a text counts as one more value for each so many characters, and a hostlist as its hosts
 
 _LONG_NUMBER = re.compile(rf"[0-9]{{{_VALUE_LENGTH}}}")
 
@@ -78,12 +72,8 @@ class _Open:
 def compose(text: str, where: str, advice: str = "") -> MappingNode:
     """Parse the YAML of a file to nodes with their places in the text.
 
-    Args:
-        text: the file's text; places do not count a byte order mark.
-        advice: what to do about an empty file, with a space in front.
-
-    Raises:
-        ClusterFileError: the text is not YAML, or not a mapping.
+    `text`: the file's text; places do not count a byte order mark. `advice`: what to do about an empty file, with a
+    space in front. Raises ClusterFileError if the text is not YAML, or not a mapping.
     """
     text = text.removeprefix(BYTE_ORDER_MARK)
     _check_characters(text, where)

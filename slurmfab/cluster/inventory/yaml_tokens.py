@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's, where PyYAML has it."""
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAML has it
 
 
 class Token(NamedTuple):
@@ -25,8 +24,7 @@ class Token(NamedTuple):
 def tokens(text: str) -> Iterator[Token]:
     """Yield all tokens of a text, and at the end an empty one with what stands behind the last.
 
-    Raises:
-        ValueError: it is not YAML.
+    Raises ValueError if it is not YAML.
     """
     try:
         found = list(yaml.scan(text, Loader=_LOADER))

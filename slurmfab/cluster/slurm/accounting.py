@@ -9,25 +9,20 @@ from slurmfab.cluster.slurm.platform import DEBIAN, Platform
 from slurmfab.cluster.slurm.render import Settings, fill
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
-DBD_PORT = 6819
-"""The port of slurmdbd (DbdPort, slurmdbd.conf(5)): its default, written explicitly."""
+DBD_PORT = 6819  # the port of slurmdbd (DbdPort, slurmdbd.conf(5)): its default, written explicitly
 
 LOG = "/var/log/slurm/slurmdbd.log"
 
 DBD_PRIVATE = ("accounts", "events", "jobs", "reservations", "usage", "users")
 """The values of PrivateData that slurmdbd knows (slurmdbd.conf(5)); nodes and partitions are slurmctld's alone."""
 
-CHUNK = 128
-"""InnoDB's buffer pool is a multiple of this, in MiB (innodb_buffer_pool_chunk_size)."""
+CHUNK = 128  # InnoDB's buffer pool is a multiple of this, in MiB (innodb_buffer_pool_chunk_size)
 
 SHARES = {"database": 2, "controller": 4, "compute": 16}
 """By role of the host: the buffer pool gets its memory divided by this; the highest divisor of all roles is used."""
 
-SMALLEST_LOG, LARGEST_LOG = 64, 1024
-"""Limits of InnoDB's redo log in MiB."""
-
-LARGEST_POOL = 32 * 1024
-"""Upper limit of the buffer pool in MiB; slurmdbd reads no larger job history at once."""
+SMALLEST_LOG, LARGEST_LOG = 64, 1024  # limits of InnoDB's redo log in MiB
+LARGEST_POOL = 32 * 1024  # upper limit of the buffer pool in MiB; slurmdbd reads no larger job history at once
 
 
 @dataclass(frozen=True)
@@ -72,9 +67,7 @@ def log_file(own: Mapping[str, str | None]) -> str:
 def mariadb_settings(memory: int, roles: Sequence[str]) -> str:
     """The text of MariaDB's settings for slurmdbd on a host.
 
-    Args:
-        memory: the host's memory in MiB.
-        roles: the host's roles, such as `controller` and `database`.
+    `memory`: the host's memory in MiB. `roles`: the host's roles, such as `controller` and `database`.
     """
     pool = buffer_pool(memory, roles)
     return fill("mariadb.cnf", {"pool": pool, "log_file": redo_log(pool)})
@@ -83,10 +76,7 @@ def mariadb_settings(memory: int, roles: Sequence[str]) -> str:
 def redo_log(pool: int) -> int:
     """MiB for InnoDB's redo log: a quarter of the buffer pool, within limits.
 
-    MariaDB allocates all of it on disk at once; slurmdbd works with 64 MiB.
-
-    Args:
-        pool: size of the buffer pool in MiB.
+    MariaDB allocates all of it on disk at once; slurmdbd works with 64 MiB. `pool`: size of the buffer pool in MiB.
     """
     return min(max(SMALLEST_LOG, pool // 4), LARGEST_LOG)
 

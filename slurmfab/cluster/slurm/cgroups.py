@@ -59,8 +59,7 @@ def description(cgroup: Cgroup) -> str:
 def repair(cgroup: Cgroup, like: str = "") -> str:
     """What to change on a host, so that Slurm can use its control groups.
 
-    Args:
-        like: the version of the other nodes, `v1` or `v2`; empty if no node has control groups.
+    `like`: the version of the other nodes, `v1` or `v2`; empty if no node has control groups.
     """
     version = ONLY_V1 if like == "v1" else ONLY_V2
     whys = _by_trouble(cgroup)
@@ -92,8 +91,7 @@ def lacks(cgroup: Cgroup, needed: Cgroup) -> bool:
 def refusal(cgroup: Cgroup, version: str) -> str:
     """The message about a host whose control groups can do less than those of the other nodes.
 
-    Args:
-        version: the version of the other nodes, `v1` or `v2`; empty if none.
+    `version`: the version of the other nodes, `v1` or `v2`; empty if none.
     """
     return (
         f"its control groups ({description(cgroup)}) can do less than those of the other nodes. Slurm has one "

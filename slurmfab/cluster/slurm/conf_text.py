@@ -14,8 +14,7 @@ from functools import cached_property
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand, zip_hostlists
 
-Settings = Mapping[str, str]
-"""Values by key in lower case."""
+Settings = Mapping[str, str]  # values by key in lower case
 
 ASSIGNMENT = re.compile(r"([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))")
 COMMENT = re.compile(r"(?<!\\)#.*")
@@ -25,8 +24,7 @@ INCLUDE = re.compile(r"\s*include\s+(\S.*)", re.IGNORECASE)
 REPEATED = ("slurmctldhost", "include", "prolog", "epilog", "downnodes")
 """Keys that may be repeated, where each value counts (slurm.conf(5))."""
 
-WHOLE_LINES = ("downnodes",)
-"""Keys of `REPEATED` whose line has further keys that belong to them."""
+WHOLE_LINES = ("downnodes",)  # keys of `REPEATED` whose line has further keys that belong to them
 
 FORMER_CONTROLLERS = (("controlmachine", "controladdr"), ("backupcontroller", "backupaddr"))
 """Name and address of the primary controller and of the backup before SlurmctldHost, which Slurm still reads."""

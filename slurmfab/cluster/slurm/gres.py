@@ -16,17 +16,13 @@ from slurmfab.base.hostlist import expand_files, fold_in_order, natural
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.slurm.node import Node, one_of_each
 
-SHARED = ("shard", "mps")
-"""Shares of GPUs; Slurm needs GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
+SHARED = ("shard", "mps")  # shares of GPUs; Slurm needs GPUs on the same node (gres.conf(5), and gres.html, Sharding)
 
 PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
 """Names for which Slurm has a plugin; others get Flags=CountOnly (gres.conf(5))."""
 
-SCRATCH = "scratch"
-"""The name for gigabytes of a node's own disk, which are only counted."""
-
-UNUSED = "none"
-"""The `Gres` of a node whose GPUs are not used."""
+SCRATCH = "scratch"  # the name for gigabytes of a node's own disk, which are only counted
+UNUSED = "none"  # the `Gres` of a node whose GPUs are not used
 
 KEYS_OF_GRES_CONF = ("AutoDetect", "File")
 """Keys of gres.conf(5) that are allowed in a group of nodes in the cluster file, with those of a NodeName line."""
@@ -109,9 +105,7 @@ def typed_shares(value: str) -> str:
 def _shares(entry: str, gpus: Mapping[str, int]) -> tuple[str, ...]:
     """An entry of Gres, divided among the types of GPUs if it is a share of them without a type.
 
-    Args:
-        entry: such as `shard:8`.
-        gpus: number of GPUs by type.
+    `entry`: such as `shard:8`. `gpus`: number of GPUs by type.
     """
     name, _, count = entry.partition(":")
     if name not in SHARED or not count.isdigit() or int(count) % sum(gpus.values()):
@@ -203,9 +197,7 @@ def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tupl
 def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
     """GPUs as lines of gres.conf: one for each type and set of near cores, and one for each MIG instance.
 
-    Args:
-        gpus: in the order of their files.
-        kind: the type of all lines; `None` to use each GPU's own type.
+    `gpus`: in the order of their files. `kind`: the type of all lines; `None` to use each GPU's own type.
     """
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for gpu in gpus:

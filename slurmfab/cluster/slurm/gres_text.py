@@ -38,11 +38,8 @@ class GresLine:
 def gres_by_node(conf: ConfText, nodes: Iterable[str] = ()) -> Mapping[str, tuple[GresLine, ...]]:
     """The devices of each node that a gres.conf names; lines without NodeName are for all of them.
 
-    Args:
-        nodes: further nodes, which have what the lines without NodeName give.
-
-    Returns:
-        Devices by node name; under the empty name what the lines without NodeName give to any node.
+    `nodes`: further nodes, which have what the lines without NodeName give. Returns devices by node name; under the
+    empty name what the lines without NodeName give to any node.
     """
     lines: dict[str, list[int]] = {name: [] for name in ("", *nodes)}
     for number, line in enumerate(conf.lines):
@@ -69,11 +66,7 @@ def names_of(line: Settings) -> tuple[str, ...]:
 
 
 def gres_line(line: Settings) -> GresLine:
-    """One line as values.
-
-    Args:
-        line: values by key in lower case.
-    """
+    """One line as values. `line`: values by key in lower case."""
     count = re.fullmatch(r"(\d+)([KMGTP]?)", line.get("count", "").upper())
     flags = {flag.strip().lower() for flag in line.get("flags", "").split(",")} - {"", COUNTED}
     autodetect = line.get("autodetect", "").lower()

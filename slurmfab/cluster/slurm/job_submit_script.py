@@ -20,10 +20,7 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
     """Whether slurmctld runs slurmfab's script.
 
     Not if the user sets JobSubmitPlugins, as their own job_submit.lua may be at the same place, nor if their slurm_conf
-    allows jobs without an account.
-
-    Args:
-        enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
+    allows jobs without an account. `enforces`: whether slurmfab's own slurm.conf makes jobs need accounts.
     """
     return needs_accounts(own, enforces=enforces) and "jobsubmitplugins" not in map(str.lower, own)
 
@@ -31,8 +28,7 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
 def needs_accounts(own: Mapping[str, str | None], *, enforces: bool) -> bool:
     """Whether jobs need an account; a cluster that records jobs and holds nobody to anything is one, too.
 
-    Args:
-        enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
+    `enforces`: whether slurmfab's own slurm.conf makes jobs need accounts.
     """
     settings = {key.lower(): value for key, value in own.items()}
     if not enforces:

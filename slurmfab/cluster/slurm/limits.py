@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from slurmfab.on_hosts.agent.accounting import limit_values as kinds
 from slurmfab.on_hosts.agent.accounting.reading import Key
 
-NORMAL = "normal"
-"""The QOS that slurmdbd creates itself and assigns to all users."""
+NORMAL = "normal"  # the QOS that slurmdbd creates itself and assigns to all users
 
 QOS_LIST = "QOS"
 _UNSET = "-1"
@@ -90,8 +89,7 @@ ASSOCIATION = (
 """Limits of an account, and of a user in an account."""
 
 LEVEL = "AdminLevel"
-USER = (_limit(LEVEL, kinds.LEVEL, "None", "None"),)
-"""Limits of a user in all accounts."""
+USER = (_limit(LEVEL, kinds.LEVEL, "None", "None"),)  # limits of a user in all accounts
 
 QOS_FLAGS = (
     "DenyOnLimit", "EnforceUsageThreshold", "NoDecay", "NoReserve", "OverPartQOS", "PartitionMaxNodes",
@@ -113,9 +111,7 @@ USER_BY_NAME = by_name((*ASSOCIATION, *USER))
 def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
     """The keys that a version of Slurm has.
 
-    Args:
-        limits: limits of a QOS or of an association.
-        version: version of Slurm as (year, month).
+    `limits`: limits of a QOS or of an association. `version`: version of Slurm as (year, month).
     """
     return tuple(limit.key for limit in limits if limit.since <= version)
 
@@ -123,12 +119,8 @@ def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
 def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[tuple[str, str], ...]:
     """Normalize settings of the cluster file, for the comparison with the database.
 
-    Args:
-        settings: keys and values that the rules have checked.
-        by_name: the known limits by name in lower case.
-
-    Returns:
-        Pairs of sacctmgr's own name and normal value.
+    `settings`: keys and values that the rules have checked. `by_name`: the known limits by name in lower case. Returns
+    pairs of sacctmgr's own name and normal value.
     """
     return tuple(
         (limit.key.name, normal_value(limit, value))
@@ -138,11 +130,7 @@ def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[t
 
 
 def normal_value(limit: Limit, value: str) -> str:
-    """Normalize one value; flags get sacctmgr's spelling.
-
-    Raises:
-        ValueError: the value is invalid for this limit.
-    """
+    """Normalize one value; flags get sacctmgr's spelling. Raises ValueError if the value is invalid for this limit."""
     text = kinds.normal(limit.key.kind, value) or limit.key.default
     if limit.key.kind == kinds.FLAGS:
         return ",".join(sorted(_flag(flag) for flag in text.split(",") if flag))

@@ -16,15 +16,13 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reached, reaches
 
-Way = Callable[[Literal["newer", "too old"]], str]
-"""Tells how a host that is newer or too old gets slurmctld's version."""
+Way = Callable[[Literal["newer", "too old"]], str]  # tells how a host that is newer or too old gets slurmctld's version
 
 
 def notice(others: Mapping[str, str], controller: str, version: str) -> str:
     """The notice about a legal mixed state.
 
-    Args:
-        others: version of Slurm by host, of those that have another one than the controller.
+    `others`: version of Slurm by host, of those that have another one than the controller.
     """
     alike: dict[str, list[str]] = {}
     for host, found in others.items():
@@ -36,11 +34,7 @@ def notice(others: Mapping[str, str], controller: str, version: str) -> str:
 
 
 def legal(versions: Iterable[str]) -> str:
-    """The end of a notice about hosts with another version of Slurm than slurmctld.
-
-    Args:
-        versions: all that there are.
-    """
+    """The end of a notice about hosts with another version of Slurm than slurmctld. `versions`: all that there are."""
     newest = max(map(SlurmVersion.parse, versions))
     return (
         "that works: all of them are within Slurm's window, and Slurm's files are made for the oldest. To bring all "
@@ -51,8 +45,7 @@ def legal(versions: Iterable[str]) -> str:
 def wrong(host: str, roles: Collection[str], versions: tuple[str, str], controller: str, way: Way) -> str:
     """Why a host's Slurm does not work with slurmctld, with the repair; empty if it does.
 
-    Args:
-        way: how the host gets slurmctld's version, as the end of a sentence; asked only if it has to.
+    `way`: how the host gets slurmctld's version, as the end of a sentence; asked only if it has to.
     """
     found, expected = versions
     has, ours = SlurmVersion.parse(found), SlurmVersion.parse(expected)
@@ -70,8 +63,7 @@ def wrong(host: str, roles: Collection[str], versions: tuple[str, str], controll
 def newer(found: str, expected: str, controller: str, repair: str) -> str:
     """Why a host whose Slurm is newer than slurmctld's cannot be used, with both ways out.
 
-    Args:
-        repair: how the host gets slurmctld's version, as the end of a sentence without its full stop.
+    `repair`: how the host gets slurmctld's version, as the end of a sentence without its full stop.
     """
     series = SlurmVersion.parse(found)
     return (
@@ -128,9 +120,7 @@ def too_new_database(found: str, expected: str, controller: str, database: str) 
 def back_to(packages: Iterable[str], host: str, *, libraries: bool) -> str:
     """How a host gets former packages of Slurm, as the end of a sentence.
 
-    Args:
-        packages: each as `NAME=VERSION`.
-        libraries: whether others may have to be named, too.
+    `packages`: each as `NAME=VERSION`. `libraries`: whether others may have to be named, too.
     """
     more = ", with the libraries of the same run of apt (/var/log/apt/history.log) as NAME=VERSION, too"
     more = more if libraries else ""

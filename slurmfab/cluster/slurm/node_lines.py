@@ -14,8 +14,7 @@ from slurmfab.cluster.slurm.formatting import assignment
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF, counted, discovered, gres_value, typed_shares, written
 from slurmfab.cluster.slurm.node import Node, one_of_each
 
-SYSTEM_MEMORY = 256
-"""The least margin in MiB if it is given in percent: small nodes also run a kernel, slurmd and sshd."""
+SYSTEM_MEMORY = 256  # the least margin in MiB if it is given in percent: small nodes also run a kernel, slurmd and sshd
 
 _KEYS_OF_GRES_CONF = {key.lower() for key in KEYS_OF_GRES_CONF}
 _LAYOUT = ("Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
@@ -25,13 +24,8 @@ def node_lines(nodes: Iterable[Node], memory_margin: str) -> tuple[str, ...]:
     """The NodeName lines of slurm.conf, one for all nodes that differ only in names and addresses.
 
     Within a line the nodes are in natural order; lines are in the order of their first node. Names and addresses are
-    folded in the same order, as Slurm pairs the two lists by position.
-
-    Args:
-        memory_margin: see `real_memory`.
-
-    Raises:
-        InputError: the margin is invalid, or slurm.conf cannot contain a value.
+    folded in the same order, as Slurm pairs the two lists by position. `memory_margin`: see `real_memory`. Raises
+    InputError if the margin is invalid, or slurm.conf cannot contain a value.
     """
     every = tuple(nodes)
     settings = {node.kind: tuple(node_settings(node, memory_margin).items()) for node in one_of_each(every)}
@@ -47,9 +41,7 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
 
     If the user's CPUs match neither sockets, cores nor threads of the discovered layout, the layout is left out; if the
     user sets the layout, the discovered CPUs are left out. Slurm resets CPUs that contradict the layout.
-
-    Args:
-        memory_margin: see `real_memory`.
+    `memory_margin`: see `real_memory`.
     """
     own = {key.lower(): value for key, value in node.settings.items()}
     found = {key: str(value) for key, value in asdict(node.hardware).items()}

@@ -9,8 +9,7 @@ from slurmfab.base.paths import OCI_PROGRAM
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
-PYTHON = "/usr/bin/python3 -E -S -s -B"
-"""Without what a user's environment or home could add."""
+PYTHON = "/usr/bin/python3 -E -S -s -B"  # without what a user's environment or home could add
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -18,8 +17,7 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 def oci_conf(version: SlurmVersion, variables: Iterable[str] = ()) -> str:
     """The text of oci.conf.
 
-    Args:
-        variables: variables beside TMPDIR that name a directory of a job, which its containers see as well.
+    `variables`: variables beside TMPDIR that name a directory of a job, which its containers see as well.
     """
     names = ",".join(dict.fromkeys(("TMPDIR", *variables)))
     known = (version.major, version.minor)

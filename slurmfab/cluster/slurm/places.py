@@ -7,17 +7,14 @@ from collections.abc import Mapping
 
 from slurmfab.cluster.slurm.meaning import SETTINGS
 
-LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}
-"""The key of each daemon's log, in lower case."""
+LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}  # the key of each daemon's log, in lower case
 
 
 def spool_directory(settings: Mapping[str, str], node: str, hostname: str = "") -> str:
     """SlurmdSpoolDir on a node, without a slash at its end.
 
-    Args:
-        settings: of slurm.conf, by key in lower case.
-        node: its NodeName.
-        hostname: its own hostname; the NodeName if that is empty.
+    `settings`: of slurm.conf, by key in lower case. `node`: its NodeName. `hostname`: its own hostname; the NodeName if
+    that is empty.
     """
     value = settings.get("slurmdspooldir", "") or SETTINGS["slurmdspooldir"]
     return posixpath.normpath(_expanded(value, node, hostname))
@@ -26,10 +23,8 @@ def spool_directory(settings: Mapping[str, str], node: str, hostname: str = "") 
 def log_file(settings: Mapping[str, str], daemon: str, node: str, hostname: str = "") -> str:
     """The path of a daemon's log; empty if it writes to syslog alone.
 
-    Args:
-        settings: of slurm.conf, by key in lower case.
-        daemon: `slurmctld` or `slurmd`.
-        hostname: its own hostname; its name if that is empty.
+    `settings`: of slurm.conf, by key in lower case. `daemon`: `slurmctld` or `slurmd`. `hostname`: its own hostname;
+    its name if that is empty.
     """
     return _expanded(settings.get(LOGS[daemon], ""), node, hostname)
 

@@ -46,67 +46,39 @@ class Database:
 
 @dataclass(frozen=True)
 class Platform:
-    """One kind of Slurm's packages on one family of distributions.
+    """One kind of Slurm's packages on one family of distributions."""
 
-    Args:
-        name: such as `debian-smd`; unique.
-        word: the word for it in the cluster file, `slurm: {packages: WORD}`.
-        title: for messages, such as `the distribution's packages`.
-        manager: the package manager, such as `apt`.
-        like: `ID` and `ID_LIKE` of os-release(5): any of them.
-        core: the package that all of Slurm's others need, by which the kind is known.
-        common: packages that each host of a cluster needs.
-        by_role: the package of each role's daemon, by role; empty for a role without one.
-        slurm_packages: every package of Slurm's own of this kind, for pins and holds; those of libraries, which have a
-            number in their names, as patterns (fnmatch, apt_preferences(5)).
-        pam: the package of pam_slurm_adopt.
-        gpu_plugins: the package with the plugin of a value of AutoDetect, where one of its own has it, and the part of
-            the archive that has it, if not the main one.
-        plugin_directory: directory of Slurm's plugins in the directories of `libraries`.
-        libraries: pattern of the directories of libraries.
-        programs: directory of the daemons.
-        commands: directory of Slurm's commands.
-        defaults: directory of the units' environment files, named as the daemons.
-        makes_state: whether the packages make the directories of logs and state with slurm's ownership.
-        rotates_logs: whether they rotate the logs in Slurm's directory of logs.
-        oldest: the first Slurm with such packages.
-        slurm: the account of Slurm's daemons; `munge` is that of MUNGE.
-        database: the database server.
-        bus: the package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope.
-    """
-
-    name: str
-    word: str
-    title: str
-    manager: str
-    like: tuple[str, ...]
-    core: str
-    common: tuple[str, ...]
-    by_role: Mapping[str, tuple[str, ...]]
+    name: str  # such as `debian-smd`; unique
+    word: str  # the word for it in the cluster file, `slurm: {packages: WORD}`
+    title: str  # for messages, such as `the distribution's packages`
+    manager: str  # the package manager, such as `apt`
+    like: tuple[str, ...]  # `ID` and `ID_LIKE` of os-release(5): any of them
+    core: str  # the package that all of Slurm's others need, by which the kind is known
+    common: tuple[str, ...]  # packages that each host of a cluster needs
+    by_role: Mapping[str, tuple[str, ...]]  # the package of each role's daemon, by role; empty for a role without one
+    # Every package of Slurm's own of this kind, for pins and holds; those of libraries, which have a number in their
+    # names, as patterns (fnmatch, apt_preferences(5)).
     slurm_packages: tuple[str, ...]
-    pam: str
+    pam: str  # the package of pam_slurm_adopt
+    # The package with the plugin of a value of AutoDetect, where one of its own has it, and the part of the archive
+    # that has it, if not the main one.
     gpu_plugins: Mapping[str, str]
-    plugin_directory: str
-    libraries: str
-    programs: str
-    commands: str
-    defaults: str
-    makes_state: bool
-    rotates_logs: bool
-    oldest: SlurmVersion
-    slurm: SystemAccount
+    plugin_directory: str  # directory of Slurm's plugins in the directories of `libraries`
+    libraries: str  # pattern of the directories of libraries
+    programs: str  # directory of the daemons
+    commands: str  # directory of Slurm's commands
+    makes_state: bool  # whether the packages make the directories of logs and state with slurm's ownership
+    rotates_logs: bool  # whether they rotate the logs in Slurm's directory of logs
+    oldest: SlurmVersion  # the first Slurm with such packages
+    slurm: SystemAccount  # the account of Slurm's daemons; `munge` is that of MUNGE
     munge: SystemAccount
-    database: Database
-    bus: str
+    database: Database  # the database server
+    bus: str  # the package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope
 
     def packages(self, role: str) -> tuple[str, ...]:
         """The packages that a host needs for a role, sorted; the same names in every supported release.
 
-        Args:
-            role: `controller`, `database`, `compute` or `login`.
-
-        Raises:
-            InputError: there is no such role.
+        `role`: `controller`, `database`, `compute` or `login`. Raises InputError if there is no such role.
         """
         if role not in self.by_role:
             raise InputError(f"“{role}” is not a role with packages (known: {', '.join(self.by_role)}).")
@@ -148,8 +120,7 @@ class Platform:
     def key(self, series: str) -> str:
         """How a cluster file asks for it.
 
-        Args:
-            series: of the Slurm that it means; only the distribution's packages need none.
+        `series`: of the Slurm that it means; only the distribution's packages need none.
         """
         version = "" if self.word == DEBIAN.word else f', version: "{series}.*"'
         return f"slurm: {{packages: {self.word}{version}}}"
@@ -246,7 +217,6 @@ DEBIAN = Platform(
     libraries="/usr/lib/*",
     programs="/usr/sbin",
     commands="/usr/bin",
-    defaults="/etc/default",
     makes_state=True,
     rotates_logs=True,
     oldest=SlurmVersion(22, 5),
@@ -296,7 +266,6 @@ DEBIAN_SMD = Platform(
     libraries="/usr/lib/*",
     programs="/usr/sbin",
     commands="/usr/bin",
-    defaults="/etc/default",
     # They have /etc/slurm, /var/log/slurm and /var/lib/slurm/slurmctld of root's, and neither user nor logrotate.
     makes_state=False,
     rotates_logs=False,

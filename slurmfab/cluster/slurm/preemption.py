@@ -14,14 +14,9 @@ BY_QOS = "preempt/qos"
 BY_PARTITION = "preempt/partition_prio"
 OFF = "OFF"
 SUSPEND = "SUSPEND"
-DEFAULT_MODE = "REQUEUE"
-"""The PreemptMode if the cluster file does not set one."""
-
-_BESIDE = {"GANG", "WITHIN"}
-"""Words of a PreemptMode that do not state what happens to a preempted job."""
-
-_NO_LIST = ("", "-1", "NONE")
-"""Values of a QOS's Preempt for an empty list (sacctmgr(1))."""
+DEFAULT_MODE = "REQUEUE"  # the PreemptMode if the cluster file does not set one
+_BESIDE = {"GANG", "WITHIN"}  # words of a PreemptMode that do not state what happens to a preempted job
+_NO_LIST = ("", "-1", "NONE")  # values of a QOS's Preempt for an empty list (sacctmgr(1))
 
 Settings = Mapping[str, str]
 

@@ -64,8 +64,7 @@ _AS_THEY_ARE = (
 )
 """Values of `SlurmConf` that the templates use as they are."""
 
-_ALWAYS = ("slurm.conf", "cgroup.conf")
-"""The files that every cluster has."""
+_ALWAYS = ("slurm.conf", "cgroup.conf")  # the files that every cluster has
 
 
 class PrivateDirectories(Protocol):
@@ -142,11 +141,8 @@ class SlurmConf:
 def render(conf: SlurmConf) -> dict[str, str]:
     """Render Slurm's files.
 
-    Returns:
-        Texts by name: `slurm.conf` and `cgroup.conf`; `gres.conf` and `job_container.conf` only if they are needed.
-
-    Raises:
-        SlurmfabError: the version is too old, or version, memory margin or a value is invalid.
+    Returns texts by name: `slurm.conf` and `cgroup.conf`; `gres.conf` and `job_container.conf` only if they are needed.
+    Raises SlurmfabError if the version is too old, or version, memory margin or a value is invalid.
     """
     context = _context(conf)
     return {name: fill(name, context) for name in _needed(context)}
@@ -198,19 +194,14 @@ def _needed(context: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def fill(name: str, context: Mapping[str, object]) -> str:
-    """The text of one template's file.
-
-    Args:
-        name: the file's, which is the template's as well.
-    """
+    """The text of one template's file. `name`: the file's, which is the template's as well."""
     return _environment().get_template(f"{name}.j2").render(context)
 
 
 class Settings:
     """The user's keys for one file; the template calls its methods for one key after another.
 
-    Args:
-        own: values by key in any case; `None` leaves a line out.
+    `own`: values by key in any case; `None` leaves a line out.
     """
 
     def __init__(self, own: Mapping[str, str | None]) -> None:
@@ -248,8 +239,7 @@ def lines_of(key: str, value: str) -> str:
 def job_submit_script(cluster_name: str, site: str = "") -> str:
     """The text of slurmfab's job submit script.
 
-    Args:
-        site: the text of the site's own script, which judges the jobs that slurmfab's accepts; empty for none.
+    `site`: the text of the site's own script, which judges the jobs that slurmfab's accepts; empty for none.
     """
     return fill(SCRIPT, {"cluster_name": cluster_name, "site": lua_text(site) if site else ""})
 
@@ -257,8 +247,7 @@ def job_submit_script(cluster_name: str, site: str = "") -> str:
 def fill_text(text: str, context: Mapping[str, object]) -> str:
     """The text that a template of the site's own gives.
 
-    Raises:
-        InputError: it is no template, or names something that does not exist; with the line, if that is known.
+    Raises InputError if it is no template, or names something that does not exist; with the line, if that is known.
     """
     try:
         return _compiled(text).render(context)
@@ -298,11 +287,7 @@ def _host_and_address(hostname: str, address: str) -> str:
 
 
 def _own_partition(longest_check: int) -> str:
-    """The PartitionName line of slurmfab's own jobs.
-
-    Args:
-        longest_check: minutes that a job there may take.
-    """
+    """The PartitionName line of slurmfab's own jobs. `longest_check`: minutes that a job there may take."""
     values = {**OWN_PARTITION, "MaxTime": str(max(SHORTEST_LIMIT, longest_check))}
     return " ".join(assignment(key, value) for key, value in values.items())
 

@@ -33,9 +33,8 @@ class Switch(Protocol):
 def topology_conf(switches: Iterable[Switch], nodes: frozenset[str]) -> str:
     """The text of topology.conf.
 
-    Args:
-        nodes: the compute nodes in slurm.conf. Others are left out, and switches without any node as well: slurmctld
-            does not start with a node or a switch that it does not know.
+    `nodes`: the compute nodes in slurm.conf. Others are left out, and switches without any node as well: slurmctld does
+    not start with a node or a switch that it does not know.
     """
     members = {switch.name: tuple(node for node in switch.nodes if node in nodes) for switch in switches}
     below = {switch.name: switch.switches for switch in switches}

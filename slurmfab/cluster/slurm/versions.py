@@ -74,11 +74,8 @@ DISTRIBUTION: Mapping[str, str] = {
 def distribution_version(codename: str) -> SlurmVersion:
     """The Slurm version of a release of Debian or Ubuntu.
 
-    Args:
-        codename: `VERSION_CODENAME` of os-release(5).
-
-    Raises:
-        SlurmfabError: the release is unknown, or its Slurm is too old for slurmfab.
+    `codename`: `VERSION_CODENAME` of os-release(5). Raises SlurmfabError if the release is unknown, or its Slurm is too
+    old for slurmfab.
     """
     if codename not in DISTRIBUTION:
         raise SlurmfabError(

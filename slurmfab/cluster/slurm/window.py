@@ -93,12 +93,9 @@ def _packaged(series: Iterable[SlurmVersion]) -> int:
 def mismatches(versions: Mapping[Member, Iterable[SlurmVersion]]) -> tuple[tuple[Member, SlurmVersion, str], ...]:
     """Members whose versions do not work together.
 
-    Args:
-        versions: the series of the members that there are; several where hosts differ.
-
-    Returns:
-        For each: who does not work, its series, and the reason as a sentence's end, such as `is newer than slurmctld
-        25.05`; empty in a legal mixed state.
+    `versions`: the series of the members that there are; several where hosts differ. Returns for each: who does not
+    work, its series, and the reason as a sentence's end, such as `is newer than slurmctld 25.05`; empty in a legal
+    mixed state.
     """
     there = {member: sorted(set(series)) for member, series in versions.items()}
     found: list[tuple[Member, SlurmVersion, str]] = []

@@ -20,14 +20,9 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 
 FILE = f"{ACCEPTANCE_HISTORY}/history.jsonl"
 
-MOST_BYTES = 8 * 1024 * 1024
-"""Bytes at the end of the history that are read, and kept once the file has twice as many."""
-
-MOST_EARLIER = 20
-"""How many earlier runs at a place a figure is compared with."""
-
-READ = f"tail -c {MOST_BYTES} {FILE} 2>/dev/null || true"
-"""Prints the history; the first line may be cut."""
+MOST_BYTES = 8 * 1024 * 1024  # bytes at the end of the history that are read, and kept once the file has twice as many
+MOST_EARLIER = 20  # how many earlier runs at a place a figure is compared with
+READ = f"tail -c {MOST_BYTES} {FILE} 2>/dev/null || true"  # prints the history; the first line may be cut
 
 ADD = (
     f"umask 022 && mkdir -p {ACCEPTANCE_HISTORY} && cd {ACCEPTANCE_HISTORY} && exec 9>lock && flock 9 && "
@@ -38,8 +33,7 @@ ADD = (
 """Appends its input to the history; several administrators may do that at the same time. A full disk may have cut the
 last line."""
 
-SECONDS = 60.0
-"""Time limit of both commands."""
+SECONDS = 60.0  # time limit of both commands
 
 
 @dataclass(frozen=True)
@@ -80,11 +74,7 @@ def parse(line: bytes) -> Entry | None:
 
 
 def read(controller: CheckedHost) -> tuple[Entry, ...]:
-    """The history, oldest entry first; damaged lines are skipped.
-
-    Args:
-        controller: the host that has it.
-    """
+    """The history, oldest entry first; damaged lines are skipped. `controller`: the host that has it."""
     lines = str(controller.run(READ, seconds=SECONDS).stdout).splitlines()
     return tuple(entry for entry in (parse(line.encode()) for line in lines) if entry is not None)
 
@@ -92,11 +82,7 @@ def read(controller: CheckedHost) -> tuple[Entry, ...]:
 def add(controller: CheckedHost, entries: Iterable[Entry]) -> str:
     """Append entries to the history.
 
-    Args:
-        controller: the host that has it.
-
-    Returns:
-        Why they are not kept; empty if they are.
+    `controller`: the host that has it. Returns why they are not kept; empty if they are.
     """
     lines = [json.dumps(entry.__dict__, sort_keys=True) + "\n" for entry in entries]
     done = controller.run(ADD, stdin="".join(lines), seconds=SECONDS)
@@ -104,12 +90,7 @@ def add(controller: CheckedHost, entries: Iterable[Entry]) -> str:
 
 
 def entry_of(result: Result, run: str, time: str) -> Entry:
-    """The entry of a result.
-
-    Args:
-        run: of `fab accept`.
-        time: the time now.
-    """
+    """The entry of a result. `run`: of `fab accept`."""
     figure = result.figure
     return Entry(
         run=run,
@@ -129,11 +110,7 @@ def entry_of(result: Result, run: str, time: str) -> Entry:
 
 
 def with_earlier(result: Result, entries: Sequence[Entry]) -> Result:
-    """A result with the median of earlier runs at its place.
-
-    Args:
-        entries: the history, without it.
-    """
+    """A result with the median of earlier runs at its place. `entries`: the history, without it."""
     middle, count = middle_of(entries, entry_of(result, "", "").key)
     return replace(result, earlier=middle, earlier_runs=count)
 
@@ -141,9 +118,7 @@ def with_earlier(result: Result, entries: Sequence[Entry]) -> Result:
 def middle_of(entries: Sequence[Entry], key: tuple[str, str, str, str]) -> tuple[float | None, int]:
     """The median of the newest figures with a key, and how many these are; `None` if there are none.
 
-    Args:
-        entries: the history, oldest first.
-        key: of `Entry`.
+    `entries`: the history, oldest first. `key`: of `Entry`.
     """
     values = [entry.value for entry in entries if entry.key == key and entry.value is not None][-MOST_EARLIER:]
     return (median(values), len(values)) if values else (None, 0)

@@ -21,8 +21,7 @@ from slurmfab.commands.accept.results import FAILED, NO_FIGURE, NOT_STARTED, PAS
 from slurmfab.commands.accept.wanted import WantedFigure, WantedJob
 from slurmfab.commands.checks.user_jobs import MOST_OUTPUT
 
-NOT_FOUND = 127
-"""Exit code of a shell for a program that is not installed."""
+NOT_FOUND = 127  # exit code of a shell for a program that is not installed
 
 NOT_ITS_FAULT = {
     "CANCELLED": "somebody cancelled the job",
@@ -39,11 +38,8 @@ ENDS = {
 }
 """Why a job failed, by its state."""
 
-LONGEST_LINE = 4096
-"""Characters of a line that are looked at."""
-
-SECONDS = 10.0
-"""Time limit for one pattern."""
+LONGEST_LINE = 4096  # characters of a line that are looked at
+SECONDS = 10.0  # time limit for one pattern
 
 SEARCH = """
 import json, re, sys
@@ -67,12 +63,8 @@ class NoFigure(Exception):
 def figure_in(output: str, pattern: str) -> float:
     """The figure in the last line of an output that matches a pattern.
 
-    Args:
-        output: of a job; only its end is looked at.
-        pattern: regular expression with one group.
-
-    Raises:
-        NoFigure: no line matches, or what matches is not a number, or the pattern takes too long.
+    `output`: of a job; only its end is looked at. `pattern`: regular expression with one group. Raises NoFigure if no
+    line matches, or what matches is not a number, or the pattern takes too long.
     """
     question = json.dumps([pattern, LONGEST_LINE, output[-MOST_OUTPUT:]])
     try:
@@ -100,8 +92,7 @@ def figure_in(output: str, pattern: str) -> float:
 def results_of(queue: Queue, attempt: Attempt, logs: str = "") -> list[Result]:
     """The results of a job that has ended, or has not started in time.
 
-    Args:
-        logs: directory on this machine for its output; empty for none.
+    `logs`: directory on this machine for its output; empty for none.
     """
     output, trouble = queue.output_of(attempt) if attempt.started is not None else ("", "")
     if logs and attempt.started is not None:
@@ -154,11 +145,7 @@ def last_line(output: str) -> str:
 
 
 def judged(attempt: Attempt, figure: WantedFigure, output: str) -> Result:
-    """The result of a figure of a job that ran to its end.
-
-    Args:
-        figure: what is looked for.
-    """
+    """The result of a figure of a job that ran to its end. `figure`: what is looked for."""
     try:
         value = figure_in(output, figure.pattern)
     except NoFigure as error:

@@ -17,8 +17,7 @@ from slurmfab.commands.accept.results import BAD, number, shortened, signed
 from slurmfab.commands.checks.opener import opened, opener_of
 from slurmfab.core.engine import session
 
-LAST = 5
-"""How many runs of a figure at a place are shown."""
+LAST = 5  # how many runs of a figure at a place are shown
 
 HEADER = ("WHEN", "JOB", "NODES", "FIGURE", "TARGET", "CHANGE", "VERDICT")
 
@@ -82,8 +81,7 @@ def places(entry: Entry) -> set[str]:
 def last_runs(entries: Sequence[Entry]) -> tuple[Shown, ...]:
     """The newest entries of each figure at each place, oldest first, with their changes.
 
-    Args:
-        entries: the history, oldest first.
+    `entries`: the history, oldest first.
     """
     found: dict[tuple[str, str, str, str], list[Entry]] = {}
     for entry in entries:

@@ -28,8 +28,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 from slurmfab.on_hosts.agent.nodes.states import flags, records
 
-POLL_SECONDS = (0.2, 5.0)
-"""How often the queue is read: at first, and later on."""
+POLL_SECONDS = (0.2, 5.0)  # how often the queue is read: at first, and later on
 
 GRACE_SECONDS = 180.0
 """Time that a job gets after its time limit: Slurm ends it within a minute, and then KillWait passes."""
@@ -73,11 +72,7 @@ class Attempt:
 
 
 class Queue:
-    """Slurm's queue, on the host from which jobs are submitted.
-
-    Args:
-        opener: opens shells on other hosts.
-    """
+    """Slurm's queue, on the host from which jobs are submitted. `opener`: opens shells on other hosts."""
 
     def __init__(self, known: Inventory, sender: CheckedHost, opener: Opener) -> None:
         self.known = known

@@ -14,14 +14,9 @@ from slurmfab.commands.accept.wanted import PlannedRun, WantedFigure, WantedJob
 
 PASSED, FAILED, NO_FIGURE, TIMED_OUT, NOT_STARTED = "passed", "failed", "no figure", "timed out", "not started"
 VERDICTS = (PASSED, FAILED, NO_FIGURE, TIMED_OUT, NOT_STARTED)
-BAD = (FAILED, NO_FIGURE, TIMED_OUT)
-"""The verdicts, and those that make the run fail."""
-
-WIDEST_PLACE = 24
-"""Columns for the nodes of a job; a longer hostlist is shortened in the middle."""
-
-LONGEST_WORDS = 300
-"""Characters of a reason, which may come from a job."""
+BAD = (FAILED, NO_FIGURE, TIMED_OUT)  # the verdicts, and those that make the run fail
+WIDEST_PLACE = 24  # columns for the nodes of a job; a longer hostlist is shortened in the middle
+LONGEST_WORDS = 300  # characters of a reason, which may come from a job
 
 
 @shows(

@@ -24,15 +24,11 @@ from slurmfab.commands.checks.user_jobs import WAITING
 from slurmfab.commands.quickcheck.running import nodes_of, require_slurmctld, sender_of, senders
 from slurmfab.core.engine import session
 
-WAIT = 10
-"""Default minutes that a job waits for its start."""
-
-SHORTEST_WAIT = 10.0
-"""Seconds that Slurm gets to start a job, also with `--wait 0`."""
+WAIT = 10  # default minutes that a job waits for its start
+SHORTEST_WAIT = 10.0  # seconds that Slurm gets to start a job, also with `--wait 0`
 
 MOST_REPEATS = 100
-MOST_WAIT = 7 * 24 * 60
-"""Bounds of the options."""
+MOST_WAIT = 7 * 24 * 60  # bounds of the options
 
 
 @dataclass(frozen=True)
@@ -59,11 +55,7 @@ class AcceptOptions:
 def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Output) -> int:
     """Run acceptance jobs, and print each result when it arrives.
 
-    Args:
-        junit: path of a JUnit XML file for the results; empty for none.
-
-    Returns:
-        The exit code; see `Verdict.exit_code`.
+    `junit`: path of a JUnit XML file for the results; empty for none. Returns the exit code; see `Verdict.exit_code`.
     """
     options.check()
     if junit:
@@ -79,11 +71,7 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
 
 
 class Acceptance:
-    """A run of acceptance jobs.
-
-    Args:
-        tell: called with each line for people.
-    """
+    """A run of acceptance jobs. `tell`: called with each line for people."""
 
     def __init__(self, known: Inventory, options: AcceptOptions, opener: Opener, tell: Callable[[str], None]) -> None:
         self.known = known
@@ -99,10 +87,8 @@ class Acceptance:
     def run(self) -> Verdict:
         """Run all jobs, one name after the other; no job is left over in any case.
 
-        Raises:
-            InputError: a script or a user is wrong, or the cluster has never been deployed.
-            HostError: none of the hosts from which jobs are submitted is reachable.
-            SlurmfabError: slurmctld does not answer.
+        Raises InputError if a script or a user is wrong, or the cluster has never been deployed. Raises HostError if
+        none of the hosts from which jobs are submitted is reachable. Raises SlurmfabError if slurmctld does not answer.
         """
         begun = time.monotonic()
         nodes = nodes_of(self.known, self.options.hosts) if self.options.hosts else ()
@@ -187,8 +173,7 @@ class Acceptance:
     def take(self, found: Sequence[Result], controller: CheckedHost | None) -> None:
         """Compare results with the history, show them, and add them to the history.
 
-        Args:
-            controller: the host with the history; `None` if it cannot be reached.
+        `controller`: the host with the history; `None` if it cannot be reached.
         """
         results = [history.with_earlier(one, self.entries) for one in found]
         for one in results:
@@ -208,8 +193,7 @@ class Acceptance:
 def next_runs(left: Sequence[PlannedRun], there: Sequence[Attempt], at_once: int) -> list[PlannedRun]:
     """The runs that are submitted now: one at each place, so that none waits for another of its own job.
 
-    Args:
-        left: those that have not been submitted.
+    `left`: those that have not been submitted.
     """
     taken = {one.run.place for one in there}
     found: dict[str, PlannedRun] = {}

@@ -14,11 +14,8 @@ from slurmfab.cluster.inventory.job_scripts import checked_text
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shipped_jobs import ShippedJob
 
-SHIPPED_SCRIPTS = Path(__file__).parent / "shipped"
-"""The directory of the scripts that slurmfab brings along."""
-
-DEFAULTS = ShippedJob({})
-"""The settings of a job that is not a shipped one."""
+SHIPPED_SCRIPTS = Path(__file__).parent / "shipped"  # the directory of the scripts that slurmfab brings along
+DEFAULTS = ShippedJob({})  # the settings of a job that is not a shipped one
 
 
 @dataclass(frozen=True)
@@ -132,11 +129,7 @@ def wanted_jobs(known: Inventory, only: str, nodes: Sequence[str], user: str) ->
 
 
 def names_in(only: str, jobs: Mapping[str, AcceptanceJob]) -> tuple[str, ...]:
-    """The names of the chosen jobs, in the order of the file.
-
-    Raises:
-        InputError: a name is unknown.
-    """
+    """The names of the chosen jobs, in the order of the file. Raises InputError if a name is unknown."""
     words = {word.strip() for word in only.split(",") if word.strip()}
     strangers = sorted(words - set(jobs))
     if strangers:
@@ -147,8 +140,7 @@ def names_in(only: str, jobs: Mapping[str, AcceptanceJob]) -> tuple[str, ...]:
 def wanted_job(known: Inventory, name: str, nodes: Sequence[str], user: str) -> WantedJob:
     """One job; the arguments are those of `wanted_jobs`.
 
-    Raises:
-        InputError: its script cannot be run, or there are not as many nodes as it wants.
+    Raises InputError if its script cannot be run, or there are not as many nodes as it wants.
     """
     said = known.cluster.acceptance[name]
     shipped = said.shipped(name)
@@ -163,11 +155,7 @@ def wanted_job(known: Inventory, name: str, nodes: Sequence[str], user: str) -> 
 
 
 def script_of(known: Inventory, name: str, said: AcceptanceJob, shipped: ShippedJob | None) -> str:
-    """The text of a job's script.
-
-    Raises:
-        InputError: it cannot be run.
-    """
+    """The text of a job's script. Raises InputError if it cannot be run."""
     if shipped is not None:
         return (SHIPPED_SCRIPTS / (said.script or name)).read_text()
     path = known.path.parent / Path(said.script or "").expanduser()

@@ -27,8 +27,7 @@ from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport
 
-WIDTH = 110
-"""Entries up to this many characters are written on one line."""
+WIDTH = 110  # entries up to this many characters are written on one line
 
 _ACCOUNT_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,39}")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -41,14 +40,8 @@ Entry = Mapping[str, Any]
 def export(cluster: str, output: session.Output) -> int:
     """Print the sections `qos`, `accounts` and `users`.
 
-    Args:
-        output: where to print progress, and whether to ask for the sudo password.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        HostError: the host or slurmdbd does not answer, or slurmdbd does not know the cluster.
+    `output`: where to print progress, and whether to ask for the sudo password. Raises HostError if the host or
+    slurmdbd does not answer, or slurmdbd does not know the cluster.
     """
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("accounts-export"))
@@ -189,9 +182,7 @@ def users(known: Inventory, found: Mapping[str, Any]) -> Iterator[Entry]:
 def in_accounts(by_account: Mapping[str, Mapping[str, str]], default: str) -> Entry:
     """The accounts of a user's entry: settings that all accounts share once, and the others under `associations`.
 
-    Args:
-        by_account: the values of the user's association, by account.
-        default: the default account, which comes first.
+    `by_account`: the values of the user's association, by account. `default`: the default account, which comes first.
     """
     keys = [limit.key for limit in limits.ASSOCIATION]
     settings = {account: changed(values, keys) for account, values in by_account.items()}

@@ -105,11 +105,7 @@ class Backup:
     encrypted_to: tuple[str, ...] = ()  # public keys of age that the parts are encrypted to; empty if they can be read
 
     def read(self, name: str) -> bytes:
-        """A small part as a whole.
-
-        Raises:
-            InputError: the part is too large.
-        """
+        """A small part as a whole. Raises InputError if the part is too large."""
         return self.parts[name].read()
 
 
@@ -121,8 +117,7 @@ def directory(cluster_file: Path) -> Path:
 def make_directory(cluster_file: Path) -> Path:
     """Make the directory for a cluster's backups, which only its owner can read.
 
-    Raises:
-        InputError: it cannot be made.
+    Raises InputError if it cannot be made.
     """
     path = directory(cluster_file)
     try:
@@ -136,8 +131,7 @@ def make_directory(cluster_file: Path) -> Path:
 def verified(path: Path) -> Backup:
     """Read a backup, compare every byte of it with its manifest, and refuse files that would be unpacked elsewhere.
 
-    Raises:
-        InputError: the file is damaged, is not a backup, or was made by a newer slurmfab.
+    Raises InputError if the file is damaged, is not a backup, or was made by a newer slurmfab.
     """
     try:
         return archive.verified(path, KIND, backup_from)
@@ -185,12 +179,8 @@ def short(recipient: str) -> str:
 def joined(backup: Backup, other: Backup) -> Backup:
     """A backup with the accounting database of another one: hosts with timers each back up only what they have.
 
-    Args:
-        backup: the backup with slurmctld's state.
-        other: the backup with the accounting database.
-
-    Raises:
-        InputError: they are of different clusters or versions of Slurm, or `other` has no accounting database.
+    `backup`: the backup with slurmctld's state. `other`: the backup with the accounting database. Raises InputError if
+    they are of different clusters or versions of Slurm, or `other` has no accounting database.
     """
     if DATABASE not in other.parts:
         raise InputError(f"{other.path} holds no accounting database. Nothing was changed.")

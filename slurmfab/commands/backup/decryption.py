@@ -15,21 +15,16 @@ from slurmfab.on_hosts.agent.backup.archive import PIECE, Archive
 from slurmfab.on_hosts.agent.backup.encryption import decrypting
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
-_OF_ENCRYPTED = ("encrypted_to", "format", "parts")
-"""What the manifest of the decrypted archive does not take over."""
+_OF_ENCRYPTED = ("encrypted_to", "format", "parts")  # what the manifest of the decrypted archive does not take over
 
 
 def decrypted(backup: Backup, identity: str, stack: ExitStack) -> Backup:
     """A backup whose parts can be read; itself if it is not encrypted.
 
     The decrypted archive is verified like any other. It is a file in the directory for temporary files ($TMPDIR), which
-    loses its name as soon as it is whole: the end of this process, however it comes, frees it.
-
-    Args:
-        identity: path of a file with an identity of age, or of an SSH private key.
-
-    Raises:
-        InputError: there is no identity, it is not one of the recipients', or the backup is damaged.
+    loses its name as soon as it is whole: the end of this process, however it comes, frees it. `identity`: path of a
+    file with an identity of age, or of an SSH private key. Raises InputError if there is no identity, it is not one of
+    the recipients', or the backup is damaged.
     """
     if not backup.encrypted_to:
         return backup
@@ -74,12 +69,7 @@ def _decrypted_into(folder: str, backup: Backup, identity: str) -> Path:
 
 
 def _reason(said: str, backup: Backup, identity: str, whom: str) -> str:
-    """Why age did not decrypt a backup, in plain words.
-
-    Args:
-        said: by age.
-        identity: the file that was named.
-    """
+    """Why age did not decrypt a backup, in plain words. `said`: by age. `identity`: the file that was named."""
     if "no identity matched" in said:
         return (
             f"{backup.path} is encrypted to {whom}, and {identity} holds the private key of none of these. Nothing was "

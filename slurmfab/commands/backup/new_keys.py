@@ -64,8 +64,7 @@ def changed_keys(known: Inventory, hosts: Sequence[str]) -> dict[str, HostKey]:
 def refusal(known: Inventory, changed: Mapping[str, HostKey]) -> str:
     """The message about host keys that differ from the known ones and are not accepted.
 
-    Args:
-        changed: the keys that hosts show now, by host.
+    `changed`: the keys that hosts show now, by host.
     """
     return "\n".join((
         *(changed_key_text(host, session.trusted_keys(known, host), key) for host, key in changed.items()),

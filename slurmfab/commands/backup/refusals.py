@@ -11,8 +11,7 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reached, reaches
 from slurmfab.commands.backup.archive import Backup
 
-MOST_JOBS_NAMED = 20
-"""A message names this many jobs, and counts the others."""
+MOST_JOBS_NAMED = 20  # a message names this many jobs, and counts the others
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,8 @@ class PresentState:
 def version_refusal(written: str, installed: SlurmVersion) -> str:
     """The reason why the installed Slurm cannot read the state and the database of a backup; empty if it can.
 
-    Source of the rule: Slurm's upgrade guide; see `slurmfab.cluster.slurm.window`.
-
-    Args:
-        written: the version of Slurm that wrote the backup.
+    Source of the rule: Slurm's upgrade guide; see `slurmfab.cluster.slurm.window`. `written`: the version of Slurm that
+    wrote the backup.
     """
     wrote = SlurmVersion.parse(written)
     if wrote == installed:
@@ -76,8 +73,7 @@ def overwrite_refusal(backup: Backup, present: PresentState, controller: str) ->
 def orphans(backup: Backup, present: PresentState) -> dict[int, tuple[str, ...]]:
     """The jobs that run on compute nodes and are not in the backup.
 
-    Returns:
-        The nodes of each such job, sorted, by job id.
+    Returns the nodes of each such job, sorted, by job id.
     """
     found: dict[int, list[str]] = {}
     for node, steps in present.steps.items():

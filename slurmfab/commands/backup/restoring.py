@@ -31,8 +31,7 @@ from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.backup import archive as parts
 from slurmfab.on_hosts.agent.backup.archive import stamp
 
-PIECE_BYTES = 512 * 1024
-"""Bytes of a part that one request sends to a host."""
+PIECE_BYTES = 512 * 1024  # bytes of a part that one request sends to a host
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,7 @@ def restore(cluster: str, file: str, options: RestoreOptions, output: Output) ->
 def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output: Output) -> int:
     """Restore a cluster from a backup that is trusted and can be read.
 
-    Returns:
-        The exit code.
-
-    Raises:
-        SlurmfabError: the restoration is refused, or the controller failed.
+    Raises SlurmfabError if the restoration is refused, or the controller failed.
     """
     output.progress().line(archive.description(backup))
     may_be_new = tuple(dict.fromkeys((*known.cluster.controllers, *known.cluster.database_hosts)))
@@ -94,8 +89,7 @@ def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output
 def inventory_for(backup: Backup, path: Path) -> Inventory:
     """The cluster that a backup is restored to: from the cluster file and lock here, or else from the backup's.
 
-    Raises:
-        InputError: the backup is of another cluster, has no state of slurmctld, or there is no cluster file.
+    Raises InputError if the backup is of another cluster, has no state of slurmctld, or there is no cluster file.
     """
     if path.exists():
         known = loading.load(path)
@@ -129,8 +123,7 @@ def lock_from(backup: Backup) -> Lock:
 def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
     """Deploy, with the backup's data restored before the daemons start.
 
-    Raises:
-        SlurmfabError: the restoration is refused, or the controller failed.
+    Raises SlurmfabError if the restoration is refused, or the controller failed.
     """
     converge.with_job_safety(run, lambda job_safety: restore_hosts(run, backup, options, job_safety))
     acceptance.accept_new_nodes(run)
@@ -141,8 +134,7 @@ def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
 def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety: JobSafety) -> None:
     """Compare the hosts, refuse if necessary, and then go through all phases.
 
-    Raises:
-        SlurmfabError: the restoration is refused, or the controller failed.
+    Raises SlurmfabError if the restoration is refused, or the controller failed.
     """
     plan_input, steps = converge.survey(run, may_prepare=True)
     refuse(run, plan_input, backup, options)
@@ -175,8 +167,7 @@ def consequences(backup: Backup) -> str:
 def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOptions) -> None:
     """Stop before the restoration would replace newer state.
 
-    Raises:
-        SlurmfabError: the restoration is refused; nothing was changed.
+    Raises SlurmfabError if the restoration is refused; nothing was changed.
     """
     cluster = plan_input.cluster
     unreachable = [host for host in cluster.database_hosts if host in run.failed_hosts]
@@ -208,8 +199,7 @@ def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOpti
 def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> PresentState:
     """Ask the hosts for the state that the restoration would replace.
 
-    Raises:
-        HostError: the controller or the database host does not answer.
+    Raises HostError if the controller or the database host does not answer.
     """
     cluster = plan_input.cluster
     state = ask_part(run, run.controller, {"directory": cluster.state_directory}, phases, parts.STATE)
@@ -267,12 +257,8 @@ def put_own_files(run: Run, backup: Backup) -> None:
 def send_parts(run: Run, host: str, backup: Backup, names: tuple[str, ...]) -> None:
     """Send parts of a backup to a host, completely, before anything is replaced there.
 
-    Args:
-        names: names of the parts.
-
-    Raises:
-        HostError: the host cannot be reached, or cannot store them.
-        InputError: the archive has become shorter.
+    `names`: names of the parts. Raises HostError if the host cannot be reached, or cannot store them. Raises InputError
+    if the archive has become shorter.
     """
     run.progress.begin("sending the backup", (host,))
     request_step(run, host, backup, {"do": "begin"})
@@ -286,11 +272,8 @@ def send_parts(run: Run, host: str, backup: Backup, names: tuple[str, ...]) -> N
 def request_step(run: Run, host: str, backup: Backup, step: Mapping[str, Any]) -> None:
     """Ask a host to store or remove parts of a backup; a host that fails is excluded from the run.
 
-    Args:
-        step: `do` is `begin`, `write` or `clear`; with `write` come `name`, `at` and `data`.
-
-    Raises:
-        HostError: the host cannot be reached, or the step failed.
+    `step`: `do` is `begin`, `write` or `clear`; with `write` come `name`, `at` and `data`. Raises HostError if the host
+    cannot be reached, or the step failed.
     """
     try:
         run.transport.call(host, {"op": "stage", "who": apply_request(run, (), dry_run=False)["who"],

@@ -38,12 +38,8 @@ from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
 def backup(cluster: str, to: str, output: Output) -> int:
     """Back up everything of a cluster that a deployment could not make again, and print what the backup has.
 
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the archive cannot be written there, or exists already.
-        SlurmfabError: nothing is deployed, or a part cannot be fetched; no archive is left.
+    Raises InputError if the archive cannot be written there, or exists already. Raises SlurmfabError if nothing is
+    deployed, or a part cannot be fetched; no archive is left.
     """
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("backup"))
@@ -71,8 +67,7 @@ def backup(cluster: str, to: str, output: Output) -> int:
 def trust_own_key(known: Inventory) -> None:
     """Save this user's public signing key in the lock file, so that colleagues trust archives that it has signed.
 
-    Raises:
-        InputError: the lock file cannot be read or written.
+    Raises InputError if the lock file cannot be read or written.
     """
     path, keys = loading.lock_path(known.path), signatures.own_keys()
     if set(keys) <= set(known.lock.signers):
@@ -84,11 +79,8 @@ def trust_own_key(known: Inventory) -> None:
 def new_archive(run: Run, to: str) -> Archive:
     """Make an empty archive.
 
-    Args:
-        run: the run, whose start is part of the file name.
-
-    Raises:
-        InputError: it cannot be written there, or exists already; or age is missing, and backups are to be encrypted.
+    `run`: the run, whose start is part of the file name. Raises InputError if it cannot be written there, or exists
+    already; or age is missing, and backups are to be encrypted.
     """
     name = f"{run.inventory.cluster.name}-{parts.stamp(run.started.timestamp())}"
     path = Path(to)
@@ -111,11 +103,7 @@ def new_archive(run: Run, to: str) -> Archive:
 
 
 def require_age(recipients: Sequence[str]) -> None:
-    """Refuse a backup that cannot be encrypted here.
-
-    Raises:
-        InputError: there are recipients, and no age.
-    """
+    """Refuse a backup that cannot be encrypted here. Raises InputError if there are recipients, and no age."""
     if recipients and not shutil.which(encryption.PROGRAM):
         raise InputError(
             "backup.encrypt_to in the cluster file needs the program age on this machine (Debian: age). No backup was "
@@ -126,14 +114,8 @@ def require_age(recipients: Sequence[str]) -> None:
 def save(run: Run, archive_file: Archive, dump: BinaryIO | None = None) -> Path:
     """Fetch all parts, one after the other, and finish the archive.
 
-    Args:
-        dump: gets the part with the accounting database as well, not encrypted.
-
-    Returns:
-        The path of the archive.
-
-    Raises:
-        SlurmfabError: nothing is deployed yet, or a part cannot be fetched or encrypted.
+    `dump`: gets the part with the accounting database as well, not encrypted. Returns the path of the archive. Raises
+    SlurmfabError if nothing is deployed yet, or a part cannot be fetched or encrypted.
     """
     try:
         return save_parts(run, archive_file, dump)
@@ -195,14 +177,8 @@ def add_own_files(run: Run, archive_file: Archive) -> None:
 def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: BinaryIO | None) -> dict[str, str]:
     """Add the accounting database, and /etc/slurm of the slurmdbd host, if the cluster has them.
 
-    Args:
-        dump: gets a copy of the database of this cluster's own server.
-
-    Returns:
-        Reasons why parts are missing, by name of the part.
-
-    Raises:
-        HostError: a part cannot be fetched.
+    `dump`: gets a copy of the database of this cluster's own server. Returns reasons why parts are missing, by name of
+    the part. Raises HostError if a part cannot be fetched.
     """
     if cluster.database is None:
         return {parts.DATABASE: "the cluster file has no database"}
@@ -275,8 +251,7 @@ def summary(backup: Backup) -> str:
 def list_backups(cluster: str) -> int:
     """Print descriptions of the backups beside the cluster file, oldest first; each is verified.
 
-    Returns:
-        The exit code: 1 if one of them is damaged.
+    Returns the exit code: 1 if one of them is damaged.
     """
     path = loading.named_path(cluster)
     place = archive.directory(path)

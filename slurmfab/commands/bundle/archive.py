@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.loading import Inventory
 
 
-MAX_PACKAGE_SIZE = 2 << 30
-"""Bytes of the largest package; a whole bundle usually has some 100 MiB."""
+MAX_PACKAGE_SIZE = 2 << 30  # bytes of the largest package; a whole bundle usually has some 100 MiB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +59,7 @@ class Bundle:
 def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
     """The usual path of a cluster's bundle: `cluster.bundle-trixie-amd64.tar` beside `cluster.yaml`.
 
-    Args:
-        suite: release of the distribution, such as `trixie`.
+    `suite`: release of the distribution, such as `trixie`.
     """
     return cluster_file.with_name(f"{cluster_file.stem}.bundle-{suite}-{architecture}.tar")
 
@@ -79,8 +77,7 @@ def of_cluster(known: Inventory) -> tuple[Path, ...]:
 def verified(path: Path) -> Bundle:
     """Read a bundle and compare every byte of it with its manifest; the same file is read once in a run.
 
-    Raises:
-        InputError: there is no such file, it is damaged, or it was made by a newer slurmfab.
+    Raises InputError if there is no such file, it is damaged, or it was made by a newer slurmfab.
     """
     try:
         status = path.stat()
@@ -102,8 +99,7 @@ def _verified(path: Path, _time: int, _size: int) -> Bundle:
 def is_part(name: str) -> bool:
     """Whether a bundle may hold a part of this name: the index or a package.
 
-    Raises:
-        ResourceFailed: the name is neither.
+    Raises ResourceFailed if the name is neither.
     """
     return name == INDEX or bool(checked(name))
 
@@ -117,11 +113,7 @@ KIND = Kind("bundle", BundleManifest, f"make it again: {FAB} bundle", is_part, m
 
 
 def bundle_from(contents: Contents[BundleManifest], _file: BinaryIO) -> Bundle:
-    """A bundle from the contents of its archive.
-
-    Raises:
-        InputError: the index is missing, or is not text.
-    """
+    """A bundle from the contents of its archive. Raises InputError if the index is missing, or is not text."""
     if INDEX not in contents.parts:
         raise KIND.damaged(contents.path, f"its content does not match the manifest: {INDEX}")
     try:

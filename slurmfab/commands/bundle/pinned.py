@@ -24,9 +24,8 @@ from slurmfab.core.engine.run import Run
 def bundles(known: Inventory) -> tuple[Bundle, ...]:
     """The bundles that the cluster file names, each of them verified.
 
-    Raises:
-        InputError: one is missing or damaged, differs from the digest in the lock, or is new and not signed by a
-            trusted key.
+    Raises InputError if one is missing or damaged, differs from the digest in the lock, or is new and not signed by a
+    trusted key.
     """
     found = {name: archive.verified(path) for name, path in archive.paths_by_name(known).items()}
     for name, bundle in found.items():
@@ -40,8 +39,7 @@ def bundles(known: Inventory) -> tuple[Bundle, ...]:
 def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
     """Refuse a bundle whose digest the lock does not have, unless a trusted key has signed it.
 
-    Raises:
-        InputError: it is refused.
+    Raises InputError if it is refused.
     """
     if name in known.lock.bundles:
         return
@@ -58,8 +56,7 @@ def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
 def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
     """The message about a bundle whose digest differs from the one in the lock.
 
-    Args:
-        bundle: the bundle that is there now.
+    `bundle`: the bundle that is there now.
     """
     return (
         f"{bundle.path} is another bundle than the one that was used or made before.\n"
@@ -73,9 +70,7 @@ def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
 def pin_first_uses(run: Run, used: Iterable[Bundle]) -> None:
     """Put the digests of bundles that are used for the first time into the lock, and tell the user.
 
-    Args:
-        run: gains the digests; its lock is saved.
-        used: bundles that are about to be sent to hosts.
+    `run`: gains the digests; its lock is saved. `used`: bundles that are about to be sent to hosts.
     """
     names = {path: name for name, path in archive.paths_by_name(run.inventory).items()}
     by_name = {names[bundle.path]: bundle for bundle in used}
@@ -95,12 +90,8 @@ def pin_first_uses(run: Run, used: Iterable[Bundle]) -> None:
 def pin(known: Inventory, digests: dict[str, str], signers: Iterable[str] = ()) -> None:
     """Save digests of bundles in the lock file as it is on disk now, since other runs may have changed it.
 
-    Args:
-        digests: by the bundles' names in the cluster file.
-        signers: public keys that are trusted from now on.
-
-    Raises:
-        InputError: the lock file cannot be read or written.
+    `digests`: by the bundles' names in the cluster file. `signers`: public keys that are trusted from now on. Raises
+    InputError if the lock file cannot be read or written.
     """
     path = loading.lock_path(known.path)
     with shared_files.exclusively(known.path):
@@ -110,11 +101,7 @@ def pin(known: Inventory, digests: dict[str, str], signers: Iterable[str] = ()) 
 def accept(cluster: str) -> int:
     """Trust the bundles that the cluster file names, as they are now, and print what they are.
 
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the cluster file names none, or one is missing or damaged; none is accepted then.
+    Raises InputError if the cluster file names none, or one is missing or damaged; none is accepted then.
     """
     known = loading.load_named(cluster)
     found = {name: archive.verified(path) for name, path in archive.paths_by_name(known).items()}

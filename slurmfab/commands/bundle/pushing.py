@@ -52,14 +52,8 @@ def deliver(
 def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Send packages to many hosts at the same time.
 
-    Args:
-        needing: the packages to install, by host, each as `NAME` or `NAME=VERSION`.
-
-    Returns:
-        The digest of the bundle that the packages came from, by host.
-
-    Raises:
-        InputError: a bundle is missing, damaged or another one than before.
+    `needing`: the packages to install, by host, each as `NAME` or `NAME=VERSION`. Returns the digest of the bundle that
+    the packages came from, by host. Raises InputError if a bundle is missing, damaged or another one than before.
     """
     found = bundles(run.inventory)
     chosen = {host: newest_for(found, plan_input.facts[host]) for host in needing}

@@ -24,14 +24,9 @@ if TYPE_CHECKING:
 def refusals(inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
     """The hosts that lack packages which no bundle in the cluster file has.
 
-    Args:
-        hosts: the hosts in question; those without facts are skipped.
-
-    Returns:
-        The reason for each of these hosts, by name.
-
-    Raises:
-        InputError: a bundle that is needed is missing, damaged or another one than before; nothing was changed.
+    `hosts`: the hosts in question; those without facts are skipped. Returns the reason for each of these hosts, by
+    name. Raises InputError if a bundle that is needed is missing, damaged or another one than before; nothing was
+    changed.
     """
     reasons = {}
     for host in hosts:
@@ -73,8 +68,7 @@ def newest_for(found: Iterable[Bundle], fact: HostFacts) -> Bundle | None:
 def refusal(found: tuple[Bundle, ...], fact: HostFacts, names: Iterable[str], expected: SlurmVersion) -> str:
     """The reason why a host cannot install packages from any of these bundles; empty if it can.
 
-    Args:
-        names: the packages that it lacks.
+    `names`: the packages that it lacks.
     """
     bundle = newest_for(found, fact)
     if bundle is None:

@@ -27,8 +27,7 @@ Answer = TypeVar("Answer")
 PIECE_BYTES = 256 * 1024
 """Bytes that one request sends to a host: with 64 hosts at once, the program takes about 180 MB of memory."""
 
-PROGRESS_SECONDS = 30.0
-"""Without a terminal, a line of progress is printed at most this often."""
+PROGRESS_SECONDS = 30.0  # without a terminal, a line of progress is printed at most this often
 
 
 class PackageFile(NamedTuple):
@@ -41,11 +40,7 @@ class PackageFile(NamedTuple):
 
 
 class SentBytes:
-    """Counts the bytes that were sent to all hosts, and shows the progress.
-
-    Args:
-        run: the run whose progress is shown.
-    """
+    """Counts the bytes that were sent to all hosts, and shows the progress. `run`: the run whose progress is shown."""
 
     def __init__(self, run: Run) -> None:
         self.progress = run.progress
@@ -73,14 +68,8 @@ class SentBytes:
 def send_to_each(run: Run, hosts: Collection[str], send: Callable[[str, SentBytes], Answer]) -> dict[str, Answer]:
     """Send packages to many hosts at the same time.
 
-    Args:
-        send: sends packages to one of them, and counts their bytes.
-
-    Returns:
-        What `send` returned, by host; excluded hosts are missing.
-
-    Raises:
-        InputError: a bundle or a file cannot be read any more.
+    `send`: sends packages to one of them, and counts their bytes. Returns what `send` returned, by host; excluded hosts
+    are missing. Raises InputError if a bundle or a file cannot be read any more.
     """
     sent, answers = SentBytes(run), dict[str, Answer]()
     run.progress.begin("pushing packages", hosts)
@@ -100,12 +89,8 @@ def send_to_each(run: Run, hosts: Collection[str], send: Callable[[str, SentByte
 def send_file(run: Run, host: str, digest: str, file: PackageFile, sent: SentBytes) -> None:
     """Send a host one package file.
 
-    Args:
-        digest: of the bundle, or of the files that are sent together.
-
-    Raises:
-        HostError: the host cannot be reached, or cannot store the file.
-        InputError: the file cannot be read any more.
+    `digest`: of the bundle, or of the files that are sent together. Raises HostError if the host cannot be reached, or
+    cannot store the file. Raises InputError if the file cannot be read any more.
     """
     for offset, data in file.pieces:
         is_last = offset + len(data) == file.size

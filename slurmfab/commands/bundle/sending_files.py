@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from slurmfab.core.engine.run import Run
     from slurmfab.core.plan.plan_input import PlanInput
 
-Files = tuple[tuple[DebFile, str], ...]
-"""Packages, each with the SHA-256 of its file."""
+Files = tuple[tuple[DebFile, str], ...]  # packages, each with the SHA-256 of its file
 
 
 def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
     """The hosts that lack a package whose file is for another architecture, each with the reason.
 
-    Args:
-        hosts: the hosts in question; those without facts are skipped.
+    `hosts`: the hosts in question; those without facts are skipped.
     """
     reasons = {}
     for host in hosts:
@@ -62,14 +60,8 @@ def deliver(
 ) -> dict[str, tuple[Resource, ...]]:
     """Send packages to the hosts that lack some, before a phase installs them.
 
-    Args:
-        resources: the resources of the phase, by host.
-
-    Returns:
-        The resources by host, whose packages are installed from the files that were sent.
-
-    Raises:
-        InputError: a file cannot be read any more.
+    `resources`: the resources of the phase, by host. Returns the resources by host, whose packages are installed from
+    the files that were sent. Raises InputError if a file cannot be read any more.
     """
     wanted = {host: needed(plan_input, host) for host in resources}
     digests = {path: one.digest() for path, one in {one.path: one for some in wanted.values() for one in some}.items()}

@@ -41,8 +41,7 @@ if command -v mksquashfs >/dev/null; then mksquashfs . ../image.sqsh -noappend -
 """
 """Makes a directory with a root directory, with an image of it, and with what makes it a bundle."""
 
-Call = tuple[tuple[str, ...], str]
-"""Options of srun, and a command."""
+Call = tuple[tuple[str, ...], str]  # options of srun, and a command
 
 
 def _pyxis(place: str, command: str) -> Call:
@@ -79,19 +78,14 @@ CALLS: Mapping[str, Callable[[str, str], Call]] = {
 def make_script(place: str) -> str:
     """The shell script that makes a root directory, and an image of it where there is mksquashfs.
 
-    Args:
-        place: the directory for both, which must not be there.
+    `place`: the directory for both, which must not be there.
     """
     return MAKE % (shlex.quote(place), PROGRAMS, shlex.quote(bundle_config("root")))
 
 
 @contextmanager
 def small_root(node: CheckedHost) -> Iterator[str]:
-    """A place on a node with the root directory, removed afterwards.
-
-    Raises:
-        AssertionError: it could not be made.
-    """
+    """A place on a node with the root directory, removed afterwards. Raises AssertionError if it could not be made."""
     place = f"/run/slurmfab-image-{secrets.token_hex(6)}"
     try:
         done = node.run(make_script(place))

@@ -12,8 +12,7 @@ from slurmfab.core.plan.directories import logs_owner
 from slurmfab.on_hosts.agent.identities.ways import parents
 from slurmfab.on_hosts.agent.munge import directories as munge_directories
 
-ABSENT = " - No such file or directory"
-"""What namei(1) shows behind a name that does not exist."""
+ABSENT = " - No such file or directory"  # what namei(1) shows behind a name that does not exist
 
 ACCESS_LIST = "+"
 """The end of the mode of a directory with an access control list (acl(5)), which may let further users pass."""
@@ -26,15 +25,13 @@ LINK = "leads through a symbolic link"
 MUNGE_DIRECTORIES = tuple(directory for directory in munge_directories.MODES if directory != munge_directories.SOCKETS)
 """Directories of munged that are there whether it runs or not."""
 
-_WRITABLE = (5, 8)
-"""Indices in a mode such as `drwxr-xr-x` that tell whether the group and others may write."""
+_WRITABLE = (5, 8)  # indices in a mode such as `drwxr-xr-x` that tell whether the group and others may write
 
 
 def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, str]:
     """The directories of a host's daemons, each with the user that it belongs to; those of the site have any owner.
 
-    Args:
-        spool: slurmd's directory there, if it is a compute node.
+    `spool`: slurmd's directory there, if it is a compute node.
     """
     roles = cluster.roles(host)
     return {
@@ -47,11 +44,7 @@ def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, s
 
 
 def wrong_directories(host: CheckedHost, wanted: Mapping[str, str]) -> list[str]:
-    """What is wrong with directories of a host, one sentence for each.
-
-    Args:
-        wanted: owner by path.
-    """
+    """What is wrong with directories of a host, one sentence for each. `wanted`: owner by path."""
     ways = ways_to(host, wanted)
     return [wrong for path, owner in wanted.items() if (wrong := wrong_way(path, ways.get(path, []), owner))]
 
@@ -66,8 +59,7 @@ def ways_to(host: CheckedHost, paths: Iterable[str]) -> dict[str, list[str]]:
 def replaceable(host: CheckedHost, paths: Mapping[str, str]) -> list[str]:
     """Which files and directories of a daemon that is root another user can replace, one sentence for each.
 
-    Args:
-        paths: what the daemon has there, such as `SlurmdLogFile`, by path.
+    `paths`: what the daemon has there, such as `SlurmdLogFile`, by path.
     """
     ways = ways_to(host, paths)
     return [f"{what} {path} {who}" for path, what in paths.items() if (who := changer(ways.get(path, []), path))]
@@ -76,8 +68,7 @@ def replaceable(host: CheckedHost, paths: Mapping[str, str]) -> list[str]:
 def changer(lines: list[str], path: str) -> str:
     """Who can change a name on the way to a path, as the end of a sentence; empty if only root can.
 
-    Args:
-        lines: the names on the way to it, from `ways_to`; behind a link, those on the way to its target.
+    `lines`: the names on the way to it, from `ways_to`; behind a link, those on the way to its target.
     """
     for line in lines:
         mode, user, _, name = (*line.split(maxsplit=3), "", "", "", "")[:4]
@@ -99,10 +90,8 @@ def place(name: str, path: str) -> str:
 def wrong_way(path: str, lines: list[str], owner: str) -> str:
     """What is wrong with the way to a directory; empty if nothing is, or if namei(1) is not there.
 
-    Args:
-        lines: the names on the way as namei(1) shows them with `-l`, `MODE OWNER GROUP NAME`, with the names on the way
-            of each link below it.
-        owner: the user that it has to belong to.
+    `lines`: the names on the way as namei(1) shows them with `-l`, `MODE OWNER GROUP NAME`, with the names on the way
+    of each link below it. `owner`: the user that it has to belong to.
     """
     others = ""
     last = ""
@@ -129,9 +118,7 @@ def wrong_way(path: str, lines: list[str], owner: str) -> str:
 def wrong_mode(path: str, way: list[tuple[str, ...]], owner: str) -> str:
     """Whom a directory, or one above it, keeps out or lets write; empty if that is as it should be.
 
-    Args:
-        way: mode, owner and group of each name on the way, from the top.
-        owner: the user that the directory belongs to.
+    `way`: mode, owner and group of each name on the way, from the top. `owner`: the user that the directory belongs to.
     """
     above = [*parents(path), path]
     is_linked = len(way) != len(above)

@@ -28,12 +28,10 @@ from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome, R
 OUTCOME_TEXTS: dict[Outcome, str] = {PASSED: "✓ ok", FAILED: "✗ FAILED", NOT_RUN: "- not run"}
 COLOURS: dict[Outcome, str] = {PASSED: GREEN, FAILED: f"{BOLD};{RED}", NOT_RUN: YELLOW}
 
-TITLE_WIDTH = 66
-"""Columns for a check's title in plain lines; a longer one moves the rest of its line."""
+TITLE_WIDTH = 66  # columns for a check's title in plain lines; a longer one moves the rest of its line
 
 
-MOST_FOLLOWERS = 4
-"""How many failures that follow from another one are named below it."""
+MOST_FOLLOWERS = 4  # how many failures that follow from another one are named below it
 
 
 class CheckRow(NamedTuple):
@@ -169,9 +167,7 @@ def not_run(verdict: Verdict) -> tuple[str, ...]:
 def reason_line(reason: str, results: Sequence[Result]) -> str:
     """Why checks were not run, as in `not run  n2: 3 checks, because n2 is unreachable.`.
 
-    Args:
-        reason: with `folding.HOST` in place of the host's name.
-        results: those that were not run for it.
+    `reason`: with `folding.HOST` in place of the host's name. `results`: those that were not run for it.
     """
     titles = tuple(dict.fromkeys(f"{result.group}: {result.title}" for result in results))
     hosts = fold(result.host for result in results)

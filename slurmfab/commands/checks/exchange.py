@@ -27,10 +27,8 @@ class Exchange:
     """The streams of a program that runs on a host.
 
     The class never waits on the channel's file descriptor: paramiko can close that pipe while its own thread writes to
-    it, and the byte would go into another file or connection that got the same number in the meantime.
-
-    Args:
-        deadline: time by `time.monotonic` at which reading stops.
+    it, and the byte would go into another file or connection that got the same number in the meantime. `deadline`: time
+    by `time.monotonic` at which reading stops.
     """
 
     def __init__(self, channel: paramiko.Channel, deadline: float) -> None:
@@ -43,12 +41,8 @@ class Exchange:
     def ask(self, command: str, stdin: str) -> tuple[int, bytes, bytes]:
         """Have `LOOP` run a command, and return exit code, output and error output.
 
-        Args:
-            stdin: text for its standard input.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-            EOFError: the shell has ended.
+        `stdin`: text for its standard input. Raises TimeoutError if the deadline has passed. Raises EOFError if the
+        shell has ended.
         """
         mark = secrets.token_hex(8)
         self.channel.settimeout(self.remaining())
@@ -60,9 +54,7 @@ class Exchange:
     def read_until(self, mark: re.Pattern[bytes]) -> re.Match[bytes]:
         """Read the output until it has a mark of at most 64 bytes.
 
-        Raises:
-            TimeoutError: the deadline has passed.
-            EOFError: the output has ended without it.
+        Raises TimeoutError if the deadline has passed. Raises EOFError if the output has ended without it.
         """
         searched = 0
         while not (found := mark.search(self.output, searched)):
@@ -76,8 +68,7 @@ class Exchange:
     def error_before(self, mark: bytes) -> bytes:
         """The error output up to a mark, which is waited for and removed; `read_errors` reads it meanwhile.
 
-        Raises:
-            TimeoutError: the deadline has passed.
+        Raises TimeoutError if the deadline has passed.
         """
         with self.heard:
             if not self.heard.wait_for(lambda: mark in self.error, self.remaining()):
@@ -107,8 +98,7 @@ class Exchange:
     def read_lines(self, heard: Callable[[str], None]) -> None:
         """Read the output to its end, and call `heard` with each complete line as it arrives.
 
-        Raises:
-            TimeoutError: the deadline has passed.
+        Raises TimeoutError if the deadline has passed.
         """
         while True:
             *lines, self.output = self.output.split(b"\n")
@@ -120,11 +110,7 @@ class Exchange:
             self.output += data
 
     def receive_error(self) -> bool:
-        """Wait for more error output; returns false at its end.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
+        """Wait for more error output; returns false at its end. Raises TimeoutError if the deadline has passed."""
         data = self.received(self.channel.recv_stderr)
         self.error += data
         return bool(data)
@@ -132,31 +118,19 @@ class Exchange:
     def received(self, receive: Callable[[int], bytes]) -> bytes:
         """The next bytes of a stream; empty at its end.
 
-        Args:
-            receive: `recv` or `recv_stderr` of the channel.
-
-        Raises:
-            TimeoutError: the deadline has passed.
+        `receive`: `recv` or `recv_stderr` of the channel. Raises TimeoutError if the deadline has passed.
         """
         self.channel.settimeout(self.remaining())
         return receive(CHUNK)
 
     def exit_code(self) -> int:
-        """The program's exit code; waits for it.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
+        """The program's exit code; waits for it. Raises TimeoutError if the deadline has passed."""
         if not self.channel.status_event.wait(self.remaining()):
             raise TimeoutError
         return int(self.channel.exit_status)
 
     def remaining(self) -> float:
-        """Seconds until the deadline.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
+        """Seconds until the deadline. Raises TimeoutError if the deadline has passed."""
         seconds = self.deadline - time.monotonic()
         if seconds <= 0:
             raise TimeoutError

@@ -29,8 +29,7 @@ done
 """
 """Prints device files, AMD devices, and for each NVIDIA GPU its PCI address and the driver's text about it."""
 
-GONE = "No such file or directory"
-"""The error of a missing device file."""
+GONE = "No such file or directory"  # the error of a missing device file
 
 _LISTED = re.compile(r"/dev/(nvidia|dri/renderD)\d+")
 
@@ -41,9 +40,8 @@ SMI_SCRIPT = "echo '=> details'; timeout 25 nvidia-smi -q; echo '=> listing'; ti
 def host_script(known: Sequence[Gpu]) -> str:
     """The shell script that lists a host's GPUs.
 
-    Args:
-        known: the GPUs in the lock. nvidia-smi runs only if one of them is a MIG instance, or if the driver's files are
-            missing.
+    `known`: the GPUs in the lock. nvidia-smi runs only if one of them is a MIG instance, or if the driver's files are
+    missing.
     """
     more = " ".join(gpu.file for gpu in known if not _LISTED.match(gpu.file))
     plain = HOST_SCRIPT.replace(" /dev/dri/renderD*;", f" /dev/dri/renderD* {more};") if more else HOST_SCRIPT
@@ -97,8 +95,7 @@ def _amd(file: str, fields: str) -> Gpu:
 TOLD_SCRIPT = 'for name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do eval "echo visible=\\$$name"; done'
 """Prints the GPUs that Slurm assigned to the job."""
 
-FILES_SCRIPT = f'for file in FILES; do test -c $file || echo "$file {GONE}"; done'
-"""Prints missing device files."""
+FILES_SCRIPT = f'for file in FILES; do test -c $file || echo "$file {GONE}"; done'  # prints missing device files
 
 OPEN_SCRIPT = (
     "for file in FILES; do if error=$(dd if=$file of=/dev/null count=0 2>&1); then error=open; fi; "
@@ -127,8 +124,7 @@ class JobGpus:
 def job_script(files: Sequence[str], *, opens: bool) -> str:
     """The shell script that lists the GPUs of the job that runs it.
 
-    Args:
-        opens: whether to open them; otherwise, the script runs nvidia-smi.
+    `opens`: whether to open them; otherwise, the script runs nvidia-smi.
     """
     parts = (TOLD_SCRIPT, OPEN_SCRIPT) if opens else (TOLD_SCRIPT, FILES_SCRIPT, LIST_SCRIPT)
     return "; ".join(parts).replace("FILES", " ".join(files) or "/dev/null")

@@ -23,8 +23,7 @@ from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import SshTransport
 
-Shells = Mapping[str, "Shell | HostError"]
-"""Shells by host name; for a host without a shell, the error."""
+Shells = Mapping[str, "Shell | HostError"]  # shells by host name; for a host without a shell, the error
 
 LOGINS = 6
 """How many hosts log in to one host by SSH at the same time. From ten unauthenticated connections on, including those
@@ -43,8 +42,7 @@ class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type
     def run(self, command: str, *args: str, **kwargs: Any) -> CommandResult:
         """Run a command and return its result, whatever its exit code.
 
-        Args:
-            kwargs: `stdin`, text for its standard input, and `seconds`, its time limit; others are ignored.
+        `kwargs`: `stdin`, text for its standard input, and `seconds`, its time limit; others are ignored.
         """
         text = self.quote(command, *args)
         answer = self.shell.run(text, str(kwargs.get("stdin", "")), float(kwargs.get("seconds", SECONDS)))
@@ -63,10 +61,8 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
     """A testinfra host with its name in the cluster file, and with readable messages for failed commands.
 
     Its modules, as in `host.service("munge").is_running`, ask a host once in a run what several checks want to know.
-    `run` and `ask` ask anew, for what a check waits for or what jobs may change.
-
-    Args:
-        logins: held while another host logs in to this one by SSH.
+    `run` and `ask` ask anew, for what a check waits for or what jobs may change. `logins`: held while another host logs
+    in to this one by SSH.
     """
 
     def __init__(self, name: str, shell: Shell) -> None:
@@ -89,8 +85,7 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
     def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
         """The output of a command that must succeed, without white space around it.
 
-        Raises:
-            AssertionError: it fails; the message has its last line.
+        Raises AssertionError if it fails; the message has its last line.
         """
         done = self.run_expect([0], command, *args, stdin=stdin, seconds=seconds)
         return str(done.stdout).strip()
@@ -98,11 +93,8 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
     def run_expect(self, expected: list[int], command: str, *args: str, **kwargs: Any) -> CommandResult:
         """The result of a command that must end with one of these exit codes; testinfra's modules call it too.
 
-        Args:
-            kwargs: as for `ShellBackend.run`.
-
-        Raises:
-            AssertionError: it ends with another exit code; the message has its last line.
+        `kwargs`: as for `ShellBackend.run`. Raises AssertionError if it ends with another exit code; the message has
+        its last line.
         """
         done = self.run(command, *args, **kwargs)
         text = self.backend.quote(command, *args)
@@ -112,11 +104,7 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
     def check_output(self, command: str, *args: str, **kwargs: Any) -> str:
         """The output of a command that must succeed, without line ends at its end; for testinfra's modules.
 
-        Args:
-            kwargs: as for `ShellBackend.run`.
-
-        Raises:
-            AssertionError: it fails; the message has its last line.
+        `kwargs`: as for `ShellBackend.run`. Raises AssertionError if it fails; the message has its last line.
         """
         output = str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
         if command.startswith("systemctl show"):
@@ -182,11 +170,7 @@ def open_shells(
 def shell_on(host: str, transport: SshTransport, sudo: SudoPassword) -> Shell:
     """Open a shell on a host, with sudo if the cluster file says so.
 
-    Args:
-        sudo: the sudo password of all hosts.
-
-    Raises:
-        HostError: the host is unreachable, or sudo refuses.
+    `sudo`: the sudo password of all hosts. Raises HostError if the host is unreachable, or sudo refuses.
     """
     connection = transport.connection(host)
     if not transport.routes[host].become:

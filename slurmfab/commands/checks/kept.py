@@ -27,11 +27,8 @@ from slurmfab.core.engine import record
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-MOST_FILES = 10
-"""So many results are kept; the oldest are removed first."""
-
-MOST_BYTES = 256 << 20
-"""Size of the largest file that is read."""
+MOST_FILES = 10  # so many results are kept; the oldest are removed first
+MOST_BYTES = 256 << 20  # size of the largest file that is read
 
 _NAME = "%Y%m%dT%H%M%S.%fZ"
 
@@ -69,11 +66,7 @@ def this_run(verdict: Verdict, begun: datetime) -> CheckRun:
 
 
 def keep(cluster_file: Path, run: CheckRun) -> None:
-    """Write the results of a run, and remove the oldest ones.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
+    """Write the results of a run, and remove the oldest ones. Raises InputError if the file cannot be written."""
     about = {"slurmfab": __version__, "by": run.by, "begun": run.begun.isoformat()}
     told = as_json(run.verdict)
     checks = [
@@ -91,8 +84,7 @@ def keep(cluster_file: Path, run: CheckRun) -> None:
 def last(cluster_file: Path) -> CheckRun | None:
     """The last run that was kept; `None` if there is none.
 
-    Raises:
-        InputError: its file cannot be read, or is not one of results.
+    Raises InputError if its file cannot be read, or is not one of results.
     """
     path = max(directory(cluster_file).glob("*.json"), default=None)
     if path is None:

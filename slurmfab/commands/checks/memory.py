@@ -22,12 +22,8 @@ class RememberingShell:
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
         """The result of the command's first run, for which concurrent callers wait.
 
-        Args:
-            stdin: text for its standard input; results are cached per command and input.
-            seconds: time limit of the first run.
-
-        Raises:
-            Exception: whatever the first run raised.
+        `stdin`: text for its standard input; results are cached per command and input. `seconds`: time limit of the
+        first run. Raises Exception: whatever the first run raised.
         """
         with self.looking_up:
             is_new = (command, stdin) not in self.answers

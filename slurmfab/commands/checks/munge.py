@@ -27,14 +27,8 @@ def need_munged(host: CheckedHost) -> None:
 def status_of_credential(maker: CheckedHost, reader: CheckedHost) -> str:
     """Decode a new credential of one host on another, and return the status of unmunge, such as `Success (0)`.
 
-    The credential is never written to a disk.
-
-    Args:
-        maker: the host that makes the credential.
-        reader: the host that decodes it.
-
-    Raises:
-        AssertionError: munge cannot make a credential.
+    The credential is never written to a disk. `maker`: the host that makes the credential. `reader`: the host that
+    decodes it. Raises AssertionError if munge cannot make a credential.
     """
     made = maker.run(f"munge --no-input --socket={SOCKET}")
     assert made.rc == 0, (

@@ -10,8 +10,7 @@ from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.client.commands import update_nodes
 from slurmfab.on_hosts.agent.nodes.states import HEALTH, OURS, UNDER_WAY, flags
 
-READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}
-"""States of a node in service."""
+READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}  # states of a node in service
 
 HARMLESS = {"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "PLANNED", "RESERVED", "COMPLETING"}
 """Flags with which a node still takes jobs (scontrol(1), NODES - SHOW COMMAND: State)."""
@@ -37,8 +36,7 @@ def has_less(node: Mapping[str, str]) -> bool:
 def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
     """Why a node takes no jobs, with the repair; empty if it takes jobs.
 
-    Args:
-        acceptance: the command that accepts hardware other than the lock's.
+    `acceptance`: the command that accepts hardware other than the lock's.
     """
     if is_ready(node):
         return ""
@@ -52,9 +50,7 @@ def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
 def advice(name: str, states: Set[str], reason: str, acceptance: str) -> str:
     """The meaning of a state and reason, and the repair.
 
-    Args:
-        reason: Slurm's reason; empty for none.
-        acceptance: the command that accepts hardware other than the lock's.
+    `reason`: Slurm's reason; empty for none. `acceptance`: the command that accepts hardware other than the lock's.
     """
     resume = " ".join(update_nodes([name], "State=RESUME"))
     otherwise = f"Repair: {resume}; if the state comes back, see /var/log/slurm/slurmctld.log on the controller"

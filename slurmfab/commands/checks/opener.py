@@ -18,8 +18,7 @@ Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 def opener_of(output: session.Output, password: str = "") -> Opener:
     """A function that opens shells on hosts by SSH.
 
-    Args:
-        password: the sudo password if the user has been asked for it already; empty if not.
+    `password`: the sudo password if the user has been asked for it already; empty if not.
     """
     ask = output.asker()
     known_password = password or (ask() if ask and output.ask_password else "")
@@ -32,11 +31,7 @@ def opener_of(output: session.Output, password: str = "") -> Opener:
 
 
 def host_in(shells: Shells, name: str) -> CheckedHost:
-    """A host whose shell is open.
-
-    Raises:
-        HostError: it cannot be reached.
-    """
+    """A host whose shell is open. Raises HostError if it cannot be reached."""
     shell = shells[name]
     if isinstance(shell, HostError):
         raise shell
@@ -45,10 +40,6 @@ def host_in(shells: Shells, name: str) -> CheckedHost:
 
 @contextmanager
 def opened(opener: Opener, known: Inventory, name: str) -> Iterator[CheckedHost]:
-    """One host, with its shell open in the `with` block.
-
-    Raises:
-        HostError: it cannot be reached.
-    """
+    """One host, with its shell open in the `with` block. Raises HostError if it cannot be reached."""
     with opener(known, (name,)) as shells:
         yield host_in(shells, name)

@@ -13,11 +13,8 @@ from pathlib import Path
 from slurmfab.base.errors import HostError
 from slurmfab.commands.checks.results import cause_and_repair
 
-PREFIX = "own-"
-"""How the groups of these checks begin."""
-
-ALL = "own"
-"""The word that selects all of them."""
+PREFIX = "own-"  # how the groups of these checks begin
+ALL = "own"  # the word that selects all of them
 
 LOADS, TITLE = "file_loads", "the file with the site's own checks is used"
 """Name and title of the check of a file itself, which is a result only where it fails."""
@@ -66,8 +63,7 @@ def why_broken(error: BaseException) -> str:
 def explained(error: BaseException, path: Path) -> tuple[str, str]:
     """Cause and repair of a site's own check that failed; the repair is empty if it tells none.
 
-    Args:
-        path: the file of the check.
+    `path`: the file of the check.
     """
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     place = f"{path.name}, line {lines[-1]}" if lines else path.name

@@ -14,11 +14,8 @@ from slurmfab.commands.checks.hosts import line_of
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.on_hosts.agent.client import commands
 
-ALONE = "slurmfab-check-alone"
-"""Output of a job that did not see the other job start."""
-
-TRIES = 100
-"""How often a job looks for the other job, every 0.2 s: longer than the other may wait for its resources."""
+ALONE = "slurmfab-check-alone"  # output of a job that did not see the other job start
+TRIES = 100  # how often a job looks for the other job, every 0.2 s: longer than the other may wait for its resources
 
 BOTH = (
     'n=0; until [ "$({states} | grep -c "^{mark} [^P]")" -ge 2 ]; '

@@ -20,8 +20,7 @@ HISTORY = "cat /var/log/apt/history.log.1 /var/log/apt/history.log 2>/dev/null |
 UPGRADED = re.compile(r"([a-z0-9][a-z0-9.+-]*):[a-z0-9]+ \(([^ ,()]+), [^ ,()]+\)")
 """A package in a line `Upgrade:` of that log: its name and the version before."""
 
-ROUNDS = 4
-"""How often apt may name further libraries."""
+ROUNDS = 4  # how often apt may name further libraries
 
 
 class OtherRelease(AssertionError):
@@ -35,8 +34,7 @@ class Remark(Exception):
 def way_back(host: CheckedHost, controller: CheckedHost, names: Iterable[str]) -> str:
     """How a host gets the versions of Slurm's packages that the controller has, as the end of a sentence.
 
-    Args:
-        names: every package of Slurm's own.
+    `names`: every package of Slurm's own.
     """
     wanted = set(packages(controller, names).values())
     target = min(wanted, default="")

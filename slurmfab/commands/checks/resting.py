@@ -101,16 +101,13 @@ RESTS: Mapping[str, Rests] = {
 ON_ALL_NODES = {"jobs.job_runs_on_many_nodes": "jobs.job_runs"}
 """Checks of all nodes together, and the check of each node that they rest on."""
 
-Place = tuple[str, str]
-"""A check and a host."""
+Place = tuple[str, str]  # a check and a host
 
 
 def with_causes(results: Iterable[Result], controller: str) -> tuple[Result, ...]:
     """The results, where each failure that follows from another one names it.
 
-    Args:
-        results: in the order of the checks.
-        controller: name of the primary controller.
+    `results`: in the order of the checks. `controller`: name of the primary controller.
     """
     told = tuple(results)
     failed = {(name_of(one), one.host): one for one in reversed(told) if one.outcome == FAILED}
@@ -126,10 +123,7 @@ def with_causes(results: Iterable[Result], controller: str) -> tuple[Result, ...
 def cause_of(place: Place, failed: Mapping[Place, Result], order: Mapping[Place, int], controller: str) -> str:
     """The failure from which another one follows, and that follows from none itself; empty if there is none.
 
-    Args:
-        failed: all failures.
-        order: the order in which they were found; the first one counts.
-        controller: name of the primary controller.
+    `order`: the order in which they were found; the first one counts. `controller`: name of the primary controller.
     """
     below = {one for one in reached(place, failed, controller) if one in failed}
     first = [one for one in below if not any(other in failed for other in reached(one, failed, controller))]

@@ -18,8 +18,7 @@ PASSED: Outcome = "passed"
 FAILED: Outcome = "failed"
 NOT_RUN: Outcome = "not run"
 
-REPAIR = " Repair: "
-"""Separates cause and repair in the message of a failed check."""
+REPAIR = " Repair: "  # separates cause and repair in the message of a failed check
 
 
 @shows(
@@ -96,11 +95,7 @@ class Verdict:
 
 
 def as_case(test: str, result: Result) -> Case:
-    """A result as a test case of JUnit.
-
-    Args:
-        test: file and test, as in `own/test_motd.py::test_motd[n1]`.
-    """
+    """A result as a test case of JUnit. `test`: file and test, as in `own/test_motd.py::test_motd[n1]`."""
     file, _, name = test.partition("::")
     case = Case(file.removesuffix(".py").replace("/", "."), name, result.seconds)
     if result.outcome != FAILED:

@@ -70,8 +70,7 @@ ORDER = (
 )
 """The groups of checks in the order in which they run; each relies on those before it. Add new files here."""
 
-WhenDone = Callable[[Inventory, CheckRun], None]
-"""Gets the cluster and the results when the checks have run."""
+WhenDone = Callable[[Inventory, CheckRun], None]  # gets the cluster and the results when the checks have run
 
 
 def check(
@@ -213,10 +212,8 @@ COLLECTED = (0, 1, 5)
 def run_checks(known: Inventory, checks: Checks) -> None:
     """Collect the checks of this package and the site's own, and run those that the user selected.
 
-    Raises:
-        InputError: a word of `only` matches no check.
-        SlurmfabError: pytest could not collect the checks.
-        KeyboardInterrupt: the user pressed Ctrl-C.
+    Raises InputError if a word of `only` matches no check. Raises SlurmfabError if pytest could not collect the checks.
+    Raises KeyboardInterrupt if the user pressed Ctrl-C.
     """
     for name in USERS_OPTIONS:
         os.environ.pop(name, None)

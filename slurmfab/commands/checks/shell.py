@@ -25,18 +25,14 @@ from slurmfab.on_hosts.agent.core.language import SITE_SETTINGS
 if TYPE_CHECKING:
     import paramiko
 
-SECONDS = 30.0
-"""Default time limit of a command."""
+SECONDS = 30.0  # default time limit of a command
 
 SESSIONS = 6
 """How many commands run on one host at a time: sshd allows ten sessions per connection (sshd_config(5), MaxSessions),
 and counts ended sessions for a moment longer."""
 
-LAST_WORDS_SECONDS = 30.0
-"""Seconds in which a command that `follow` runs must end after Ctrl-C."""
-
-PAUSE = 0.02
-"""Seconds between attempts to open a session while sshd still counts ended ones."""
+LAST_WORDS_SECONDS = 30.0  # seconds in which a command that `follow` runs must end after Ctrl-C
+PAUSE = 0.02  # seconds between attempts to open a session while sshd still counts ended ones
 
 LANGUAGE = "env LC_ALL=C LANGUAGE="
 """Prefix of every command: English messages; LANGUAGE alone would translate them, also sudo's prompt."""
@@ -79,12 +75,8 @@ class Shell(Protocol):
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
         """Run a command and return its result, whatever its exit code.
 
-        Args:
-            stdin: text for its standard input, which can be secret; never part of a message.
-
-        Raises:
-            Unreachable: the connection was lost.
-            NoAnswer: the command exceeded its time limit.
+        `stdin`: text for its standard input, which can be secret; never part of a message. Raises Unreachable if the
+        connection was lost. Raises NoAnswer if the command exceeded its time limit.
         """
 
 
@@ -182,8 +174,7 @@ class SshShell:
     def _login(self, command: str, deadline: float) -> Exchange:
         """The conversation with a command, of which nothing is left that was printed before it began.
 
-        Raises:
-            LoginRefused: the login shell ended without running it.
+        Raises LoginRefused if the login shell ended without running it.
         """
         channel = self._opened(deadline)
         session = Exchange(channel, deadline)
@@ -241,10 +232,8 @@ class SshShell:
     def _become(self, exchange: Exchange) -> None:
         """Wait until the command runs as root; the password is sent only after sudo's prompt, never to the command.
 
-        Raises:
-            SudoPasswordNeeded: sudo prompts for a password, and none is known.
-            SudoPasswordWrong: sudo rejects the password.
-            BecomeRefused: sudo refuses for another reason.
+        Raises SudoPasswordNeeded if sudo prompts for a password, and none is known. Raises SudoPasswordWrong if sudo
+        rejects the password. Raises BecomeRefused if sudo refuses for another reason.
         """
         answered = False
         while READY not in exchange.error:

@@ -42,17 +42,10 @@ wait "$started"; code=$?; kill "$watching" 2>/dev/null; exit "$code"
 """
 """Runs a command that runs jobs, and ends with its exit code; jobs that a limit holds are cancelled."""
 
-JOB_SECONDS = 90
-"""Time limit in seconds of a test job, waiting included."""
-
-SMALL_MEMORY = 50
-"""MiB of memory that a test job requests by default."""
-
-AS_SLURM = ("runuser", "-u", "slurm", "--")
-"""Command prefix that runs srun as the slurm user."""
-
-QUEUED = "queued and waiting for resources"
-"""srun's words about a job that did not start at once."""
+JOB_SECONDS = 90  # time limit in seconds of a test job, waiting included
+SMALL_MEMORY = 50  # MiB of memory that a test job requests by default
+AS_SLURM = ("runuser", "-u", "slurm", "--")  # command prefix that runs srun as the slurm user
+QUEUED = "queued and waiting for resources"  # srun's words about a job that did not start at once
 
 WARNING = re.compile(r"\blevel=(warning|info|debug)\b|^\W*(warning|warn|info|note)\b", re.IGNORECASE)
 """How a line of a program begins that is no error, as podman's about control groups of version 1."""
@@ -132,11 +125,8 @@ class Slurm:
     def need_limits(self, key: str) -> None:
         """Leave out the check if Slurm is not configured to enforce a limit.
 
-        Args:
-            key: a key of cgroup.conf, such as `ConstrainRAMSpace`.
-
-        Raises:
-            DoesNotApply: Slurm does not enforce the limit.
+        `key`: a key of cgroup.conf, such as `ConstrainRAMSpace`. Raises DoesNotApply if Slurm does not enforce the
+        limit.
         """
         configuration = self.configuration()
         if "task/cgroup" not in configuration.get("taskplugin", ""):
@@ -185,9 +175,7 @@ class Slurm:
         """The option of srun and sbatch for a job's memory on each of these nodes, at most what Slurm knows of.
 
         A node without RealMemory in slurm.conf has 1 MiB for Slurm, as in clusters where memory is not counted.
-
-        Args:
-            memory: MiB that the job wants on each.
+        `memory`: MiB that the job wants on each.
         """
         known = (self.node_as_found(name).get("RealMemory", "") for name in nodes)
         return f"--mem={min([memory, *(int(one) for one in known if one.isdigit())])}M"
@@ -199,8 +187,7 @@ class Slurm:
     def free_node(self) -> str:
         """The name of a compute node that has room for a small job.
 
-        Raises:
-            pytest.skip.Exception: no node has room.
+        Raises pytest.skip.Exception if no node has room.
         """
         free = set(self.controller.ask(line_of(commands.names_of_nodes("--states=idle,mixed"))).split())
         for name in self.cluster.compute_nodes:
@@ -211,8 +198,7 @@ class Slurm:
     def need_room(self, name: str) -> None:
         """Skip the check if a node cannot take a job now; the check of its state reports the reason.
 
-        Raises:
-            pytest.skip.Exception: the node is out of service, or other jobs use it.
+        Raises pytest.skip.Exception if the node is out of service, or other jobs use it.
         """
         node = self.node(name)
         if name in self.busy:
@@ -225,12 +211,8 @@ class Slurm:
     def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
         """Raise an error if srun's result shows that the job did not start or end in time.
 
-        Args:
-            nodes: names of the job's nodes.
-
-        Raises:
-            AssertionError: Slurm did not run the job.
-            pytest.skip.Exception: other jobs use the resources.
+        `nodes`: names of the job's nodes. Raises AssertionError if Slurm did not run the job. Raises
+        pytest.skip.Exception if other jobs use the resources.
         """
         refused = re.search(
             r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
@@ -262,8 +244,7 @@ class Slurm:
     def others(self, nodes: Sequence[str], reason: str) -> list[str]:
         """The IDs of the jobs that may be in the way of a test job.
 
-        Args:
-            reason: why it waits; with one, jobs that wait may come first, although they use no node yet.
+        `reason`: why it waits; with one, jobs that wait may come first, although they use no node yet.
         """
         return self.others_on(nodes) or (self.others_that("--states=PENDING") if reason else [])
 

@@ -14,8 +14,7 @@ from slurmfab.on_hosts.agent.services.daemon_log import stamp
 from slurmfab.on_hosts.agent.services.slurmctld_state import LOADED, LOG_PATTERN, STARTED
 from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, refusal, written_by
 
-SHOWN = 3
-"""How many files a message names."""
+SHOWN = 3  # how many files a message names
 
 AS_SLURM = "setpriv --reuid={user} --regid=$(id -g {user}) --clear-groups"
 """Runs a program with the rights that slurmctld has; unlike runuser(1) it asks no PAM."""
@@ -25,8 +24,7 @@ CLOSED = (
 )
 """A test of find(1) for what slurmctld cannot use; it may have files, such as keys, that it cannot write."""
 
-LOG_BYTES = 4 << 20
-"""Size of the part at the end of slurmctld's log that is searched."""
+LOG_BYTES = 4 << 20  # size of the part at the end of slurmctld's log that is searched
 
 UNSAVED = "Can't save state|error (writing|on) .* state save file|Error (creating|writing) file"
 """slurmctld's errors when it cannot save its state, as a regular expression, also of grep -E."""

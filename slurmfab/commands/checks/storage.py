@@ -13,11 +13,8 @@ from slurmfab.cluster.inventory.storage import clients, exports_of, mounts_of
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.on_hosts.agent.mounts.exports_file import Entry
 
-SECONDS = 10
-"""Time limit of each access: a file server that takes longer does not work for people either."""
-
-LATE = (124, 137)
-"""Exit codes of timeout(1) for a command that it has stopped."""
+SECONDS = 10  # time limit of each access: a file server that takes longer does not work for people either
+LATE = (124, 137)  # exit codes of timeout(1) for a command that it has stopped
 
 NO_ANSWER = f"no answer within {SECONDS} s; is its server up?"
 LIMITED = """\
@@ -28,8 +25,7 @@ code=$(cat "$told.rc" 2>/dev/null || echo 124); cat "$told"; rm -f "$told" "$tol
 """Runs a command in the background, and waits for its end, but not for longer than the time limit."""
 
 ROOT, NOBODY = "root", "nobody"
-OPEN = "any"
-"""The name of a directory in which everybody may write."""
+OPEN = "any"  # the name of a directory in which everybody may write
 
 DENIED = ("Permission denied", "Operation not permitted")
 """What a file server that gives root no rights there (root_squash) answers."""
@@ -56,8 +52,7 @@ def home_user(cluster: Cluster, host: str, mount: Mount) -> tuple[str, str]:
 def proofs(cluster: Cluster, host: str, mount: Mount, token: str) -> tuple[Proof, Proof]:
     """What root and an ordinary user write to a mount: a user in its home, or `nobody` in a directory that root makes.
 
-    Args:
-        host: the host that writes.
+    `host`: the host that writes.
     """
     name = f".slurmfab-check-{token}"
     user, home = home_user(cluster, host, mount)

@@ -20,11 +20,8 @@ from slurmfab.commands.checks.wanted import deploy, explains_refusals, submit_sc
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
 from slurmfab.on_hosts.agent.client import commands
 
-CODE = 7
-"""Exit code of a job that has to fail; no other failure gives this number."""
-
-ENDS_BADLY = f"echo $SLURM_JOB_ID; sleep 1; exit {CODE}"
-"""Prints the job ID, and fails after a second."""
+CODE = 7  # exit code of a job that has to fail; no other failure gives this number
+ENDS_BADLY = f"echo $SLURM_JOB_ID; sleep 1; exit {CODE}"  # prints the job ID, and fails after a second
 
 RECORD_SECONDS = 20
 """Seconds that a record may take: slurmctld sends finished jobs to slurmdbd within seconds (slurm.conf(5))."""
@@ -36,14 +33,12 @@ READ = (
 )
 """Prints the record of a finished job, repeated every 0.5 s until it is there."""
 
-STRANGER = "nobody"
-"""A user that exists on every host and has no account in Slurm."""
+STRANGER = "nobody"  # a user that exists on every host and has no account in Slurm
 
 TRY = "runuser -u %s -- sbatch --test-only --chdir=/tmp --ntasks=1 --wrap=true"
 """Validates a job of a user without submitting it (sbatch(1), --test-only)."""
 
-REFUSED = "Invalid account"
-"""Slurm's error for a user without an account (slurm_errno.h, ESLURM_INVALID_ACCOUNT)."""
+REFUSED = "Invalid account"  # Slurm's error for a user without an account (slurm_errno.h, ESLURM_INVALID_ACCOUNT)
 
 
 def test_slurmdbd_knows_the_cluster(database: CheckedHost, controller: CheckedHost, cluster: Cluster) -> None:

@@ -16,8 +16,7 @@ READ_BACKUP_STATE = (
 )
 """Prints the clock, and the times of the setup and of the newest backup, with the path of that."""
 
-READABLE_BY_ALL = {"manifest.json"}
-"""What is not encrypted in an encrypted backup of a host."""
+READABLE_BY_ALL = {"manifest.json"}  # what is not encrypted in an encrypted backup of a host
 
 
 def test_backups_are_made(saver: CheckedHost, cluster: Cluster) -> None:

@@ -13,8 +13,7 @@ from slurmfab.commands.checks.test_limits import ASKED, EAT, EATEN, ENDED, need_
 from slurmfab.commands.checks.wanted import deploy
 
 OPTION = "--container-image"
-TWICE = f'option "{OPTION.lstrip("-")}" provided by both'
-"""What Slurm says of a plugin that it loads twice."""
+TWICE = f'option "{OPTION.lstrip("-")}" provided by both'  # what Slurm says of a plugin that it loads twice
 
 SETUID = "find /usr/lib /usr/libexec -path '*apptainer*' -type f -perm -4000 2>/dev/null"
 STARTS = 'echo "inside $(ls /etc/slurmfab-image)"'

@@ -15,8 +15,7 @@ from slurmfab.commands.checks.wanted import deploy, units_of
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
 
 MODE = 0o600
-LOCAL = ("127.", "::1", "[::1]", "::ffff:127.")
-"""Prefixes of loopback addresses."""
+LOCAL = ("127.", "::1", "[::1]", "::ffff:127.")  # prefixes of loopback addresses
 
 
 def test_slurmdbd_listens(database: CheckedHost, cluster: Cluster) -> None:

@@ -9,14 +9,12 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.core import json_objects
 
-STATE_FILE = "/run/slurmfab/health.json"
-"""File that each scheduled run of the health check writes."""
+STATE_FILE = "/run/slurmfab/health.json"  # file that each scheduled run of the health check writes
 
 SLACK = 60
 """Seconds that a health check may be late: slurmctld spreads them over the nodes, and starts none while it restarts."""
 
-LOOK_SECONDS = 60
-"""Time limit of one health check."""
+LOOK_SECONDS = 60  # time limit of one health check
 
 WHEN = f"date +%s; stat --format=%Y {STATE_FILE} || echo 0; stat --format=%Z {HEALTH_SETTINGS}"
 """Prints the clock, the time of the last health check, and the time when its settings were written."""

@@ -16,8 +16,7 @@ from slurmfab.commands.checks.slurm import Slurm, job_words
 from slurmfab.commands.checks.wanted import deploy
 
 IGNORED = "grep SigIgn: /proc/self/status"
-SIGPIPE = 1 << (13 - 1)
-"""Its bit among the signals that a process ignores (proc(5), SigIgn; signal(7))."""
+SIGPIPE = 1 << (13 - 1)  # its bit among the signals that a process ignores (proc(5), SigIgn; signal(7))
 
 LOGS = "Repair: see /var/log/slurmd/slurmd.log there"
 MOST_NAMED = 3

@@ -18,8 +18,7 @@ from slurmfab.commands.checks.slurm import Slurm, job_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.client.commands import update_nodes
 
-ASKED, EATEN = 200, 400
-"""MiB of memory that the test job requests, and that it tries to use."""
+ASKED, EATEN = 200, 400  # MiB of memory that the test job requests, and that it tries to use
 
 EAT = f"dd if=/dev/zero bs={EATEN}M count=1 status=none | wc -c"
 """Uses memory, because dd reads the whole block before it writes; prints the size if nothing stops it."""

@@ -10,8 +10,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.on_hosts.agent.core import json_objects
 
-WAIT_SECONDS = 15
-"""Seconds in which slurmctld must call the mail program; an idle slurmctld needs less than one."""
+WAIT_SECONDS = 15  # seconds in which slurmctld must call the mail program; an idle slurmctld needs less than one
 
 WATCH = f"""
 import ctypes, json, os, select, subprocess, sys

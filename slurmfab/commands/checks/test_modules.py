@@ -6,8 +6,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
 
-USER = "nobody"
-"""An ordinary user whom every host has."""
+USER = "nobody"  # an ordinary user whom every host has
 
 ASKED = 'module --version >/dev/null 2>&1 || { echo "$(module --version 2>&1)"; exit 1; }; echo "PATH=$MODULEPATH"'
 """What a login shell of bash is asked."""

@@ -18,11 +18,8 @@ from slurmfab.on_hosts.agent.core import json_objects
 
 OF_EXPORTER = "/metrics"
 SECONDS = 10
-MISSED = 3
-"""So many collections may be missing before figures are too old."""
-
-GRACE = 60.0
-"""Seconds that a collection may take on a busy controller."""
+MISSED = 3  # so many collections may be missing before figures are too old
+GRACE = 60.0  # seconds that a collection may take on a busy controller
 
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared
 

@@ -10,8 +10,7 @@ from slurmfab.core.plan.phases.scripts import MPS_SCRIPTS, SCRIPTS
 
 PROGRAM = "nvidia-cuda-mps-control"
 SETTLED = "settled"
-SECONDS = 30
-"""Seconds in which a daemon must be started or stopped around jobs: the epilog allows it as much."""
+SECONDS = 30  # seconds in which a daemon must be started or stopped around jobs: the epilog allows it as much
 
 STATE = f"""
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin

@@ -11,8 +11,7 @@ from slurmfab.commands.checks.wanted import deploy
 USERS = 'for name in {names}; do getent passwd "$name"; done; true'
 HOMES = "stat --format='%u %a %n' -- {homes} 2>/dev/null; true"
 OTHERS_WRITE = 0o022
-TOLD = 3
-"""How many users or files a message names at most."""
+TOLD = 3  # how many users or files a message names at most
 
 
 def test_users_have_their_numbers(

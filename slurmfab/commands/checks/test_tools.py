@@ -8,11 +8,8 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import deploy
 
-USER = "nobody"
-"""An ordinary user whom every host has."""
-
-ASKED = f"runuser -u {USER} -- sstatus --json"
-"""What a user calls; it runs in a directory that the user can enter."""
+USER = "nobody"  # an ordinary user whom every host has
+ASKED = f"runuser -u {USER} -- sstatus --json"  # what a user calls; it runs in a directory that the user can enter
 
 
 def test_sstatus_answers_users(helping_host: CheckedHost, slurm: Slurm) -> None:  # noqa: ARG001 - sstatus needs it

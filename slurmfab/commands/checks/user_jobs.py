@@ -16,17 +16,10 @@ from slurmfab.commands.checks.shell import NoAnswer
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 
-PATH = "/usr/local/bin:/usr/bin:/bin"
-"""PATH of the jobs' user, without that user's profile."""
-
-SUBMIT_SECONDS = 30
-"""Time limit of sbatch."""
-
-READ_SECONDS = 20
-"""Time limit for reading a job's output on its host."""
-
-MOST_OUTPUT = 4 * 1024 * 1024
-"""Bytes at the end of a job's output that are read."""
+PATH = "/usr/local/bin:/usr/bin:/bin"  # PATH of the jobs' user, without that user's profile
+SUBMIT_SECONDS = 30  # time limit of sbatch
+READ_SECONDS = 20  # time limit for reading a job's output on its host
+MOST_OUTPUT = 4 * 1024 * 1024  # bytes at the end of a job's output that are read
 
 ANSWER_SECONDS = 4
 """Time limit in seconds of one query. Slurm's commands wait up to half of SlurmctldTimeout for a backup that is taking
@@ -61,11 +54,7 @@ class Person:
 
 
 def person(host: CheckedHost, name: str) -> Person:
-    """A user of a host, by login name.
-
-    Raises:
-        InputError: the host has no such user.
-    """
+    """A user of a host, by login name. Raises InputError if the host has no such user."""
     fields = host.run("getent passwd %s", name).stdout.strip().split(":")
     if len(fields) < 7:
         raise InputError(f"--user {name}: there is no such user on {host.name}.")
@@ -106,11 +95,7 @@ def submit(
 
 
 def asked(host: CheckedHost, command: Sequence[str], seconds: int = ANSWER_SECONDS) -> CommandResult:
-    """The result of one of Slurm's commands on a host.
-
-    Args:
-        command: from `slurmfab.on_hosts.agent.client.commands`.
-    """
+    """The result of one of Slurm's commands on a host. `command`: from `slurmfab.on_hosts.agent.client.commands`."""
     return host.run(f"timeout {seconds} {line_of(command)}")
 
 
@@ -133,8 +118,7 @@ def state(host: CheckedHost, number: str) -> JobState:
 def read(host: CheckedHost, who: Person, path: str) -> tuple[str, str]:
     """Read the end of a user's file on a host, and remove it.
 
-    Returns:
-        The text, and why it cannot be read; empty if it was read.
+    Returns the text, and why it cannot be read; empty if it was read.
     """
     name = shlex.quote(path)
     # Its owner may have put a FIFO or an endless file in its place.
@@ -153,11 +137,7 @@ def read_output(
 ) -> tuple[str, str]:
     """Read a job's output where it was submitted, where it is if homes are shared, or else on the job's first node.
 
-    Args:
-        node: the job's first node; empty if it is not known.
-
-    Returns:
-        As for `read`.
+    `node`: the job's first node; empty if it is not known. Returns as for `read`.
     """
     output, trouble = read(host, who, path)
     if not trouble or node in ("", host.name) or node not in known.cluster.hosts:

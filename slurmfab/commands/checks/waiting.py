@@ -9,8 +9,7 @@ FOR_NODES = ("Resources", "Priority", "Nodes required for job are DOWN, DRAINED 
 """How the reasons of jobs begin that start once other jobs have ended or started; the last one is also about nodes that
 the backfill scheduler keeps for jobs of partitions with a higher PriorityTier, which all others have."""
 
-_LIMITS = ("QOS", "Assoc")
-"""How the reasons of jobs begin that a limit of accounting holds until other jobs have ended."""
+_LIMITS = ("QOS", "Assoc")  # how the reasons of jobs begin that a limit of accounting holds until other jobs have ended
 
 _PASSING = ("Prolog", "Cleaning")
 """Reasons of jobs that have their nodes and start when these are made ready, or are put back into the queue."""
@@ -46,18 +45,13 @@ def is_limit(reason: str) -> bool:
 def limited(names: str) -> str:
     """A shell command that prints the IDs of jobs that a limit holds.
 
-    Args:
-        names: a shell command that prints ID and reason of jobs, one per line.
+    `names`: a shell command that prints ID and reason of jobs, one per line.
     """
     return f"{names} | sed -nE 's/^([0-9_]+) ({'|'.join(_LIMITS)}).*/\\1/p'"
 
 
 def repair_of(partition: str, message: str) -> str:
-    """What to try when Slurm does not run a job.
-
-    Args:
-        message: Slurm's error, or the reason why the job waits.
-    """
+    """What to try when Slurm does not run a job. `message`: Slurm's error, or the reason why the job waits."""
     if message.startswith("PartitionDown") or "Required partition not available" in message:
         return " ".join(update_partition(partition, "State=UP"))
     if partition == PARTITION and _UNKNOWN_PARTITION in message:

@@ -65,9 +65,7 @@ def kept(path: Path, known: Inventory | None) -> Iterator[Finding]:
 def doubt(one: Path, kind: Kind[OneManifest], path: Path, pinned: str | None = None) -> str:
     """Why an archive is not trusted; empty if it is.
 
-    Args:
-        kind: what it is.
-        pinned: the digest of its manifest that the lock has; `None` for none.
+    `kind`: what it is. `pinned`: the digest of its manifest that the lock has; `None` for none.
     """
     try:
         seal = archive.seal_of(one, kind)
@@ -120,10 +118,7 @@ def recipients_of(one: Path) -> tuple[str, ...]:
 def judged(subject: str, count: int, doubts: list[str], repair: str) -> Finding:
     """A finding about some archives.
 
-    Args:
-        subject: what they are.
-        count: how many there are.
-        doubts: those that are not trusted, with the reason.
+    `subject`: what they are. `doubts`: those that are not trusted, with the reason.
     """
     if not doubts:
         return ok(subject, f"{count}, of trusted makers")

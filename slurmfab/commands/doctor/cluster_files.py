@@ -16,8 +16,7 @@ from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
 
 SECONDS = 10
 MOST_COMPLAINTS = 3
-GIT = ("git", "-c", "core.fsmonitor=false", "-C")
-"""git, without the program that a repository may name for `status`."""
+GIT = ("git", "-c", "core.fsmonitor=false", "-C")  # git, without the program that a repository may name for `status`
 
 
 def load(path: Path) -> tuple[Inventory | None, tuple[Finding, ...]]:
@@ -39,11 +38,7 @@ def load(path: Path) -> tuple[Inventory | None, tuple[Finding, ...]]:
 
 
 def writable(path: Path) -> Iterator[Finding]:
-    """Yield whether runs can write their results.
-
-    Args:
-        path: of the cluster file, which may not exist yet.
-    """
+    """Yield whether runs can write their results. `path`: of the cluster file, which may not exist yet."""
     there = next(place for place in (path.parent, *path.absolute().parents) if place.is_dir())
     files = (path, loading.lock_path(path), path.with_name(f"{path.stem}.runs"))
     closed = [str(one) for one in (there, *files) if one.exists() and not os.access(one, os.W_OK)]
@@ -65,11 +60,7 @@ def tasks_for_fab(path: Path) -> Iterator[Finding]:
 
 
 def in_git(path: Path) -> Iterator[Finding]:
-    """Yield whether the cluster file and its lock are committed.
-
-    Args:
-        path: of the cluster file, which exists.
-    """
+    """Yield whether the cluster file and its lock are committed. `path`: of the cluster file, which exists."""
     if not shutil.which("git"):
         yield warning("git", "it is not installed, so nothing keeps older versions of the cluster file.")
         return

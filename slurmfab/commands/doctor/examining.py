@@ -22,8 +22,7 @@ from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
 
-VERSION = 1
-"""Version of the JSON format."""
+VERSION = 1  # version of the JSON format
 
 SHOWN: Mapping[str, tuple[str, str]] = {OK: ("ok", GREEN), WARNING: ("warning", YELLOW), FAILURE: ("FAILED", RED)}
 """The word for a state, and its colour."""
@@ -99,8 +98,7 @@ def of_hosts(
 ) -> Iterator[Finding]:
     """Yield what is to be said of the way to the hosts; ways that cannot be planned are one failure.
 
-    Args:
-        is_local: whether no host is asked.
+    `is_local`: whether no host is asked.
     """
     if known is None or is_local:
         return

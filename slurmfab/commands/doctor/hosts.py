@@ -19,11 +19,8 @@ from slurmfab.hosts.fan_out import on_each
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import SshTransport
 
-SECONDS = 60.0
-"""Time limit of the commands on a host."""
-
-CLOCK_BOUND = 5.0
-"""Seconds that clocks may differ; slurmfab.commands.checks.test_clock has the reasons."""
+SECONDS = 60.0  # time limit of the commands on a host
+CLOCK_BOUND = 5.0  # seconds that clocks may differ; slurmfab.commands.checks.test_clock has the reasons
 
 MOST_MIRRORS = 8
 LONGEST_REASON = 200
@@ -60,14 +57,7 @@ def ask_all(transport: SshTransport, hosts: Iterable[str], *, with_mirrors: bool
 
 
 def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
-    """Ask one host.
-
-    Args:
-        shell: runs commands there, as the user who logs in.
-
-    Raises:
-        HostError: it does not answer.
-    """
+    """Ask one host. `shell`: runs commands there, as the user who logs in. Raises HostError if it does not answer."""
     before = time.time()
     said = shell.run(CLOCK, seconds=SECONDS)
     after = time.time()
@@ -77,11 +67,7 @@ def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
 
 
 def parsed_clock(host: str, output: bytes) -> float:
-    """The time that a host told.
-
-    Raises:
-        HostError: it told none.
-    """
+    """The time that a host told. Raises HostError if it told none."""
     try:
         seconds = float(output.decode(errors="replace").strip())
     except ValueError:
@@ -111,9 +97,7 @@ def judged(
 ) -> Iterator[Finding]:
     """Yield what is to be said of the hosts.
 
-    Args:
-        answers: the answer of each host, or why there is none.
-        sleepers: the hosts that Slurm may have switched off.
+    `answers`: the answer of each host, or why there is none. `sleepers`: the hosts that Slurm may have switched off.
     """
     for host, answer in sorted(answers.items()):
         if type(answer) is Unreachable and host in sleepers:

@@ -44,12 +44,7 @@ def python_and_packages() -> Iterator[Finding]:
 
 
 def judged_python(bounds: str, version: tuple[int, ...]) -> Iterator[Finding]:
-    """Yield whether Python's version is within bounds.
-
-    Args:
-        bounds: such as `>=3.10`.
-        version: the version that runs.
-    """
+    """Yield whether Python's version is within bounds. `bounds`: such as `>=3.10`. `version`: the version that runs."""
     text = ".".join(map(str, version))
     if SpecifierSet(bounds).contains(text, prereleases=True):
         yield ok("Python", f"{text} ({sys.executable})")
@@ -60,8 +55,7 @@ def judged_python(bounds: str, version: tuple[int, ...]) -> Iterator[Finding]:
 def judged_packages(needed: Mapping[str, str]) -> Iterator[Finding]:
     """Yield whether packages are installed in versions within their bounds.
 
-    Args:
-        needed: bounds such as `>=5.0.1,<6`, by name of the package.
+    `needed`: bounds such as `>=5.0.1,<6`, by name of the package.
     """
     wrong, right = list[str](), list[str]()
     for name, bounds in sorted(needed.items()):
@@ -89,12 +83,7 @@ def programs() -> Iterator[Finding]:
 
 
 def terminal(out: TextIO, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield whether texts look as they should.
-
-    Args:
-        out: where texts go.
-        environment: this process's.
-    """
+    """Yield whether texts look as they should. `out`: where texts go. `environment`: this process's."""
     encoding = str(getattr(out, "encoding", "") or "")
     name = next((environment[key] for key in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(key)), "not set")
     if re.sub(r"[-_]", "", encoding).lower() == "utf8":
@@ -107,8 +96,7 @@ def terminal(out: TextIO, environment: Mapping[str, str]) -> Iterator[Finding]:
 def disk(directory: Path) -> Iterator[Finding]:
     """Yield whether there is room for records, backups and bundles.
 
-    Args:
-        directory: where they go; the nearest directory above it that is there counts.
+    `directory`: where they go; the nearest directory above it that is there counts.
     """
     there = next(place for place in (directory, *directory.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(there).free

@@ -84,11 +84,7 @@ def named_key(path: Path) -> Finding:
 
 
 def own_keys(paths: Iterable[Path], agent: Agent) -> Iterator[Finding]:
-    """Yield whether any of the user's own keys can be used.
-
-    Args:
-        paths: key files that are there.
-    """
+    """Yield whether any of the user's own keys can be used. `paths`: key files that are there."""
     usable, locked = [], []
     for path in paths:
         finding = loose(path)

@@ -17,8 +17,7 @@ SYSTEM = """\
 """
 """Prints the release's codename, what it is or is made from, and the version of the Slurm that is installed."""
 
-WORD = re.compile(r"[\w .+~-]{1,80}")
-"""What is shown of a host's answer; anything else is left out."""
+WORD = re.compile(r"[\w .+~-]{1,80}")  # what is shown of a host's answer; anything else is left out
 
 
 @dataclass(frozen=True)

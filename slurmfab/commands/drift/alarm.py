@@ -30,8 +30,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output, start
 from slurmfab.core.engine.summary import command_for
 
-VERSION = 1
-"""Version of the JSON format."""
+VERSION = 1  # version of the JSON format
 
 LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_RESULT}"
 """The command by which the controller takes the numbers from standard input."""
@@ -62,11 +61,8 @@ class Alarm:
     def tell(self, findings: Findings, seconds: float) -> bool:
         """Write the metrics, and send a mail if there is news.
 
-        Returns:
-            Whether a mail was sent.
-
-        Raises:
-            SlurmfabError: the file was not written, or the mail not taken; the next run tries again.
+        Returns whether a mail was sent. Raises SlurmfabError if the file was not written, or the mail not taken; the
+        next run tries again.
         """
         if self.settings.textfile:
             atomic_file.write(
@@ -82,8 +78,7 @@ class Alarm:
     def tell_failure(self, error: SlurmfabError) -> None:
         """Send a mail that the hosts could not be compared, unless the last one said so.
 
-        Raises:
-            SlurmfabError: the mail was not taken.
+        Raises SlurmfabError if the mail was not taken.
         """
         if self.settings.mail:
             before = memory.load(self.known.path)
@@ -116,12 +111,9 @@ class Alarm:
 def run(cluster: str, output: Output) -> int:
     """Compare all hosts with the cluster file, change nothing, and tell what differs.
 
-    Returns:
-        The exit code: 0 if nothing differs, 4 if something does, 3 if nothing does but hosts are missing, 1 if a
-        resource could not be compared.
-
-    Raises:
-        SlurmfabError: the cluster file has mistakes, the controller does not answer, or the alarm could not be told.
+    Returns the exit code: 0 if nothing differs, 4 if something does, 3 if nothing does but hosts are missing, 1 if a
+    resource could not be compared. Raises SlurmfabError if the cluster file has mistakes, the controller does not
+    answer, or the alarm could not be told.
     """
     known = loading.load(loading.named_path(cluster))
     settings = known.cluster.drift or Drift()
@@ -150,8 +142,7 @@ def run(cluster: str, output: Output) -> int:
 def tell_controller(known: Inventory, findings: Findings, output: Output) -> None:
     """Leave the numbers on the controller, from where Prometheus has Slurm's figures, too.
 
-    Raises:
-        HostError: the controller did not take them.
+    Raises HostError if the controller did not take them.
     """
     from slurmfab.commands.checks.opener import opened, opener_of
 
@@ -172,9 +163,7 @@ def tell_controller(known: Inventory, findings: Findings, output: Output) -> Non
 def letter(news: News, cause: str, command: str) -> str:
     """The text of a mail: what is new, what is right again, and what was told before.
 
-    Args:
-        news: what has changed since the last mail.
-        cause: why the hosts could not be compared; empty where they could.
+    `news`: what has changed since the last mail. `cause`: why the hosts could not be compared; empty where they could.
     """
     parts = [("New:", news.appeared), ("Right again:", news.gone), ("As before:", news.remaining)]
     paragraphs = ["\n".join([title, *indented(problems)]) for title, problems in parts if problems]

@@ -19,11 +19,8 @@ OTHER = "other difference"
 """What differs without being drift, such as a change of the cluster file that is not deployed yet, or a stopped
 service."""
 
-KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, CRASHED, OTHER_HARDWARE, OTHER)
-"""All kinds of differences."""
-
-MOST_LINES = 20
-"""How many lines about differences are shown; the plan shows all."""
+KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, CRASHED, OTHER_HARDWARE, OTHER)  # all kinds of differences
+MOST_LINES = 20  # how many lines about differences are shown; the plan shows all
 
 
 @shows("host", "resource", Key("kind", "shown_kind"))

@@ -22,11 +22,8 @@ from slurmfab.core.engine import passwords
 PROGRAMS = {"sendmail": ("-i", "-t"), "msmtp": ("--read-recipients",)}
 """Programs that take a mail on standard input, with the arguments that make them read its recipients."""
 
-SYSTEM = "/usr/sbin:/usr/lib:/usr/local/sbin"
-"""Where sendmail is, besides PATH."""
-
-SECONDS = 60
-"""How long a relay or a program may be silent."""
+SYSTEM = "/usr/sbin:/usr/lib:/usr/local/sbin"  # where sendmail is, besides PATH
+SECONDS = 60  # how long a relay or a program may be silent
 
 
 @dataclass(frozen=True)
@@ -38,11 +35,7 @@ class Mailer:
     password: str = ""  # its password; empty for none
 
     def send(self, to: Sequence[str], subject: str, text: str) -> None:
-        """Send a mail.
-
-        Raises:
-            SlurmfabError: it was not taken.
-        """
+        """Send a mail. Raises SlurmfabError if it was not taken."""
         message = EmailMessage()
         message["To"] = ", ".join(to)
         message["Subject"] = in_one_line(subject)
@@ -60,12 +53,8 @@ class Mailer:
 def mailer(cluster: Cluster, cluster_file: Path) -> Mailer:
     """How mail is sent: through the relay of the cluster file's `mail`, or else by a program of this machine.
 
-    Args:
-        cluster_file: its file, beside which the relay's password is.
-
-    Raises:
-        InputError: the password cannot be read.
-        SlurmfabError: there is neither a relay nor a program.
+    `cluster_file`: its file, beside which the relay's password is. Raises InputError if the password cannot be read.
+    Raises SlurmfabError if there is neither a relay nor a program.
     """
     if cluster.mail is not None:
         return Mailer(relay=cluster.mail, password=passwords.mail_password(cluster.mail, cluster_file.parent))
@@ -80,11 +69,7 @@ def mailer(cluster: Cluster, cluster_file: Path) -> Mailer:
 
 
 def hand_over(command: Sequence[str], message: EmailMessage) -> None:
-    """Give a mail to a program.
-
-    Raises:
-        SlurmfabError: it did not take it.
-    """
+    """Give a mail to a program. Raises SlurmfabError if it did not take it."""
     try:
         subprocess.run(command, input=bytes(message), capture_output=True, timeout=SECONDS, check=True)
     except subprocess.CalledProcessError as error:
@@ -97,11 +82,7 @@ def hand_over(command: Sequence[str], message: EmailMessage) -> None:
 def deliver(relay: Mail, password: str, message: EmailMessage) -> None:
     """Give a mail to a relay.
 
-    Args:
-        password: of the relay's login; empty for none.
-
-    Raises:
-        SlurmfabError: it did not take it.
+    `password`: of the relay's login; empty for none. Raises SlurmfabError if it did not take it.
     """
     context = ssl.create_default_context()
     try:

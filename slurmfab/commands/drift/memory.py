@@ -16,8 +16,7 @@ from slurmfab.core.engine import record
 
 MOST_BYTES = 64 * 1024 * 1024
 
-Problem = tuple[str, str]
-"""A host, and what is wrong there; an empty host stands for the whole cluster."""
+Problem = tuple[str, str]  # a host, and what is wrong there; an empty host stands for the whole cluster
 
 UNCOMPARED: Problem = ("", "the hosts could not be compared")
 NOT_COMPARED = "not compared"
@@ -64,8 +63,7 @@ class News:
 def problems_of(findings: Findings, before: frozenset[Problem]) -> frozenset[Problem]:
     """What is wrong now; of hosts that were not compared, what was wrong there before.
 
-    Args:
-        before: the problems that the last mail told.
+    `before`: the problems that the last mail told.
     """
     unseen = {*findings.not_compared, *findings.asleep}
     return frozenset(
@@ -83,11 +81,7 @@ def path_of(cluster_file: Path) -> Path:
 
 
 def load(cluster_file: Path) -> frozenset[Problem]:
-    """The problems that the last mail told; none without such a file.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """The problems that the last mail told; none without such a file. Raises InputError if the file cannot be read."""
     path = path_of(cluster_file)
     try:
         stored = strict_json.checked(bounded_file.read(path, MOST_BYTES), path, TypeAdapter(_Stored))
@@ -101,10 +95,6 @@ def load(cluster_file: Path) -> frozenset[Problem]:
 
 
 def save(cluster_file: Path, problems: frozenset[Problem]) -> None:
-    """Keep the problems that a mail has told.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
+    """Keep the problems that a mail has told. Raises InputError if the file cannot be written."""
     text = json.dumps({"version": 1, "problems": sorted(map(list, problems))}, indent=1) + "\n"
     atomic_file.write_private(path_of(cluster_file), text, cluster_file)

@@ -20,11 +20,7 @@ Sample = tuple[dict[str, str], float]
 
 
 def exposition(findings: Findings, at: float, seconds: float) -> str:
-    """The findings in Prometheus' text format.
-
-    Args:
-        at: when it ended, in seconds since 1970.
-    """
+    """The findings in Prometheus' text format. `at`: when it ended, in seconds since 1970."""
     kinds = Counter(one.kind for one in findings.differing)
     hosts = Counter(one.host for one in findings.differing)
     values: dict[str, Iterable[Sample]] = {

@@ -18,19 +18,14 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.drift.mailing import mailer
 from slurmfab.commands.drift.units import Manager, own_manager, unit_name, unit_texts
 
-SECONDS = 60
-"""How long systemd may take for an answer."""
+SECONDS = 60  # how long systemd may take for an answer
 
 
 def install(cluster: str) -> int:
     """Write the service and the timer, and start the timer.
 
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InputError: the cluster file has no `drift`, or systemd refuses the units; nothing is left.
-        SlurmfabError: systemd did not start the timer.
+    Raises InputError if the cluster file has no `drift`, or systemd refuses the units; nothing is left. Raises
+    SlurmfabError if systemd did not start the timer.
     """
     known = loading.load(loading.named_path(cluster))
     settings = able_settings(known)
@@ -71,14 +66,7 @@ def able_settings(known: Inventory) -> Drift:
 
 
 def remove(cluster: str) -> int:
-    """Stop the timer and delete both units.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        SlurmfabError: systemd did not stop the timer.
-    """
+    """Stop the timer and delete both units. Raises SlurmfabError if systemd did not stop the timer."""
     known = loading.load(loading.named_path(cluster))
     manager, name = own_manager(), unit_name(known.cluster.name)
     if not any((manager.directory / f"{name}.{kind}").exists() for kind in ("service", "timer")):
@@ -115,12 +103,8 @@ def command_of(known: Inventory) -> tuple[str, ...]:
 def verify(texts: Mapping[str, str], manager: Manager) -> None:
     """Show the units to systemd before they are in its directory.
 
-    Args:
-        texts: of the units, by file name.
-        manager: whose units they will be.
-
-    Raises:
-        InputError: systemd is not here, or finds a mistake.
+    `texts`: of the units, by file name. `manager`: whose units they will be. Raises InputError if systemd is not here,
+    or finds a mistake.
     """
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in texts]
@@ -145,11 +129,7 @@ def delete(manager: Manager, name: str) -> None:
 
 
 def systemctl(manager: Manager, *words: str) -> None:
-    """Ask systemd to do something.
-
-    Raises:
-        SlurmfabError: it did not.
-    """
+    """Ask systemd to do something. Raises SlurmfabError if it did not."""
     command = ("systemctl", *manager.options, *words)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -23,8 +23,7 @@ from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.gpu_check.check import ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED
 from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progress
 
-WAIT = 10
-"""Default minutes that the jobs of an interactive check wait for busy nodes."""
+WAIT = 10  # default minutes that the jobs of an interactive check wait for busy nodes
 
 RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {GPU_CHECK_PROGRAM}/run.py {GPU_CHECK_SETTINGS}"
 """Command that runs the GPU check program as user slurm: SlurmUser's rights suffice for a check."""
@@ -77,10 +76,8 @@ class GpuChecks:
 def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *, drains: bool) -> int:
     """Check GPUs now, and print each result when it arrives.
 
-    Args:
-        hosts: hostlist of compute nodes; empty for all with GPUs.
-        wait: minutes that jobs wait for busy nodes; `None` for 10.
-        drains: whether nodes may be drained and resumed.
+    `hosts`: hostlist of compute nodes; empty for all with GPUs. `wait`: minutes that jobs wait for busy nodes; `None`
+    for 10. `drains`: whether nodes may be drained and resumed.
     """
     known = loaded(cluster)
     names = compute_nodes(known, hosts) if hosts else ()
@@ -103,11 +100,7 @@ def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *,
 
 
 def show_history(cluster: str, hosts: str, output: session.Output) -> int:
-    """Print the results of earlier GPU checks.
-
-    Args:
-        hosts: hostlist of nodes; empty for all.
-    """
+    """Print the results of earlier GPU checks. `hosts`: hostlist of nodes; empty for all."""
     known = loaded(cluster)
     names = set(expand(hosts)) if hosts else set()
     chosen = [entry for entry in earlier(known, output) if not names or names & set(entry["nodes"])]
@@ -139,8 +132,7 @@ def earlier(known: Inventory, output: session.Output, password: str = "") -> lis
 def loaded(cluster: str) -> Inventory:
     """Load the cluster and check that its file has `gpu_checks` and that it was deployed.
 
-    Raises:
-        InputError: the cluster file is not valid or has no `gpu_checks`, or the cluster was never deployed.
+    Raises InputError if the cluster file is not valid or has no `gpu_checks`, or the cluster was never deployed.
     """
     known = loading.load_named(cluster)
     if known.cluster.gpu_checks is None:
@@ -181,12 +173,8 @@ def conversation(
 ) -> tuple[list[Entry], int]:
     """Run the GPU check program on the controller; returns the entries that it printed, and its exit code.
 
-    Args:
-        ask: runs a command on the controller (see `asker`).
-        heard: called with each measurement when it arrives, and with what the others wait for.
-
-    Raises:
-        HostFailed: the program refused, failed or did not finish.
+    `ask`: runs a command on the controller (see `asker`). `heard`: called with each measurement when it arrives, and
+    with what the others wait for. Raises HostFailed if the program refused, failed or did not finish.
     """
     entries: list[Entry] = []
     refused: list[str] = []

@@ -25,11 +25,8 @@ from slurmfab.core.engine.session import Output
 from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome
 from slurmfab.on_hosts.agent.services.process import process_start
 
-LAST = "last"
-"""What a user types for the newest run."""
-
-MOST_RUNS_NAMED = 8
-"""How many runs an error message names."""
+LAST = "last"  # what a user types for the newest run
+MOST_RUNS_NAMED = 8  # how many runs an error message names
 
 COUNTED_KINDS = {
     "directory": ("directory", "directories"),
@@ -140,12 +137,8 @@ def show(cluster: str, word: str, json_file: str) -> int:
 def find(records: Sequence[Record], word: str, path: Path) -> Record:
     """The run that the user means.
 
-    Args:
-        records: oldest first.
-        word: an id, a prefix that only one id has, or `last`.
-
-    Raises:
-        InputError: there is no such run, or more than one.
+    `records`: oldest first. `word`: an id, a prefix that only one id has, or `last`. Raises InputError if there is no
+    such run, or more than one.
     """
     if not records:
         raise InputError(no_runs_text(path))

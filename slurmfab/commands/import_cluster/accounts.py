@@ -8,19 +8,14 @@ from typing import Any
 from slurmfab.cluster.inventory.accounting import ROOT
 from slurmfab.core.plan.phases.accounts import SLURM
 
-ALWAYS = ("", ROOT, SLURM)
-"""Users of associations that are no people."""
+ALWAYS = ("", ROOT, SLURM)  # users of associations that are no people
 
 
 def of_people(answer: Mapping[str, Any], people: Collection[str] | None) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """What sacctmgr showed, without users whom the controller does not know.
 
-    Args:
-        answer: as `accounting.export.ask` returns it.
-        people: the users whom the controller knows; `None` if it was not asked.
-
-    Returns:
-        The answer, and the names of the users that are left out.
+    `answer`: as `accounting.export.ask` returns it. `people`: the users whom the controller knows; `None` if it was not
+    asked. Returns the answer, and the names of the users that are left out.
     """
     if people is None:
         return answer, ()

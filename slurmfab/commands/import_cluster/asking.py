@@ -25,8 +25,7 @@ from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.preflight.other_clusters import format_running, is_address, short
 
 FOUND_FILES = "found-files"
-MOST_STEPS = 3
-"""How often one host's slurm.conf may name another host as the controller."""
+MOST_STEPS = 3  # how often one host's slurm.conf may name another host as the controller
 
 
 def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Asked:
@@ -67,12 +66,8 @@ def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Aske
 def first_member(hosts: str, answers: Mapping[str, Any]) -> str:
     """The first host that is a member of a cluster.
 
-    Args:
-        hosts: as the user typed them.
-        answers: Slurm's files by host.
-
-    Raises:
-        InputError: none is, or they are members of several clusters.
+    `hosts`: as the user typed them. `answers`: Slurm's files by host. Raises InputError if none is, or they are members
+    of several clusters.
     """
     clusters: dict[str, list[str]] = {}
     for name in answers:
@@ -205,8 +200,7 @@ def meet_members(
 def same_host(contact: Contact, member: Member, own: Sequence[str]) -> str:
     """The host that was met before and is this member; empty for none.
 
-    Args:
-        own: the hosts with a slurm.conf of the cluster, whose names tell them apart.
+    `own`: the hosts with a slurm.conf of the cluster, whose names tell them apart.
     """
     address = member.address.lower()
     if is_dotted(address) and (found := contact.host_of((address,))):
@@ -233,9 +227,7 @@ def asked_accounts(
 ) -> tuple[Mapping[str, Any] | None, str, frozenset[str] | None]:
     """What slurmdbd has of the cluster, `None` without an answer; why there is none; and users that exist.
 
-    Args:
-        controller: the primary controller, as it was met.
-        answers: Slurm's files by host.
+    `controller`: the primary controller, as it was met. `answers`: Slurm's files by host.
     """
     conf, fact = parse(answers[controller]["slurm_conf"]), contact.facts[controller]
     if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
@@ -252,12 +244,8 @@ def asked_accounts(
 def known_people(contact: Contact, controller: str, accounts: Mapping[str, Any]) -> frozenset[str]:
     """The users of accounts that the controller knows, from /etc/passwd or a directory service.
 
-    Args:
-        controller: the primary controller, as it was met.
-        accounts: what slurmdbd has.
-
-    Raises:
-        HostError: the controller does not answer.
+    `controller`: the primary controller, as it was met. `accounts`: what slurmdbd has. Raises HostError if the
+    controller does not answer.
     """
     users = sorted({user for _, user, _ in accounts["associations"] if user not in ALWAYS})
     names = {**FACT_SELECTION, "users": tuple(users)}

@@ -10,18 +10,15 @@ from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE, LARGEST_SUM, MO
 from slurmfab.commands.import_cluster.found import FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 
-FOLDER = "slurm_files"
-"""The directory beside the cluster file."""
+FOLDER = "slurm_files"  # the directory beside the cluster file
 
 WITH_KEYS = ("slurm.conf", "gres.conf", "cgroup.conf", "slurmdbd.conf")
 """Files that slurmfab writes from keys of the cluster file."""
 
-SECRETS = (".key", ".pem", ".jwks")
-"""Ends of names of files that are secrets."""
+SECRETS = (".key", ".pem", ".jwks")  # ends of names of files that are secrets
 
 JOB_SUBMIT, PLUGSTACK = "job_submit.lua", "plugstack.conf"
-PACKAGED_PLUGSTACK = "include /etc/slurm/plugstack.conf.d/*.conf\n"
-"""The plugstack.conf of Debian's package."""
+PACKAGED_PLUGSTACK = "include /etc/slurm/plugstack.conf.d/*.conf\n"  # the plugstack.conf of Debian's package
 
 UNUSED = "nothing reads it, because JobSubmitPlugins does not name lua"
 PACKAGED = "it is the package's own"
@@ -98,11 +95,7 @@ def bytes_of(file: FoundFile) -> bytes:
 
 
 def reason_against(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -> str:
-    """Why a file does not come along; empty if it does.
-
-    Args:
-        by_host: the file of each host that has it.
-    """
+    """Why a file does not come along; empty if it does. `by_host`: the file of each host that has it."""
     texts = {file.text for file in by_host.values()}
     largest = max(len(bytes_of(file)) for file in by_host.values())
     hosts = "; ".join(fold(host for host, file in by_host.items() if file.text == text) for text in sorted(texts))

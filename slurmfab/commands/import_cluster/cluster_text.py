@@ -130,8 +130,7 @@ def overrides(draft: Draft, key: str, values: Overrides, file: str) -> str:
 def homeless(draft: Draft, file: str, given: Iterable[str]) -> Iterator[str]:
     """Yield the comments of the old file above lines that need no key here, but for headings in capitals.
 
-    Args:
-        given: the keys that are here, with their comments.
+    `given`: the keys that are here, with their comments.
     """
     here = {name.lower() for name in (*given, "NodeName", "PartitionName")}
     found = {

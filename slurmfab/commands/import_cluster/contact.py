@@ -31,11 +31,7 @@ class Target:
 
 
 def typed_target(endpoint: Endpoint, ssh: Ssh) -> Target:
-    """A host that the user has named.
-
-    Args:
-        endpoint: where it is, as typed.
-    """
+    """A host that the user has named. `endpoint`: where it is, as typed."""
     text = discovery.text_of(endpoint)
     return Target(text, endpoint, discovery.route_to(text, endpoint, ssh))
 
@@ -43,8 +39,7 @@ def typed_target(endpoint: Endpoint, ssh: Ssh) -> Target:
 def found_target(name: str, address: str, ssh: Ssh) -> Target:
     """A host that slurm.conf names: ssh_config says where it is, or else its address.
 
-    Args:
-        address: the address that slurm.conf or the controller knows; empty for none.
+    `address`: the address that slurm.conf or the controller knows; empty for none.
     """
     is_configured = str(ssh_config().lookup(name).get("hostname", name)) != name
     route = to_host(name, ssh, "" if is_configured else address)
@@ -79,8 +74,7 @@ class Contact:
     def meet(self, targets: Iterable[Target]) -> None:
         """Connect to hosts, and ask them for their facts; nothing is installed or changed there.
 
-        Raises:
-            InputError: SSH host keys are unknown, and new ones are not accepted.
+        Raises InputError if SSH host keys are unknown, and new ones are not accepted.
         """
         new = {one.name: one for one in targets if one.name not in self.facts}
         self.targets |= new
@@ -100,11 +94,8 @@ class Contact:
     def ask(self, hosts: Iterable[str], operation: str, **fields: Any) -> Mapping[str, Any]:
         """Ask hosts that were met a question of `slurmfab.on_hosts.agent.main.READINGS`.
 
-        Args:
-            fields: what else the request has.
-
-        Returns:
-            The answers by host; a host that did not answer is in `failed` from now on, and has no facts.
+        `fields`: what else the request has. Returns the answers by host; a host that did not answer is in `failed` from
+        now on, and has no facts.
         """
         request, key = {"op": operation, **fields}, operation.replace("-", "_")
         answers, failed = discovery.on_all(
@@ -117,8 +108,7 @@ class Contact:
     def host_of(self, names: Iterable[str]) -> str:
         """The host that was met and has one of these names or addresses; empty for none.
 
-        Args:
-            names: in lower case, without domains.
+        `names`: in lower case, without domains.
         """
         wanted = set(filter(None, names))
         for name, fact in self.facts.items():
@@ -131,11 +121,7 @@ class Contact:
     def as_discovered(self, name: str, member: str) -> DiscoveredHost:
         """A host that was met, as a member of the cluster with another name.
 
-        Args:
-            name: as it was met.
-
-        Raises:
-            InputError: it has no address that other hosts could reach.
+        `name`: as it was met. Raises InputError if it has no address that other hosts could reach.
         """
         target, policy = self.targets[name], self.transport.policies[name]
         return discovery.discovered(

@@ -87,8 +87,7 @@ def old_settings(old: OldCluster) -> Settings:
 def overrides(old: OldCluster) -> tuple[Overrides, Mapping[str, str]]:
     """The keys of slurmdbd.conf that differ from slurmfab's.
 
-    Returns:
-        The section `slurmdbd_conf`, and the value of slurmfab by key in lower case.
+    Returns the section `slurmdbd_conf`, and the value of slurmfab by key in lower case.
     """
     actual = old_settings(old)
     if not actual:

@@ -26,8 +26,7 @@ HARDWARE = {
 """Keys of a node line for the fields of `Hardware`."""
 
 
-MOST_GPUS = 64
-"""The most GPUs of one type that a line is believed to give a node."""
+MOST_GPUS = 64  # the most GPUs of one type that a line is believed to give a node
 
 
 def first_lock(cluster: Cluster, old: OldCluster) -> Lock:

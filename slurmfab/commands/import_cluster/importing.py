@@ -43,8 +43,7 @@ class Imported:
     exit_code: int  # of the task
 
 
-ADOPT = ("least", "usual")
-"""How much of what a cluster does not have an import takes."""
+ADOPT = ("least", "usual")  # how much of what a cluster does not have an import takes
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,7 @@ def lock_of(known: Inventory, asked: Asked) -> Lock:
 
 
 def text(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], output: Output) -> str:
-    """What was imported, as text.
-
-    Args:
-        output: says whether every key is shown, and where.
-    """
+    """What was imported, as text. `output`: says whether every key is shown, and where."""
     lines = [headline(known, asked)]
     if output.verbose:
         lines += ["", *table(rows(takeover.account), columns(output.stream))]

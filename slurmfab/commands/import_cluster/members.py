@@ -43,8 +43,7 @@ class Members:
 def controllers_of(conf: ConfText) -> tuple[tuple[str, str], ...]:
     """Name and address of each controller that a slurm.conf names, the primary first; empty where it gives none.
 
-    Args:
-        conf: the slurm.conf, which may be of a Slurm that knows ControlMachine alone.
+    `conf`: the slurm.conf, which may be of a Slurm that knows ControlMachine alone.
     """
     settings = conf.settings
     if named := settings.get("slurmctldhost", ""):
@@ -60,8 +59,7 @@ def controllers_of(conf: ConfText) -> tuple[tuple[str, str], ...]:
 def members(conf: ConfText) -> Members:
     """The hosts that a slurm.conf names; a host with several roles is one, by its NodeName if it has one.
 
-    Args:
-        conf: the slurm.conf, with what it includes.
+    `conf`: the slurm.conf, with what it includes.
     """
     nodes = {one.name: one for one in compute_nodes(conf)}
     by_alias = {alias: one.name for one in reversed(nodes.values()) for alias in aliases(one)}
@@ -100,9 +98,7 @@ def address_of_database(conf: ConfText) -> str:
 def database_host(conf: ConfText, controllers: list[str], by_alias: Mapping[str, str]) -> str:
     """The name of slurmdbd's host; empty for a cluster without slurmdbd.
 
-    Args:
-        controllers: names of the controllers.
-        by_alias: names of hosts, by all their names and addresses.
+    `controllers`: names of the controllers. `by_alias`: names of hosts, by all their names and addresses.
     """
     if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
         return ""

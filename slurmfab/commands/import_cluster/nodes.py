@@ -18,8 +18,7 @@ LAYOUT = ("boards", "socketsperboard", "corespersocket", "threadspercore", "cpus
 DISCOVERED = (*LAYOUT, "realmemory", "gres")
 """Keys that slurmfab writes from a node's hardware; they are given only where slurm.conf says otherwise."""
 
-ELSEWHERE = ("nodeaddr", "nodehostname", "state")
-"""Keys that a group of nodes cannot have."""
+ELSEWHERE = ("nodeaddr", "nodehostname", "state")  # keys that a group of nodes cannot have
 
 OWN_PARTITION = "slurmfab"
 
@@ -33,11 +32,7 @@ def spelled(table: Mapping[str, keys.Key], key: str) -> str:
 
 @cache
 def unknown(kind: str, key: str, version: SlurmVersion) -> str:
-    """Why a version has no such key in the lines of one kind; empty if it has.
-
-    Args:
-        kind: `node` or `partition`.
-    """
+    """Why a version has no such key in the lines of one kind; empty if it has. `kind`: `node` or `partition`."""
     names = {"node": ((key,), ()), "partition": ((), (key,))}[kind]
     return next((found.partition(": ")[2] for found in complaints(version, {}, {}, *names)), "")
 
@@ -81,9 +76,7 @@ def whole_line(line: Settings) -> Settings:
 def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: str) -> Settings:
     """A node's settings with what is missing for a key to be as in slurm.conf.
 
-    Args:
-        key: the key that differs, as the manual spells it.
-        actual: its value in slurm.conf; empty for none.
+    `key`: the key that differs, as the manual spells it. `actual`: its value in slurm.conf; empty for none.
     """
     low = key.lower()
     if low in LAYOUT:
@@ -97,8 +90,7 @@ def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: 
 def layout(line: Settings, settings: Settings, hardware: Hardware | None) -> Settings:
     """A node's cores: as its line has them, or, if the settings have those already, with what Slurm completes.
 
-    Args:
-        hardware: what the node has, which need not be said again; `None` if it is not known.
+    `hardware`: what the node has, which need not be said again; `None` if it is not known.
     """
     given = {spelled(keys.NODE, key): line[key] for key in LAYOUT if key in line}
     if not given.items() <= settings.items():
@@ -129,8 +121,7 @@ def partitions(old: OldCluster) -> Iterator[PartitionDraft]:
 def line_comments(old: OldCluster, kind: str) -> Iterator[tuple[str, Comments]]:
     """Yield the name in each line of one kind with the comments above it, and above lines of defaults before it.
 
-    Args:
-        kind: `nodename` or `partitionname`.
+    `kind`: `nodename` or `partitionname`.
     """
     before: Comments = ()
     for line in old_lines(old.text):

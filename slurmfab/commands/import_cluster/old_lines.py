@@ -13,11 +13,8 @@ MOST_COMMENTS = 12
 
 LONGEST_COMMENT = 160
 
-EMPTY = ("", "#")
-"""Lines that separate comments from what follows."""
-
-_OFF = re.compile(r"[A-Za-z0-9_]+\s*=")
-"""The beginning of a key that somebody has switched off by a `#`."""
+EMPTY = ("", "#")  # lines that separate comments from what follows
+_OFF = re.compile(r"[A-Za-z0-9_]+\s*=")  # the beginning of a key that somebody has switched off by a `#`
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TABLES, TEXT, Di
 from slurmfab.core.plan.plan_input import PASSWORDS, PlanInput
 
 WHERE = "the cluster file of the import"
-MOST_ROUNDS = 12
-"""How often the files are rendered at most; two or three times are usual."""
+MOST_ROUNDS = 12  # how often the files are rendered at most; two or three times are usual
 
 ACCOUNTING = ("accountingstoragetype", "accountingstoragehost", "accountingstorageport")
 """Keys that the section `database` writes."""
@@ -48,11 +47,8 @@ class Settled:
 def settle(draft: Draft, old: OldCluster) -> Settled:
     """Add to a cluster file what its files lack, until they say the same to Slurm as the old ones.
 
-    Args:
-        draft: the cluster file without `slurm_conf` and `cgroup_conf`, or with those of an earlier round.
-
-    Raises:
-        ClusterFileError: the cluster file would be refused.
+    `draft`: the cluster file without `slurm_conf` and `cgroup_conf`, or with those of an earlier round. Raises
+    ClusterFileError if the cluster file would be refused.
     """
     for _ in range(MOST_ROUNDS):
         plan_input = plan_of(draft, old)
@@ -118,10 +114,8 @@ def in_order(found: Mapping[str, str | None], old: OldCluster, file: str) -> Ove
 def reason_against(draft: Draft, old: OldCluster, file: str, key: str, value: str) -> str:
     """Why a key cannot be in its section of the cluster file; empty if it can.
 
-    Args:
-        file: `slurm.conf` or `cgroup.conf`.
-        key: spelled as in the manual.
-        value: its value in the old file; empty for none.
+    `file`: `slurm.conf` or `cgroup.conf`. `key`: spelled as in the manual. `value`: its value in the old file; empty
+    for none.
     """
     low = key.lower()
     if low in ELSEWHERE and file == "slurm.conf":

@@ -41,19 +41,14 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import configuration, gres, hardware
 
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
-UNSET_STATE = "/var/spool"
-"""StateSaveLocation if slurm.conf has none (slurm.conf(5))."""
+UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
 
 
 def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool = False) -> Takeover:
     """Make the cluster file of a found cluster.
 
-    Args:
-        adopts_least: whether it leaves out what the cluster does not have.
-        keep_files: whether no deployment writes Slurm's files.
-
-    Raises:
-        InputError: an essential part of it cannot be kept; the message has all reasons, and ways.
+    `adopts_least`: whether it leaves out what the cluster does not have. `keep_files`: whether no deployment writes
+    Slurm's files. Raises InputError if an essential part of it cannot be kept; the message has all reasons, and ways.
     """
     old = OldCluster(found)
     reasons = refusals.reasons_against(old)
@@ -96,11 +91,7 @@ def unsayable(old: OldCluster) -> tuple[str, ...]:
 
 
 def settled_without_accounts(old: OldCluster, draft: Draft) -> Settled:
-    """The cluster file but for accounts.
-
-    Raises:
-        InputError: the cluster file would be refused.
-    """
+    """The cluster file but for accounts. Raises InputError if the cluster file would be refused."""
     try:
         return settings.settle(draft, old)
     except ClusterFileError as error:

@@ -23,8 +23,7 @@ PLAIN, EXECUTABLE = 0o644, 0o755
 def refuse_existing(path: Path) -> None:
     """Refuse to import where there is a cluster file or a lock already, before any host is asked.
 
-    Raises:
-        InputError: there is one.
+    Raises InputError if there is one.
     """
     there = shared_files.existing(path)
     if there:
@@ -37,14 +36,8 @@ def refuse_existing(path: Path) -> None:
 def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) -> Inventory:
     """Write the cluster file, lock, schema and the files beside them, after all were read back and found right.
 
-    Args:
-        takeover: what is written.
-
-    Returns:
-        The new cluster, as the files have it.
-
-    Raises:
-        InputError: one of the files exists already, or cannot be written; then none is.
+    `takeover`: what is written. Returns the new cluster, as the files have it. Raises InputError if one of the files
+    exists already, or cannot be written; then none is.
     """
     target = Path(os.path.realpath(path))
     with shared_files.exclusively(path), staging(target.parent) as directory:
@@ -82,8 +75,7 @@ class staging:
 def safe(name: str) -> str:
     """The path of a file relative to the cluster file, which stays below its directory.
 
-    Raises:
-        SlurmfabError: it leads elsewhere.
+    Raises SlurmfabError if it leads elsewhere.
     """
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts:
@@ -92,11 +84,7 @@ def safe(name: str) -> str:
 
 
 def put(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Write a new file. Raises InputError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -108,12 +96,7 @@ def put(path: Path, content: bytes, mode: int) -> None:
 def read_back(staged: Path, path: Path) -> Inventory:
     """Read a new cluster file before it is put into its place.
 
-    Args:
-        staged: where it is now.
-        path: where it will be, for messages.
-
-    Raises:
-        SlurmfabError: it has mistakes.
+    `staged`: where it is now. `path`: where it will be, for messages. Raises SlurmfabError if it has mistakes.
     """
     try:
         return loading.load(staged)
@@ -128,12 +111,8 @@ def read_back(staged: Path, path: Path) -> Inventory:
 def move_all(source: Path, target: Path, names: list[str]) -> None:
     """Move files into a directory, all or none; none that exists there is replaced.
 
-    Args:
-        source: the directory where they are, on the same file system.
-        target: the directory where they go.
-
-    Raises:
-        InputError: one exists already, or cannot be moved.
+    `source`: the directory where they are, on the same file system. `target`: the directory where they go. Raises
+    InputError if one exists already, or cannot be moved.
     """
     there = [str(target / name) for name in names if os.path.lexists(target / name)]
     if there:

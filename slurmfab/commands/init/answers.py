@@ -41,8 +41,7 @@ class Question:
         return f"--{self.field.replace('_', '-')}"
 
 
-NONE = "none"
-"""What an empty answer means where nothing is wanted."""
+NONE = "none"  # what an empty answer means where nothing is wanted
 
 QUESTIONS = (
     Question("name", "Name of the cluster", "cluster"),

@@ -24,15 +24,9 @@ NOTHING = "Nothing was written."
 def init(cluster: str, given: Mapping[str, str | bool], *, yes: bool) -> int:
     """Ask for what a first cluster file needs, and write it.
 
-    Args:
-        given: the answers that flags gave, by field of `Answers`.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the file exists, a flag has a mistake, or a needed answer is missing and nobody can be asked.
-        SlurmfabError: the user does not want the file.
+    `given`: the answers that flags gave, by field of `Answers`. Raises InputError if the file exists, a flag has a
+    mistake, or a needed answer is missing and nobody can be asked. Raises SlurmfabError if the user does not want the
+    file.
     """
     path = loading.named_path(cluster)
     refuse_existing(path)
@@ -52,11 +46,7 @@ def init(cluster: str, given: Mapping[str, str | bool], *, yes: bool) -> int:
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse to begin where a cluster file or a lock is.
-
-    Raises:
-        InputError: one is there.
-    """
+    """Refuse to begin where a cluster file or a lock is. Raises InputError if one is there."""
     there = shared_files.existing(path)
     if there:
         raise InputError(
@@ -66,11 +56,7 @@ def refuse_existing(path: Path) -> None:
 
 
 def checked(given: Mapping[str, str | bool]) -> Answers:
-    """The answers that flags gave.
-
-    Raises:
-        InputError: one of them has a mistake.
-    """
+    """The answers that flags gave. Raises InputError if one of them has a mistake."""
     answers = Answers()
     for question in QUESTIONS:
         if question.field in given:
@@ -81,11 +67,7 @@ def checked(given: Mapping[str, str | bool]) -> Answers:
 
 
 def ask_all(answers: Answers, given: Mapping[str, str | bool]) -> Answers:
-    """Ask the questions that no flag has answered.
-
-    Raises:
-        SlurmfabError: the input ends.
-    """
+    """Ask the questions that no flag has answered. Raises SlurmfabError if the input ends."""
     write(BEGINNING, sys.stderr)
     for question in QUESTIONS:
         if question.field not in given:
@@ -96,14 +78,8 @@ def ask_all(answers: Answers, given: Mapping[str, str | bool]) -> Answers:
 def ask(question: Question, answers: Answers) -> Answers:
     """Ask a question until its answer is right.
 
-    Args:
-        answers: those to the questions before it.
-
-    Returns:
-        The answers with this one.
-
-    Raises:
-        SlurmfabError: the input ends.
+    `answers`: those to the questions before it. Returns the answers with this one. Raises SlurmfabError if the input
+    ends.
     """
     while True:
         line = typed(f"{question.text}{f' [{question.default}]' if question.default else ''}: ")
@@ -126,11 +102,7 @@ def ask(question: Question, answers: Answers) -> Answers:
 
 
 def typed(prompt: str) -> str:
-    """A line that the user types, without the spaces around it.
-
-    Raises:
-        SlurmfabError: the input ends.
-    """
+    """A line that the user types, without the spaces around it. Raises SlurmfabError if the input ends."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     line = sys.stdin.readline()
@@ -145,11 +117,7 @@ def is_agreed(question: str) -> bool:
 
 
 def refuse_missing(answers: Answers) -> None:
-    """Refuse to go on without the answers that a file needs.
-
-    Raises:
-        InputError: one is missing.
-    """
+    """Refuse to go on without the answers that a file needs. Raises InputError if one is missing."""
     missing = [question.flag for question in QUESTIONS if question.is_required and not getattr(answers, question.field)]
     if missing:
         raise InputError(
@@ -161,11 +129,8 @@ def refuse_missing(answers: Answers) -> None:
 def write_files(path: Path, answers: Answers) -> list[str]:
     """Write the cluster file, its schema and a fabfile.
 
-    Returns:
-        What was written and what comes next, as lines.
-
-    Raises:
-        InputError: the file is there meanwhile, or cannot be written.
+    Returns what was written and what comes next, as lines. Raises InputError if the file is there meanwhile, or cannot
+    be written.
     """
     with shared_files.exclusively(path):
         refuse_existing(path)

@@ -47,11 +47,7 @@ _ACCOUNTS = """\
 def text(answers: Answers) -> str:
     """The text of the cluster file.
 
-    Args:
-        answers: all of them.
-
-    Raises:
-        HostlistError: the nodes, or those with GPUs, are no hostlist.
+    `answers`: all of them. Raises HostlistError if the nodes, or those with GPUs, are no hostlist.
     """
     parts = (
         HEAD + f"cluster: {yaml_text(answers.name)}\n",
@@ -72,8 +68,7 @@ def text(answers: Answers) -> str:
 def complaint(answers: Answers) -> str:
     """Why a cluster file with these answers has a mistake, as it would say itself; empty if it has none.
 
-    Args:
-        answers: those that are there; the needed ones may be missing.
+    `answers`: those that are there; the needed ones may be missing.
     """
     for field, value in _UNANSWERED.items():
         if not getattr(answers, field):

@@ -21,14 +21,9 @@ from slurmfab.on_hosts.agent.client.commands import is_job_id
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport
 
-MARGIN = 60.0
-"""Seconds before and after a job that belong to it: hosts' clocks differ, and some lines come late."""
-
-AHEAD = 3600.0
-"""Seconds of the future that are asked for where the period ends now: the host's clock may be ahead."""
-
-CLOCK_SECONDS = 5.0
-"""From this difference on, a host's clock is told."""
+MARGIN = 60.0  # seconds before and after a job that belong to it: hosts' clocks differ, and some lines come late
+AHEAD = 3600.0  # seconds of the future that are asked for where the period ends now: the host's clock may be ahead
+CLOCK_SECONDS = 5.0  # from this difference on, a host's clock is told
 
 
 @dataclass(frozen=True)
@@ -102,8 +97,7 @@ def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, ev
 def is_job(known: Inventory, target: str) -> bool:
     """Whether a word of the command line is the id of a job, and names no host of the cluster.
 
-    Raises:
-        InputError: it can be neither.
+    Raises InputError if it can be neither.
     """
     try:
         if any(host in known.cluster.hosts for host in expand(target)):
@@ -117,9 +111,7 @@ def is_job(known: Inventory, target: str) -> bool:
 def find_job(known: Inventory, transport: Transport, job: str) -> Job:
     """When and where a job ran, from the first controller that answers.
 
-    Raises:
-        SlurmfabError: no controller knows it.
-        HostError: no controller answers.
+    Raises SlurmfabError if no controller knows it. Raises HostError if no controller answers.
     """
     lost: HostError | None = None
     for host in known.cluster.controllers:
@@ -142,10 +134,8 @@ def find_job(known: Inventory, transport: Transport, job: str) -> Job:
 def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Iterable[str]) -> Job:
     """A job from the rows of its tasks (`slurmfab.on_hosts.agent.logs.job_record.Row`).
 
-    Args:
-        rows: at least one.
-        origin: who told them.
-        hosts: those of the cluster; a job may have run on others, which have left.
+    `rows`: at least one. `origin`: who told them. `hosts`: those of the cluster; a job may have run on others, which
+    have left.
     """
     columns = list(zip(*rows, strict=True))
     submitted, starts, ends = ([int(str(one)) for one in column if one] for column in columns[3:6])
@@ -163,8 +153,7 @@ def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Ite
 def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_line: bool) -> Answers:
     """The answers of the hosts of a question, of the controllers, and of slurmdbd's host.
 
-    Args:
-        wanted: the question: its hosts are in `asked`.
+    `wanted`: the question: its hosts are in `asked`.
     """
     cluster, targets = known.cluster, wanted.asked
     hosts = tuple(dict.fromkeys((*targets, *cluster.controllers, *cluster.database_hosts)))
@@ -207,11 +196,7 @@ def period_on(is_controller: bool, wanted: Answers, *, is_now: bool) -> Period:
 def lines_of(
     transport: Transport, host: str, request: Mapping[str, object]
 ) -> tuple[list[HostLine], list[tuple[str, str]]]:
-    """The lines of one host, and what is to be said about them.
-
-    Raises:
-        HostError: it does not answer.
-    """
+    """The lines of one host, and what is to be said about them. Raises HostError if it does not answer."""
     before = time.time()
     value = answer_value(host, transport.call(host, request), "logs")
     ahead = value["now"] - time.time()

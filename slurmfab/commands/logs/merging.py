@@ -52,11 +52,7 @@ class Told(NamedTuple):
 def merge(by_host: Mapping[str, Iterable[HostLine]]) -> list[Told]:
     """Equal lines of all hosts told once; those that differ only in the host's name or addresses count as equal.
 
-    Args:
-        by_host: the lines of each host.
-
-    Returns:
-        The lines, by their first time.
+    `by_host`: the lines of each host. Returns the lines, by their first time.
     """
     groups: dict[tuple[str, str], list[tuple[str, HostLine]]] = {}
     for host, lines in by_host.items():

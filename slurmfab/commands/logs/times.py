@@ -10,11 +10,8 @@ from typing import NamedTuple
 from slurmfab.base.errors import InputError
 
 UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-AROUND = 600.0
-"""Seconds before and after the time of `--around`."""
-
-USUAL = "1h"
-"""How long ago the period begins where nothing is said."""
+AROUND = 600.0  # seconds before and after the time of `--around`
+USUAL = "1h"  # how long ago the period begins where nothing is said
 
 MOST_SECONDS = 366 * 86400.0
 _AGO = re.compile(r"(\d{1,6}) ?(s|m|min|h|d|w)(?: ago)?")
@@ -39,12 +36,8 @@ class Asked(NamedTuple):
 def period(asked: Asked, known: Period | None = None, now: float | None = None) -> Period:
     """The period that was asked for.
 
-    Args:
-        known: that of a job, for what the options leave open; by default the last hour.
-        now: the present time, by default the clock's.
-
-    Raises:
-        InputError: a text is not a time, or the end is before the beginning.
+    `known`: that of a job, for what the options leave open; by default the last hour. `now`: the present time, by
+    default the clock's. Raises InputError if a text is not a time, or the end is before the beginning.
     """
     present = time.time() if now is None else now
     if asked.around and (asked.since or asked.until):
@@ -66,14 +59,7 @@ def period(asked: Asked, known: Period | None = None, now: float | None = None) 
 
 
 def moment(text: str, flag: str, now: float) -> float:
-    """A time in seconds since 1970.
-
-    Args:
-        text: as on the command line.
-
-    Raises:
-        InputError: it is not a time.
-    """
+    """A time in seconds since 1970. `text`: as on the command line. Raises InputError if it is not a time."""
     word = text.strip()
     if word == "now":
         return now

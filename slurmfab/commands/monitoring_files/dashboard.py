@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-SCHEMA = 39
-"""Version of the dashboard's format (Grafana 10.4); later Grafanas bring it up to their own."""
-
-COLUMNS, HEIGHT = 24, 8
-"""Columns of a dashboard, and the rows that a panel has."""
+SCHEMA = 39  # version of the dashboard's format (Grafana 10.4); later Grafanas bring it up to their own
+COLUMNS, HEIGHT = 24, 8  # columns of a dashboard, and the rows that a panel has
 
 LINES, NUMBER, TABLE = "timeseries", "stat", "table"
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}

@@ -26,8 +26,7 @@ PROOF_SECONDS = 60.0
 """How long slurmctld may take to reach all nodes: it asks them when it starts, and some only at a second try."""
 
 POLL_SECONDS = 0.3
-DECODED = "Success"
-"""The beginning of the status of a credential that munged accepts (unmunge(1))."""
+DECODED = "Success"  # the beginning of the status of a credential that munged accepts (unmunge(1))
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,7 @@ class MungeAnswer:
 def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[str] = ()) -> MungeAnswer:
     """Let a host make a credential and decode others; none of them is stored.
 
-    Raises:
-        HostError: the host does not answer.
+    Raises HostError if the host does not answer.
     """
     lines = transport.call(host, {"op": "munge", "make": make, "decode": list(decode)})
     answer: Mapping[str, Any] = answer_value(host, lines, "munge")
@@ -69,8 +67,7 @@ def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[s
 def before(run: Run, plan_input: PlanInput) -> Before:
     """Record the state of the cluster; hosts that do not answer are excluded from the run.
 
-    Raises:
-        HostError: the controller does not answer.
+    Raises HostError if the controller does not answer.
     """
     credential = ask_munge(run.transport, run.controller, make=True).made
     seen, job_safety = snapshot.ask(run.transport, run.controller, NODES_AND_JOBS), JobSafety(run)
@@ -94,12 +91,8 @@ def hearing(run: Run, hosts: Iterable[str]) -> frozenset[str]:
 def prove(run: Run, before: Before) -> None:
     """Prove the new key on every host that has it, and that Slurm and its jobs are unchanged.
 
-    Args:
-        run: the run; a step is added to it for each host, with a failed outcome for each proof that fails.
-        before: the state before the switch.
-
-    Raises:
-        HostError: the controller does not answer.
+    `run`: the run; a step is added to it for each host, with a failed outcome for each proof that fails. `before`: the
+    state before the switch. Raises HostError if the controller does not answer.
     """
     hosts = run.remaining(run.hosts)
     run.progress.begin("proving", hosts)
@@ -130,8 +123,7 @@ def prove(run: Run, before: Before) -> None:
 def credential_outcomes(controller: str, answer: MungeAnswer, back: str) -> tuple[Outcome, ...]:
     """The outcomes of the proofs by credentials on a host.
 
-    Args:
-        answer: the host's answer; it decoded a credential of the controller, and one made with the old key.
+    `answer`: the host's answer; it decoded a credential of the controller, and one made with the old key.
     """
     there, *old = answer.decoded
     back = back if answer.made else answer.trouble
@@ -143,11 +135,7 @@ def credential_outcomes(controller: str, answer: MungeAnswer, back: str) -> tupl
 
 
 def outcome(name: str, is_proved: bool, complaint: str) -> Outcome:
-    """The outcome of one proof.
-
-    Args:
-        complaint: what is wrong if it failed.
-    """
+    """The outcome of one proof. `complaint`: what is wrong if it failed."""
     advice = f"See systemctl status munge there; {FAB} deploy gives it the controller's key"
     return Outcome(name, OK) if is_proved else Outcome(name, FAILED, message=f"{complaint}. {advice}.")
 
@@ -155,12 +143,8 @@ def outcome(name: str, is_proved: bool, complaint: str) -> Outcome:
 def slurm_as_before(run: Run, before: Before, pause: Callable[[float], None] = time.sleep) -> dict[str, list[Outcome]]:
     """Wait until Slurm is as before, for at most `PROOF_SECONDS`, and count the jobs.
 
-    Args:
-        run: the run; the count of jobs is added to it.
-        before: the state before the switch.
-
-    Returns:
-        The failed outcomes, by host.
+    `run`: the run; the count of jobs is added to it. `before`: the state before the switch. Returns the failed
+    outcomes, by host.
     """
     if not before.snapshot.is_up:
         run.progress.line("slurmctld did not answer before the switch either, so there is no proof by Slurm.")

@@ -50,11 +50,7 @@ Result = TypeVar("Result")
 def rotate_munge_key(cluster: str, output: session.Output) -> int:
     """Give all hosts of a cluster a new munge key.
 
-    Returns:
-        The exit code; 3 if hosts could not be reached, which keep the old key.
-
-    Raises:
-        SlurmfabError: see `rotate`.
+    Returns the exit code; 3 if hosts could not be reached, which keep the old key. Raises SlurmfabError: see `rotate`.
     """
     known = loading.load_named(cluster)
     return session.perform(session.start(known, "", output, RunOptions(COMMAND)), output, rotate)
@@ -93,8 +89,7 @@ def rotate(run: Run) -> None:
 def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
     """Refuse hosts without munge, and a controller without a munge key.
 
-    Raises:
-        SlurmfabError: there is such a host; nothing was changed.
+    Raises SlurmfabError if there is such a host; nothing was changed.
     """
     without = [host for host, fact in facts.items() if "munge" not in fact.packages or "munge" not in fact.accounts]
     if without:
@@ -106,11 +101,7 @@ def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
 def stage(run: Run, content: str) -> None:
     """Write the new key beside the old one on all hosts; if one fails, remove it from all hosts again.
 
-    Args:
-        content: the key in base64.
-
-    Raises:
-        SlurmfabError: it cannot be written on a host.
+    `content`: the key in base64. Raises SlurmfabError if it cannot be written on a host.
     """
     try:
         together(run, "staging", run.remaining(run.hosts), lambda host: applied(run, host, StagedMungeKey(content)))
@@ -129,11 +120,8 @@ def unstage(run: Run) -> None:
 def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
     """Switch to the staged key while slurmctld is stopped, and print how long this took.
 
-    Args:
-        controllers: the hosts on which slurmctld runs.
-
-    Raises:
-        SlurmfabError: slurmctld cannot be stopped; no host has the new key.
+    `controllers`: the hosts on which slurmctld runs. Raises SlurmfabError if slurmctld cannot be stopped; no host has
+    the new key.
     """
     begun = time.monotonic()
     try:
@@ -156,9 +144,8 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
 def switch(run: Run, key_digest: str) -> float:
     """Replace the key by the staged one on all hosts at once; a host that fails is excluded, the others continue.
 
-    Returns:
-        For how many seconds at most hosts had different keys: from the first request to the last answer of a host
-        that has the new key.
+    Returns for how many seconds at most hosts had different keys: from the first request to the last answer of a host
+    that has the new key.
     """
     hosts, window, begun = run.remaining(run.hosts), 0.0, time.monotonic()
 
@@ -224,11 +211,7 @@ def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Re
 
 
 def applied(run: Run, host: str, resource: Resource) -> None:
-    """Converge a resource on a host.
-
-    Raises:
-        HostError: it failed, or the host cannot be reached.
-    """
+    """Converge a resource on a host. Raises HostError if it failed, or the host cannot be reached."""
     step = Step("", host, tuple(request_apply(run, host, [resource], dry_run=False)))
     if step.has_failed:
         raise failure(host, step)

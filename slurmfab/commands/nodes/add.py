@@ -75,8 +75,7 @@ def discover(
 ) -> discovery.Discovery:
     """Connect to the new hosts and get their facts; see `add_node` for the arguments.
 
-    Raises:
-        SlurmfabError: a host did not answer.
+    Raises SlurmfabError if a host did not answer.
     """
     progress = output.progress()
     ours = other_clusters.identity(known.cluster, known.lock, {})
@@ -96,11 +95,8 @@ def discover(
 def carry_out(run: Run, names: tuple[str, ...], text: str) -> None:
     """Prepare the new hosts, write the files, and deploy to all hosts.
 
-    Args:
-        run: a run over the cluster with the new hosts; the files are not written yet.
-
-    Raises:
-        SlurmfabError: see `prepare_and_write`.
+    `run`: a run over the cluster with the new hosts; the files are not written yet. Raises SlurmfabError: see
+    `prepare_and_write`.
     """
     prepare_and_write(run, names, text)
     run.progress.line(f"{run.inventory.path}: added {fold(names)}.")
@@ -110,11 +106,8 @@ def carry_out(run: Run, names: tuple[str, ...], text: str) -> None:
 def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:
     """Prepare new hosts, then write the cluster file and the lock.
 
-    Args:
-        run: a run over the cluster with the new hosts; the files are not written yet.
-
-    Raises:
-        SlurmfabError: a new host could not be prepared; the files and the other hosts are unchanged.
+    `run`: a run over the cluster with the new hosts; the files are not written yet. Raises SlurmfabError if a new host
+    could not be prepared; the files and the other hosts are unchanged.
     """
     prepare(run, names)
     file_writing.write(run, text)
@@ -123,11 +116,7 @@ def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:
 def prepare(run: Run, names: tuple[str, ...]) -> None:
     """Set up users, packages and keys on the new hosts, and on no others.
 
-    Args:
-        run: a run over the cluster with the new hosts.
-
-    Raises:
-        SlurmfabError: a new host failed.
+    `run`: a run over the cluster with the new hosts. Raises SlurmfabError if a new host failed.
     """
     facts = requests.gather(run, (run.controller, *names))
     plan_input = planning.exclude_unfit_hosts(run, facts)
@@ -143,10 +132,7 @@ def connecting(run: Run, hosts: Iterable[str], names: Collection[str]) -> Iterat
     """Connect to the cluster's other hosts while the new hosts are prepared, which takes minutes.
 
     The other hosts are asked for their facts, which changes nothing. A host that does not answer now is asked again
-    later, and reported then. If a new host fails, the other hosts are not waited for.
-
-    Args:
-        hosts: the other hosts.
+    later, and reported then. If a new host fails, the other hosts are not waited for. `hosts`: the other hosts.
     """
     asked = on_each(hosts, partial(requests.ask_facts_of, run))
     try:
@@ -158,11 +144,7 @@ def connecting(run: Run, hosts: Iterable[str], names: Collection[str]) -> Iterat
 
 
 def refuse_lost(run: Run, names: Sequence[str]) -> None:
-    """Stop if any of these hosts has failed.
-
-    Raises:
-        SlurmfabError: a host has failed; the message has the reasons.
-    """
+    """Stop if any of these hosts has failed. Raises SlurmfabError if a host has failed; the message has the reasons."""
     lost = failures((), {name: run.failed_hosts[name] for name in names if name in run.failed_hosts})
     if lost:
         left = ", ".join(name for name in names if name not in run.failed_hosts)
@@ -183,8 +165,7 @@ def is_half_added(known: Inventory, hosts: str) -> bool:
 def check_options(known: Inventory, options: AddNodeOptions) -> None:
     """Refuse options that name nodes or partitions which do not exist, before any host is contacted.
 
-    Raises:
-        InputError: an option does.
+    Raises InputError if an option does.
     """
     cluster = known.cluster
     if options.like and options.like not in cluster.compute_nodes:
@@ -198,8 +179,7 @@ def check_options(known: Inventory, options: AddNodeOptions) -> None:
 def refuse_without_partition(grown: Inventory, names: Sequence[str]) -> None:
     """Refuse new nodes without a partition, because no job could run on them.
 
-    Raises:
-        InputError: a new node would have no partition.
+    Raises InputError if a new node would have no partition.
     """
     partitions = grown.cluster.partitions
     without = [name for name in names if not any(one.nodes == "ALL" or name in one.nodes for one in partitions)]

@@ -67,14 +67,7 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
 def found_and_deploy(
     met: Introduction, options: DeployOptions, connection_options: ConnectionOptions, output: Output
 ) -> int:
-    """Write the files of a new cluster, and deploy it.
-
-    Args:
-        options: the changes that the user allows.
-
-    Returns:
-        The exit code.
-    """
+    """Write the files of a new cluster, and deploy it. `options`: the changes that the user allows."""
     known, path = write_files(met, output), met.known.path
     not_met = {host: error.reason for host, error in met.discovered.failed_hosts.items()}
     run_options = RunOptions("deploy", options.approvals, not_met=not_met)
@@ -164,11 +157,7 @@ def introduce(
 
 
 def write_files(met: Introduction, output: Output) -> Inventory:
-    """Write the cluster file, the lock and a fabfile, and say so.
-
-    Returns:
-        The new cluster, as the files have it.
-    """
+    """Write the cluster file, the lock and a fabfile, and say so. Returns the new cluster, as the files have it."""
     progress, path = output.progress(), met.known.path
     known = membership.write_new_cluster(met.known, met.text)
     for line in filter(None, (met.founding.notice, wrote(path, known), fabfile.provide(path))):
@@ -177,11 +166,7 @@ def write_files(met: Introduction, output: Output) -> Inventory:
 
 
 def summary_text(met: Introduction, options: DeployOptions, out: TextIO) -> str:
-    """The hosts and what is there, for the user's decision.
-
-    Args:
-        out: where it will be shown.
-    """
+    """The hosts and what is there, for the user's decision. `out`: where it will be shown."""
     return "\n".join(
         first_look.summary(
             met.known.cluster,
@@ -205,11 +190,7 @@ def leave_python(bare: Sequence[str]) -> bool:  # noqa: ARG001 - the same on all
 
 
 def agrees_to_python(bare: Sequence[str]) -> bool:
-    """Ask whether python3 is installed on hosts that lack it.
-
-    Raises:
-        SlurmfabError: the user said no.
-    """
+    """Ask whether python3 is installed on hosts that lack it. Raises SlurmfabError if the user said no."""
     if not agrees(f"{fold(bare)}: no python3. Install it there, to find out what these hosts are? [y/N] "):
         raise SlurmfabError("Nothing was written or changed.")
     return True
@@ -225,11 +206,8 @@ def cluster_and_hosts(
 ) -> tuple[Founding, tuple[DiscoveredHost, ...]]:
     """The cluster that first contact makes or goes on with, and its hosts, the controller first.
 
-    Args:
-        hosts: the hosts, in the order in which the user named them.
-
-    Raises:
-        InputError: a host belongs to another cluster, or this one has more than a new cluster file has.
+    `hosts`: the hosts, in the order in which the user named them. Raises InputError if a host belongs to another
+    cluster, or this one has more than a new cluster file has.
     """
     facts = {one.name: one.facts for one in hosts}
     founding = judge(facts, {one.name: one.address for one in hosts}, name, allowed)
@@ -242,12 +220,8 @@ def judge(
 ) -> Founding:
     """The cluster that first contact makes or goes on with, if its hosts belong to no other.
 
-    Args:
-        facts: the facts of the hosts that answered, in the order in which the user named them.
-        addresses: their addresses, as far as known.
-
-    Raises:
-        InputError: a host belongs to another cluster; nothing was changed.
+    `facts`: the facts of the hosts that answered, in the order in which the user named them. `addresses`: their
+    addresses, as far as known. Raises InputError if a host belongs to another cluster; nothing was changed.
     """
     founding = existing_cluster.choose(facts, addresses, name)
     other_clusters.refuse_others(founding.identity, facts, allowed)
@@ -257,12 +231,8 @@ def judge(
 def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> None:
     """Stop if the host that would be the controller did not answer.
 
-    Args:
-        hosts: the hostlist that the user typed.
-        failed: the errors of hosts that did not answer, by host as the user typed it.
-
-    Raises:
-        SlurmfabError: the first host is one of them.
+    `hosts`: the hostlist that the user typed. `failed`: the errors of hosts that did not answer, by host as the user
+    typed it. Raises SlurmfabError if the first host is one of them.
     """
     first = discovery.text_of(expand_endpoints(hosts)[0])
     if first in failed:
@@ -280,8 +250,7 @@ def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> No
 def refuse_controller_alone(discovered: discovery.Discovery) -> None:
     """Stop if only one host has python3, since its role depends on the others.
 
-    Raises:
-        SlurmfabError: all hosts but one lack python3.
+    Raises SlurmfabError if all hosts but one lack python3.
     """
     if discovered.without_python and len(discovered.discovered_hosts) == 1:
         raise SlurmfabError(
@@ -291,10 +260,6 @@ def refuse_controller_alone(discovered: discovery.Discovery) -> None:
 
 
 def refuse_incomplete(failed: Mapping[str, HostError]) -> None:
-    """Stop if any host did not answer.
-
-    Raises:
-        SlurmfabError: a host did not answer; the message has the reasons.
-    """
+    """Stop if any host did not answer. Raises SlurmfabError if a host did not answer; the message has the reasons."""
     if failed:
         raise SlurmfabError("\n".join([*failures((), failed), "Nothing was changed."]))

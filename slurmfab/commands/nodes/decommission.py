@@ -49,10 +49,8 @@ def cleaned(
     """The cluster's files, keys and daemons removed; users stay, because they own files, and so do logs.
 
     Packages are removed last: then a maintainer script finds no configuration by which it could reach the cluster.
-
-    Args:
-        site_files: names of the site's own files in Slurm's directory.
-        taken_back: the removal of what the host has for optional keys, from `taken_back`.
+    `site_files`: names of the site's own files in Slurm's directory. `taken_back`: the removal of what the host has for
+    optional keys, from `taken_back`.
     """
     packages_gone = tuple(one for one in taken_back if isinstance(one, FormerPackages))
     return (
@@ -82,10 +80,7 @@ def taken_back(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
     """The removal of all else that the host has for optional keys: mounts, files, programs, packages.
 
     It is what a deployment does when these keys go, in the same order. Files of capabilities that have no phase of
-    their own for that, such as apt's sources, are taken back last.
-
-    Args:
-        known: the cluster with the host.
+    their own for that, such as apt's sources, are taken back last. `known`: the cluster with the host.
     """
     resources = tuple(planned(without_options(known, facts), facts.name, guards_logins=False))
     done = {one.name() for one in resources if isinstance(one, OwnedFiles)} | NO_FILES

@@ -76,8 +76,7 @@ def diagnose(known: Evidence) -> Diagnosis:
 def is_consequence(outcome: Outcome, ids: Iterable[str]) -> bool:
     """Whether a daemon is out of date only because of a file that differs, which is reported itself.
 
-    Args:
-        ids: ids of all resources that differ on the host.
+    `ids`: ids of all resources that differ on the host.
     """
     files = ("slurm-files:/etc/slurm", "shared-files:/etc/slurm")
     before = {"service:munge": (KEY_FILE,), "service:slurmd": files}.get(outcome.id, ())
@@ -124,11 +123,7 @@ def lost_hardware(known: Evidence) -> tuple[str, ...]:
 
 
 def unended_jobs(node: Node, jobs: tuple[Job, ...], leftovers: Leftovers) -> tuple[str, ...]:
-    """Processes on a node that belong to ended jobs.
-
-    Args:
-        jobs: the jobs that have the node, according to Slurm.
-    """
+    """Processes on a node that belong to ended jobs. `jobs`: the jobs that have the node, according to Slurm."""
     running = {job.number for job in jobs if job.state != "COMPLETING"}
     left = sorted({step.partition(".")[0] for step in leftovers.steps} - running, key=int)
     if not left or not (leftovers.hung or KILL_FAILED in node.state.reason):
@@ -169,11 +164,7 @@ def past_reason(state: NodeState) -> str:
 
 
 def format_diagnoses(diagnoses: Mapping[str, str]) -> list[str]:
-    """A line for each diagnosis, with all nodes that have it.
-
-    Args:
-        diagnoses: the text of the diagnosis, by node.
-    """
+    """A line for each diagnosis, with all nodes that have it. `diagnoses`: the text of the diagnosis, by node."""
     groups: dict[str, list[str]] = {}
     for node, text in diagnoses.items():
         groups.setdefault(text, []).append(node)

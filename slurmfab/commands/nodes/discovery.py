@@ -153,11 +153,8 @@ def introduce_all(
 def on_all(hosts: Iterable[str], function: Callable[[str], Result]) -> tuple[dict[str, Result], dict[str, HostError]]:
     """Call a function for all hosts at the same time.
 
-    Returns:
-        The results of the hosts, and the errors of the hosts that failed; both by host, in the order of the hosts.
-
-    Raises:
-        SlurmfabError: an error that is not about one host.
+    Returns the results of the hosts, and the errors of the hosts that failed; both by host, in the order of the hosts.
+    Raises SlurmfabError if an error that is not about one host.
     """
     named = tuple(hosts)
     results: dict[str, Result] = {}
@@ -178,11 +175,7 @@ def on_all(hosts: Iterable[str], function: Callable[[str], Result]) -> tuple[dic
 def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str, ...]] = FACT_SELECTION) -> HostFacts:
     """Gather a host's facts; install python3 first if the host lacks it.
 
-    Args:
-        names: as for `discover`.
-
-    Raises:
-        HostError: the host does not answer, or python3 cannot be installed.
+    `names`: as for `discover`. Raises HostError if the host does not answer, or python3 cannot be installed.
     """
     try:
         return ask_new(transport, text, names)
@@ -192,11 +185,7 @@ def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str,
 
 
 def ask_new(transport: SshTransport, text: str, names: Mapping[str, tuple[str, ...]]) -> HostFacts:
-    """Gather the facts of a host that is in no lock.
-
-    Raises:
-        HostError: the host does not answer, or lacks python3.
-    """
+    """Gather the facts of a host that is in no lock. Raises HostError if the host does not answer, or lacks python3."""
     return ask_facts(transport, text, with_secrets=False, names=names, is_new=True)
 
 
@@ -210,8 +199,7 @@ def text_of(endpoint: Endpoint) -> str:
 def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
     """The route to an endpoint, with the settings of ssh_config for its name.
 
-    Args:
-        text: the endpoint as the user typed it.
+    `text`: the endpoint as the user typed it.
     """
     options = ssh.model_copy(update={"endpoints": {endpoint.address: text}} if endpoint.user or endpoint.port else {})
     return to_host(endpoint.address, options)
@@ -220,20 +208,14 @@ def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
 def policy(text: str, route: Route, *, accept_new: bool) -> PinnedKey:
     """The policy that pins the host keys in the user's and the system's known_hosts for an endpoint.
 
-    Args:
-        text: the endpoint as the user typed it, for messages.
-        route: the route to it, whose address and port ssh_config may have set.
-        accept_new: whether to trust a key that is not in known_hosts.
+    `text`: the endpoint as the user typed it, for messages. `route`: the route to it, whose address and port ssh_config
+    may have set. `accept_new`: whether to trust a key that is not in known_hosts.
     """
     return PinnedKey(text, known_host(route).keys(), accept_new=accept_new)
 
 
 def refuse_unknown_keys(failed_hosts: Mapping[str, HostError]) -> None:
-    """Stop if any SSH host key is unknown, and show all unknown keys.
-
-    Raises:
-        InputError: a key is unknown.
-    """
+    """Stop if any SSH host key is unknown, and show all unknown keys. Raises InputError if a key is unknown."""
     unknown = [error for error in failed_hosts.values() if isinstance(error, HostKeyUnknown)]
     if unknown:
         keys = "\n".join(f"  {error.host}: {error.key_type} {error.fingerprint}" for error in unknown)
@@ -247,14 +229,8 @@ def refuse_unknown_keys(failed_hosts: Mapping[str, HostError]) -> None:
 def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
     """The name of each host in the cluster: as the user typed it, or the host's own for an address or `localhost`.
 
-    Args:
-        met: endpoint and facts of each host, by host as the user typed it.
-
-    Returns:
-        The names, by host as the user typed it.
-
-    Raises:
-        InputError: two hosts have the same name, or the hostname is a default such as `localhost`.
+    `met`: endpoint and facts of each host, by host as the user typed it. Returns the names, by host as the user typed
+    it. Raises InputError if two hosts have the same name, or the hostname is a default such as `localhost`.
     """
     names = {
         text: fact.hostname if tells_no_name(endpoint.address) else endpoint.address.split(".")[0]
@@ -293,13 +269,8 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
 
     The address is the one that SSH connected to. If SSH goes through a gateway by name, through a forwarded port of
     this machine, or to an address that is valid on one link only, it is the first address that the host reports.
-
-    Args:
-        route: the same, with the settings of ssh_config.
-        facts: the facts that the host reported.
-
-    Raises:
-        InputError: the host has no address that other hosts could reach.
+    `route`: the same, with the settings of ssh_config. `facts`: the facts that the host reported. Raises InputError if
+    the host has no address that other hosts could reach.
     """
     assert policy.shown is not None, "SSH is connected, so the host has shown a key"
     address = peer_address(route, transport, endpoint)

@@ -52,8 +52,7 @@ def drain(cluster: str, hosts: str, reason: str, minutes: int | None, output: se
 def compute_nodes(known: Inventory, hosts: str) -> tuple[str, ...]:
     """The compute nodes that the user named.
 
-    Raises:
-        InputError: no host is named, or one of them is not a compute node.
+    Raises InputError if no host is named, or one of them is not a compute node.
     """
     if not hosts:
         raise InputError("Name the compute nodes, for example n1,n[3-5].")
@@ -67,8 +66,7 @@ def compute_nodes(known: Inventory, hosts: str) -> tuple[str, ...]:
 def checked_reason(reason: str) -> str:
     """The reason as Slurm can store it, without spaces around it.
 
-    Raises:
-        InputError: it is empty, too long, or not one printable line.
+    Raises InputError if it is empty, too long, or not one printable line.
     """
     text = reason.strip()
     if not text:
@@ -81,14 +79,8 @@ def checked_reason(reason: str) -> str:
 def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
     """Drain nodes; print which nodes keep another reason, and which jobs still run there.
 
-    Args:
-        run: the run; a step of the controller is added to it.
-
-    Returns:
-        Slurm before the change.
-
-    Raises:
-        HostError: the controller does not answer, or slurmctld does not know one of the nodes.
+    `run`: the run; a step of the controller is added to it. Returns Slurm before the change. Raises HostError if the
+    controller does not answer, or slurmctld does not know one of the nodes.
     """
     before = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
     refuse_unknown(run.controller, before, names)
@@ -110,11 +102,7 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
 def refuse_unknown(controller: str, current: Snapshot, names: Iterable[str]) -> None:
     """Stop if slurmctld does not know one of the nodes.
 
-    Args:
-        current: Slurm now.
-
-    Raises:
-        HostError: slurmctld does not know one of them.
+    `current`: Slurm now. Raises HostError if slurmctld does not know one of them.
     """
     unknown = [name for name in names if name not in current.by_name]
     if unknown:
@@ -131,11 +119,7 @@ def format_reason(state: NodeState) -> str:
 
 
 def print_jobs(run: Run, current: Snapshot, names: Iterable[str]) -> None:
-    """Print which jobs still run on drained nodes.
-
-    Args:
-        current: Slurm now.
-    """
+    """Print which jobs still run on drained nodes. `current`: Slurm now."""
     jobs = jobs_on(current, names)
     if jobs:
         run.progress.line(f"Still running there: {format_jobs(jobs)}. These jobs continue.")

@@ -20,11 +20,8 @@ from slurmfab.commands.nodes.discovery import DEFAULT_HOSTNAMES
 from slurmfab.core.plan.preflight.other_clusters import Identity, identity_of, is_unset, short, split_controller
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
-LONGEST_NAME = 40
-"""The longest ClusterName that a cluster file may have."""
-
-NEW_PARTITIONS = ("main", PARTITION)
-"""The partitions of slurm.conf with a cluster file that first contact writes."""
+LONGEST_NAME = 40  # the longest ClusterName that a cluster file may have
+NEW_PARTITIONS = ("main", PARTITION)  # the partitions of slurm.conf with a cluster file that first contact writes
 
 
 @dataclass(frozen=True)
@@ -45,12 +42,8 @@ class Founding:
 def choose(facts: Mapping[str, HostFacts], addresses: Mapping[str, str], name: str) -> Founding:
     """The cluster that hosts form already if its controller is one of them, or else a new one of the first host.
 
-    Args:
-        facts: the facts of the hosts, in the order in which the user named them.
-        addresses: by host, the address by which SSH reaches it, as far as known.
-
-    Raises:
-        InputError: the hosts form a cluster of another name.
+    `facts`: the facts of the hosts, in the order in which the user named them. `addresses`: by host, the address by
+    which SSH reaches it, as far as known. Raises InputError if the hosts form a cluster of another name.
     """
     first = next(iter(facts))
     found = existing(facts, addresses)
@@ -97,12 +90,8 @@ def is_dotted(address: str) -> bool:
 def refuse_losing(founding: Founding, facts: Mapping[str, HostFacts]) -> None:
     """Refuse to go on with a cluster that has what the new cluster file would not have.
 
-    Args:
-        founding: the cluster that first contact goes on with.
-        facts: the facts of the hosts, by name.
-
-    Raises:
-        InputError: with the nodes, partitions, controllers and databases that would be lost.
+    `founding`: the cluster that first contact goes on with. `facts`: the facts of the hosts, by name. Raises
+    InputError: with the nodes, partitions, controllers and databases that would be lost.
     """
     if not founding.exists:
         return
@@ -120,8 +109,7 @@ def refuse_losing(founding: Founding, facts: Mapping[str, HostFacts]) -> None:
 def lost_parts(slurm_conf: str, facts: Mapping[str, HostFacts]) -> list[str]:
     """What a slurm.conf has and a new cluster file of these hosts would not, as texts.
 
-    Args:
-        facts: the facts of the hosts, by name.
+    `facts`: the facts of the hosts, by name.
     """
     conf = parse(slurm_conf)
     is_ours = slurm_conf.startswith(MADE_BY_SLURMFAB)

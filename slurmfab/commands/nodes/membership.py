@@ -89,11 +89,8 @@ def new_cluster(
 def write_new_cluster(known: Inventory, text: str) -> Inventory:
     """Write the cluster file of a new cluster, with its lock and its schema.
 
-    Returns:
-        The cluster, as the files have it.
-
-    Raises:
-        InputError: there is such a file meanwhile, or it cannot be written.
+    Returns the cluster, as the files have it. Raises InputError if there is such a file meanwhile, or it cannot be
+    written.
     """
     path = known.path
     with shared_files.exclusively(path):
@@ -168,8 +165,7 @@ def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -
 def refuse_known(known: Inventory, hostlist: str) -> None:
     """Refuse hosts that are in the cluster already, before any host is contacted.
 
-    Raises:
-        InputError: a host is in the cluster already, by name or address.
+    Raises InputError if a host is in the cluster already, by name or address.
     """
     named = {canonical(endpoint.address) for endpoint in expand_endpoints(hostlist)}
     addresses = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}

@@ -37,8 +37,7 @@ from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
 from slurmfab.on_hosts.agent.services.service import Service
 
 DRAIN_REASON = "it leaves the cluster"
-LEAST_SECONDS = 1.0
-"""How long `--timeout 0` waits for jobs that are completing."""
+LEAST_SECONDS = 1.0  # how long `--timeout 0` waits for jobs that are completing
 
 
 @dataclass(frozen=True)
@@ -84,12 +83,8 @@ def hooks(known: Inventory, leaving: tuple[str, ...]) -> RunHooks:
 def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool) -> None:
     """Refuse hosts that cannot be removed, before any host is contacted.
 
-    Args:
-        leaving: hosts that are to be removed.
-        empty_partition: whether a partition may have no nodes afterwards.
-
-    Raises:
-        InputError: a host cannot be removed; the message has all reasons.
+    `leaving`: hosts that are to be removed. `empty_partition`: whether a partition may have no nodes afterwards. Raises
+    InputError if a host cannot be removed; the message has all reasons.
     """
     cluster = known.cluster
     unknown = [host for host in leaving if host not in cluster.hosts]
@@ -118,8 +113,7 @@ def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool)
 def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNodeOptions) -> None:
     """Drain the nodes, wait for jobs, stop slurmd, deploy to the other hosts, clean the hosts, and write the files.
 
-    Raises:
-        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    Raises SlurmfabError if jobs did not end in time, or a host failed; the files are unchanged.
     """
     known = run.inventory
     older_copy.refuse_early(run)
@@ -151,11 +145,7 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
 def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
     """Take back what a host has of the cluster.
 
-    Args:
-        known: the cluster with the host.
-
-    Raises:
-        SlurmfabError: the host failed, or something is in use there.
+    `known`: the cluster with the host. Raises SlurmfabError if the host failed, or something is in use there.
     """
     facts = ask_facts(run.transport, host, with_secrets=False, names=fact_selection(known, host))
     opened = decommission.open_again(known, facts)
@@ -188,8 +178,7 @@ def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
 def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> None:
     """Drain nodes; wait for their jobs, or cancel these and the pending jobs that ask for the nodes.
 
-    Raises:
-        SlurmfabError: jobs are left.
+    Raises SlurmfabError if jobs are left.
     """
     # An interrupted run may have left slurmctld stopped, and only slurmctld knows the jobs.
     change(run, "slurmctld", run.controller, Service("slurmctld"))
@@ -218,9 +207,7 @@ def consequences(
 ) -> str:
     """What a removal does, for the user's decision.
 
-    Args:
-        jobs: the jobs that run there.
-        pending: the ids of pending jobs that ask for the nodes.
+    `jobs`: the jobs that run there. `pending`: the ids of pending jobs that ask for the nodes.
     """
     names = fold(leaving)
     there = job_waiting.format_jobs(jobs)
@@ -235,11 +222,8 @@ def consequences(
 def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tuple[str, ...]:
     """The ids of pending jobs that ask for these nodes by name.
 
-    Args:
-        may_cancel: whether such jobs are cancelled.
-
-    Raises:
-        SlurmfabError: there are such jobs and they may not be cancelled, or a reservation has one of the nodes.
+    `may_cancel`: whether such jobs are cancelled. Raises SlurmfabError if there are such jobs and they may not be
+    cancelled, or a reservation has one of the nodes.
     """
     lines = run.transport.call(run.controller, {"op": "node-jobs"})
     found: dict[str, Any] = answer_value(run.controller, lines, "node_jobs")
@@ -269,11 +253,7 @@ def members(hostlist: str) -> set[str]:
 
 
 def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
-    """Stop if jobs still run on the nodes.
-
-    Raises:
-        SlurmfabError: jobs still run; the nodes stay drained.
-    """
+    """Stop if jobs still run on the nodes. Raises SlurmfabError if jobs still run; the nodes stay drained."""
     busy = [node for node in leaving if node in run.failed_hosts]
     if busy:
         raise SlurmfabError(
@@ -285,9 +265,7 @@ def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
 def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
     """Print which hosts were removed from the cluster but could not be cleaned, and what is left there.
 
-    Args:
-        known: the cluster with these hosts.
-        leaving: the nodes that were removed.
+    `known`: the cluster with these hosts. `leaving`: the nodes that were removed.
     """
     unclean = [host for host in leaving if host in run.failed_hosts]
     if not unclean:

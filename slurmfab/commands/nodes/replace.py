@@ -93,8 +93,7 @@ def replace_node(cluster: str, host: str, options: ReplaceNodeOptions, output: O
 def refuse_other_roles(known: Inventory, host: str) -> None:
     """Refuse a host that is not in the cluster, or has another role than compute.
 
-    Raises:
-        InputError: the host is not in the cluster file, or is not only a compute node.
+    Raises InputError if the host is not in the cluster file, or is not only a compute node.
     """
     roles = known.cluster.roles(host)
     if not roles:
@@ -108,11 +107,7 @@ def refuse_other_roles(known: Inventory, host: str) -> None:
 
 
 def checked_address(address: str) -> str:
-    """The value of `--address`, as an IP address in its usual form.
-
-    Raises:
-        InputError: it is not an IP address.
-    """
+    """The value of `--address`, as an IP address in its usual form. Raises InputError if it is not an IP address."""
     try:
         return canonical(str(ipaddress.ip_address(address)))
     except ValueError:
@@ -149,12 +144,8 @@ def inspect(known: Inventory, host: str, *, accept_key: bool, asker: Callable[[]
 def gather_facts(known: Inventory, host: str, policy: PinnedKey, asker: Callable[[], str] | None) -> NewMachine:
     """Connect to the machine and gather its facts; python3 is installed first if the machine lacks it.
 
-    Args:
-        known: the cluster, with the machine's address.
-        asker: asks the user for the sudo password; `None` if the user cannot be asked.
-
-    Raises:
-        HostError: the machine does not answer, or its host key is refused.
+    `known`: the cluster, with the machine's address. `asker`: asks the user for the sudo password; `None` if the user
+    cannot be asked. Raises HostError if the machine does not answer, or its host key is refused.
     """
     way = route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))
     transport = SshTransport({host: way}, {host: policy}, asker)
@@ -193,8 +184,7 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
 def host_lock(known: Inventory, host: str, machine: NewMachine, options: ReplaceNodeOptions) -> HostLock:
     """The new entry of the node in the lock.
 
-    Raises:
-        InputError: the hardware differs from the lock, and the user did not accept that.
+    Raises InputError if the hardware differs from the lock, and the user did not accept that.
     """
     old, facts = known.lock.hosts.get(host, HostLock()), machine.facts
     found = differences(old, facts.hardware, facts.gpus, known.cluster.memory_margin)
@@ -211,11 +201,8 @@ def host_lock(known: Inventory, host: str, machine: NewMachine, options: Replace
 def carry_out(run: Run, host: str, text: str) -> None:
     """Drain the node, prepare the machine, write the files, deploy, and put the node into service.
 
-    Args:
-        run: a run over the cluster with the new machine; the files are not written yet.
-
-    Raises:
-        SlurmfabError: jobs run there, or the machine could not be prepared; the files are unchanged.
+    `run`: a run over the cluster with the new machine; the files are not written yet. Raises SlurmfabError if jobs run
+    there, or the machine could not be prepared; the files are unchanged.
     """
     older_copy.refuse_early(run)
     change(run, "slurmctld", run.controller, Service("slurmctld"))
@@ -233,8 +220,7 @@ def carry_out(run: Run, host: str, text: str) -> None:
 def refuse_jobs(run: Run, host: str) -> None:
     """Stop if the node has jobs. COMPLETING jobs do not count on a node that does not answer: they cannot end there.
 
-    Raises:
-        SlurmfabError: the node has jobs.
+    Raises SlurmfabError if the node has jobs.
     """
     before = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     if host not in before.by_name:

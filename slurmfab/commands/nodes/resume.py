@@ -60,11 +60,8 @@ def resume(cluster: str, hosts: str, any_reason: bool, output: session.Output) -
 def resume_nodes(run: Run, names: tuple[str, ...], any_reason: bool) -> None:
     """Diagnose, repair and resume nodes; nodes that stay out of service are excluded from the run.
 
-    Args:
-        any_reason: whether to resume nodes that were drained by others than slurmfab, too.
-
-    Raises:
-        SlurmfabError: the controller does not answer, or the repair cannot begin.
+    `any_reason`: whether to resume nodes that were drained by others than slurmfab, too. Raises SlurmfabError if the
+    controller does not answer, or the repair cannot begin.
     """
     seen = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
     refuse_unknown(run.controller, seen, names)

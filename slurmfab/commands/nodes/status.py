@@ -39,12 +39,7 @@ def ask_controllers(cluster: Cluster, transport: Transport, user: str = "") -> S
 def show(cluster: str, user: str, output: session.Output) -> int:
     """Print the state of a cluster.
 
-    Args:
-        user: whose jobs to list; empty for no jobs.
-        output: where to print, and whether as JSON.
-
-    Returns:
-        The exit code.
+    `user`: whose jobs to list; empty for no jobs. `output`: where to print, and whether as JSON.
     """
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("status"))

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.accounting import User
 
 STDIN = "-"
-MAX_KEY_FILE_CHARACTERS = 1 << 20
-"""At most this many characters are read from a file of public keys."""
+MAX_KEY_FILE_CHARACTERS = 1 << 20  # at most this many characters are read from a file of public keys
 
 
 @dataclass(frozen=True)
@@ -67,11 +66,8 @@ def add_user(cluster: str, name: str, options: AddUserOptions, output: Output) -
 def carry_out(run: Run, name: str, text: str) -> None:
     """Ask all hosts for conflicts, write the files, and deploy the users.
 
-    Args:
-        run: a run over the cluster with the user; the file is not written yet.
-
-    Raises:
-        SlurmfabError: there is a conflict, or the controller does not answer; the files are unchanged.
+    `run`: a run over the cluster with the user; the file is not written yet. Raises SlurmfabError if there is a
+    conflict, or the controller does not answer; the files are unchanged.
     """
     plan_input, _ = changing.survey(run, changing.ON_HOSTS)
     changing.write(run, text)
@@ -86,8 +82,7 @@ def carry_out(run: Run, name: str, text: str) -> None:
 def grown_text(known: Inventory, name: str, options: AddUserOptions, keys: Sequence[str]) -> str:
     """The text of the cluster file with the user and the options.
 
-    Raises:
-        InputError: an account does not exist, or the user has another UID, comment or sudo already.
+    Raises InputError if an account does not exist, or the user has another UID, comment or sudo already.
     """
     refuse_unknown_accounts(known, options.accounts)
     text = loading.read_text(known.path)
@@ -129,8 +124,7 @@ def new_keys(keys: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
 def refuse_other_properties(known: Inventory, old: User, options: AddUserOptions) -> None:
     """Refuse options that would change the user in the cluster file, and not only add to it.
 
-    Raises:
-        InputError: an option differs; the message has all of them.
+    Raises InputError if an option differs; the message has all of them.
     """
     pinned = known.lock.ids.get(f"{old.name}.uid")
     found = [
@@ -150,8 +144,7 @@ def refuse_other_properties(known: Inventory, old: User, options: AddUserOptions
 def refuse_unknown_accounts(known: Inventory, accounts: Sequence[str]) -> None:
     """Refuse accounts that the cluster file does not have.
 
-    Raises:
-        InputError: there are such accounts; the message has the known ones.
+    Raises InputError if there are such accounts; the message has the known ones.
     """
     names = [account.name for account in known.cluster.accounts]
     unknown = [account for account in accounts if account not in names]
@@ -165,12 +158,8 @@ def refuse_unknown_accounts(known: Inventory, accounts: Sequence[str]) -> None:
 def read_keys(files: Sequence[str], stdin: TextIO) -> tuple[str, ...]:
     """Read the public keys in files.
 
-    Args:
-        files: paths of the files; `-` for standard input.
-
-    Raises:
-        InputError: a file cannot be read, has no key, or has something other than public keys. The message does not
-            show its content, which may be a private key.
+    `files`: paths of the files; `-` for standard input. Raises InputError if a file cannot be read, has no key, or has
+    something other than public keys. The message does not show its content, which may be a private key.
     """
     keys: list[str] = []
     for file in files:
@@ -187,8 +176,7 @@ def read_keys(files: Sequence[str], stdin: TextIO) -> tuple[str, ...]:
 def read_text(file: str, stdin: TextIO) -> str:
     """The text of a file, or of standard input for `-`.
 
-    Raises:
-        InputError: it cannot be read, or is not UTF-8 text.
+    Raises InputError if it cannot be read, or is not UTF-8 text.
     """
     try:
         if file == STDIN:

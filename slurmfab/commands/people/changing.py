@@ -44,8 +44,7 @@ def phases_of(names: Iterable[str]) -> list[Phase]:
 def write(run: Run, text: str) -> None:
     """Write the cluster file and the lock, unless another run changes the cluster at the moment.
 
-    Raises:
-        SlurmfabError: there is another run; the files are unchanged.
+    Raises SlurmfabError if there is another run; the files are unchanged.
     """
     requests.require_claim(run)
     file_writing.write(run, text)
@@ -54,11 +53,8 @@ def write(run: Run, text: str) -> None:
 def deploy_users(run: Run) -> PlanInput:
     """Deploy the users of the cluster file to the hosts, and then their sudo rules and accounts.
 
-    Returns:
-        Facts of the hosts afterwards, without hosts that failed.
-
-    Raises:
-        SlurmfabError: a step failed on the controller, or another run changes the cluster.
+    Returns facts of the hosts afterwards, without hosts that failed. Raises SlurmfabError if a step failed on the
+    controller, or another run changes the cluster.
     """
     for names in (ON_HOSTS, AFTERWARDS):
         plan_input, steps = survey(run, names)

@@ -57,11 +57,8 @@ def remove_user(cluster: str, name: str, output: Output) -> int:
 def carry_out(run: Run, name: str, text: str) -> None:
     """Check that no job or process of the user runs, write the files, and remove the user.
 
-    Args:
-        run: a run over the cluster without the user; the file is not written yet.
-
-    Raises:
-        SlurmfabError: a job or process runs, or the controller does not answer; the files are unchanged.
+    `run`: a run over the cluster without the user; the file is not written yet. Raises SlurmfabError if a job or
+    process runs, or the controller does not answer; the files are unchanged.
     """
     plan_input, _ = changing.survey(run, ())
     is_deployed = bool(plan_input.controller_facts.slurm_conf)
@@ -85,8 +82,7 @@ def carry_out(run: Run, name: str, text: str) -> None:
 def refuse_jobs(run: Run, name: str) -> None:
     """Stop if the user has running or pending jobs.
 
-    Raises:
-        SlurmfabError: the user has jobs, or slurmctld does not answer.
+    Raises SlurmfabError if the user has jobs, or slurmctld does not answer.
     """
     jobs = [job for job in snapshot.ask_up(run.transport, run.controller, ("jobs",)).jobs if job.user == name]
     if jobs:
@@ -101,8 +97,7 @@ def refuse_jobs(run: Run, name: str) -> None:
 def refuse_processes(run: Run, plan_input: PlanInput, name: str) -> None:
     """Stop if processes of the user run on any host.
 
-    Raises:
-        SlurmfabError: processes of the user run; the message has the hosts.
+    Raises SlurmfabError if processes of the user run; the message has the hosts.
     """
 
     def gone(now: PlanInput, host: str) -> tuple[RemovedPerson, ...]:

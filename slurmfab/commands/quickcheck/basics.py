@@ -36,11 +36,7 @@ def environment(bench: Bench, node: str) -> str:
 
 
 def environment_problems(bench: Bench, node: str, found: dict[str, str]) -> list[str]:
-    """Problems with the environment of a job.
-
-    Args:
-        found: the job's output, by the names in `ENVIRONMENT`.
-    """
+    """Problems with the environment of a job. `found`: the job's output, by the names in `ENVIRONMENT`."""
     name, home, visible = hostname(bench.known.lock, node), bench.who.home, found.get("CUDA_VISIBLE_DEVICES", "")
     expected = {"SLURM_JOB_NODELIST": node, "SLURM_NTASKS": "1", "user": bench.who.name}
     problems = {

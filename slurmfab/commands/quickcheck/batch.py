@@ -22,8 +22,7 @@ POLL_SECONDS = 0.1
 SUSPICIOUS_SECONDS = 8
 """Seconds after which the node of a late job is checked for a running slurmd; slurmctld notices that much later."""
 
-RECORD_SECONDS = 15
-"""Seconds that slurmdbd may take to record the end of a job."""
+RECORD_SECONDS = 15  # seconds that slurmdbd may take to record the end of a job
 
 SCRIPT = 'echo "job $SLURM_JOB_ID on $SLURM_JOB_NODELIST" && srun --input=none --mpi=none uname -n'
 """Prints job ID and node, and runs a job step, as most users' scripts do."""
@@ -61,11 +60,7 @@ def allocation(bench: Bench, node: str) -> str:
 
 
 def submitted(bench: Bench, node: str, output: str) -> str:
-    """Submit the job as the user, and return its ID.
-
-    Raises:
-        AssertionError: Slurm rejects the job.
-    """
+    """Submit the job as the user, and return its ID. Raises AssertionError if Slurm rejects the job."""
     place, options = bench.small_job(node)
     own = (f"--chdir={bench.who.home}", f"--output={output}", f"--wrap={SCRIPT}")
     number, complaint = submit(bench.sender, bench.who, (*options, *own))
@@ -79,9 +74,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
 def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bool = False) -> JobState:
     """Wait until a job has ended; raises as `Work` if that takes too long.
 
-    Args:
-        begun: `time.monotonic()` when the job was submitted.
-        to_start: whether its start is enough.
+    `begun`: `time.monotonic()` when the job was submitted. `to_start`: whether its start is enough.
     """
     looked = False
     while True:
@@ -103,12 +96,8 @@ def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bo
 def raise_late(bench: Bench, number: str, node: str, one: JobState, passed: float) -> NoReturn:
     """Cancel a job that exceeded the time limit, or that a limit holds, and raise an error with the reason.
 
-    Args:
-        passed: seconds since it was submitted.
-
-    Raises:
-        AssertionError: no other job is the cause.
-        pytest.skip.Exception: other jobs come first.
+    `passed`: seconds since it was submitted. Raises AssertionError if no other job is the cause. Raises
+    pytest.skip.Exception if other jobs come first.
     """
     bench.slurm.cancel()
     reason = waiting.real_reason(one.reason)
@@ -137,11 +126,8 @@ def trouble_on(bench: Bench, node: str) -> str:
 def recorded(bench: Bench, number: str) -> str:
     """Wait until slurmdbd has recorded the end of the job.
 
-    Returns:
-        The end of the line's sentence, about the record; empty if the cluster has no database.
-
-    Raises:
-        AssertionError: slurmdbd did not record it within `RECORD_SECONDS`.
+    Returns the end of the line's sentence, about the record; empty if the cluster has no database. Raises
+    AssertionError if slurmdbd did not record it within `RECORD_SECONDS`.
     """
     if bench.cluster.database is None:
         return ""

@@ -22,8 +22,7 @@ from slurmfab.core.impact.drift_kinds import acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import records
 
-MOST_NAMED = 3
-"""How many nodes a message names with their reasons if no node takes jobs."""
+MOST_NAMED = 3  # how many nodes a message names with their reasons if no node takes jobs
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,7 @@ class Bench:
     def free(self, nodes: Sequence[str] = ()) -> tuple[str, ...]:
         """Names of the nodes on which a small job would start at once, idle ones first; raises as `Work`.
 
-        Args:
-            nodes: names of the candidates; empty for all nodes that may be used.
+        `nodes`: names of the candidates; empty for all nodes that may be used.
         """
         records = self.records()
         meant = nodes or self.nodes
@@ -99,8 +97,7 @@ class Bench:
     ) -> str:
         """Run a command once on each of these nodes, in the user's home, and return its output; raises as `Work`.
 
-        Args:
-            memory: MiB per node.
+        `memory`: MiB per node.
         """
         self.slurm.busy.clear()
         done = self.slurm.run(nodes, command, memory=memory, options=(f"--chdir={self.who.home}", *options))
@@ -111,8 +108,7 @@ class Bench:
     def small_job(self, node: str) -> tuple[Place, tuple[str, ...]]:
         """Where a batch job with one task on a node runs, and its options.
 
-        Raises:
-            AssertionError: no partition has the node.
+        Raises AssertionError if no partition has the node.
         """
         place = self.slurm.place((node,))
         assert place, f"{node} is in no partition. Repair: add it to one in the cluster file, then {FAB} deploy"
@@ -147,7 +143,6 @@ def number(record: Mapping[str, str], key: str) -> int:
 def memory_for(record: Mapping[str, str], each: int, count: int) -> int:
     """MiB of memory to request for a job: at most what the node has free, and at least `SMALL_MEMORY`.
 
-    Args:
-        each: MiB for each part of the job, such as a GPU.
+    `each`: MiB for each part of the job, such as a GPU.
     """
     return max(SMALL_MEMORY, min(each * count, number(record, "RealMemory") - number(record, "AllocMem")))

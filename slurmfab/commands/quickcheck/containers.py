@@ -14,8 +14,7 @@ from slurmfab.cluster.slurm.oci import bundle_config
 from slurmfab.commands.checks.container_ways import CALLS, make_script
 from slurmfab.commands.quickcheck.bench import Bench, Work, memory_for
 
-JOB_MEMORY = 1024
-"""MiB of memory for the job; unpacking an image needs most of it."""
+JOB_MEMORY = 1024  # MiB of memory for the job; unpacking an image needs most of it
 
 RUNTIMES = ("enroot", "apptainer", "singularity", "podman")
 LIST_RUNTIMES = (
@@ -64,8 +63,7 @@ def ways(bench: Bench) -> tuple[str, ...]:
 def checked(output: str, program: str, node: str) -> str:
     """The text for a passed check, if a container of a program's has printed what it should.
 
-    Raises:
-        AssertionError: it has not; with the last line that was printed instead.
+    Raises AssertionError if it has not; with the last line that was printed instead.
     """
     last = (output.strip().splitlines() or ["no output"])[-1][:200]
     assert EXPECTED_OUTPUT in output, (

@@ -14,8 +14,7 @@ from slurmfab.commands.checks.user_jobs import Person, person, read, submit
 from slurmfab.commands.quickcheck import batch
 from slurmfab.commands.quickcheck.bench import Bench
 
-SCRIPT = 'echo "directory=$(pwd -P)"; echo "on=$(uname -n)"'
-"""Prints where the job runs."""
+SCRIPT = 'echo "directory=$(pwd -P)"; echo "on=$(uname -n)"'  # prints where the job runs
 
 READ_SECONDS = 30
 """Seconds in which the submitting host has to see the output: it may remember for a while that there was no file."""
@@ -52,8 +51,7 @@ def homes(bench: Bench, node: str) -> str:
 def somebody(bench: Bench) -> Person:
     """The user who submits: the one of the other jobs if its home is a shared one, or else the first of the cluster.
 
-    Raises:
-        pytest.skip.Exception: nobody has a home there, or nobody with an account where jobs need one.
+    Raises pytest.skip.Exception if nobody has a home there, or nobody with an account where jobs need one.
     """
     cluster, directory = bench.cluster, bench.cluster.homes
     if directory is None:

@@ -10,8 +10,7 @@ from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
 from slurmfab.base.json_output import Key, shows
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 
-NAME_WIDTH = 11
-"""Columns for the name of a check: the longest is `environment`."""
+NAME_WIDTH = 11  # columns for the name of a check: the longest is `environment`
 
 
 @shows("check", "host", "outcome", "words", "repair", Key("seconds", digits=3))

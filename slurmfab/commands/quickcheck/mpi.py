@@ -12,8 +12,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.commands.quickcheck.basics import pair_of
 from slurmfab.commands.quickcheck.bench import Bench, memory_for
 
-MEMORY = 512
-"""MiB for each task: a compiler or Python, and the buffers of MPI."""
+MEMORY = 512  # MiB for each task: a compiler or Python, and the buffers of MPI
 
 RING_IN_C = """\
 #include <mpi.h>

@@ -15,8 +15,7 @@ PROGRAM = "all_reduce_perf"
 SIZES = "-b 8M -e 512M -f 4 -n 5 -w 2"
 """Options of all_reduce_perf (README of nccl-tests): messages of 8 to 512 MiB, few repetitions, for a rough result."""
 
-JOB_MEMORY = 3072
-"""MiB of the host's memory for each GPU: NCCL's buffers and CUDA's context."""
+JOB_MEMORY = 3072  # MiB of the host's memory for each GPU: NCCL's buffers and CUDA's context
 
 
 def nccl(bench: Bench, node: str) -> str:

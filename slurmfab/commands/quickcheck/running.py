@@ -42,17 +42,10 @@ from slurmfab.core.engine import missing_lock, session
 WITH_KEYS = ("homes", "modules", "mpi", "scratch")
 """Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
-SECONDS = 90
-"""Default time limit of each job, waiting included."""
-
-STOPPED = "the batch job failed."
-"""The reason shown for the other checks, which are not run if the batch job failed."""
-
-LEAST_SECONDS, MOST_SECONDS = 5, 3600
-"""Allowed range of `--timeout`, in seconds."""
-
-Choose = Callable[[Bench, tuple[str, ...]], str]
-"""Picks one of some nodes for a check; raises as `Work`."""
+SECONDS = 90  # default time limit of each job, waiting included
+STOPPED = "the batch job failed."  # the reason shown for the other checks, which are not run if the batch job failed
+LEAST_SECONDS, MOST_SECONDS = 5, 3600  # allowed range of `--timeout`, in seconds
+Choose = Callable[[Bench, tuple[str, ...]], str]  # picks one of some nodes for a check; raises as `Work`
 
 Check = Callable[[Bench, str, set[str]], Iterable[Line]]
 """Yields the lines of a check of a name. It may skip kinds of GPUs that an earlier check found sick, and add others."""
@@ -72,8 +65,7 @@ class QuickcheckOptions:
     def checks(self) -> tuple[str, ...]:
         """The checks to run, in order.
 
-        Raises:
-            InputError: a word of `only` is not a check, or the time limit is out of range.
+        Raises InputError if a word of `only` is not a check, or the time limit is out of range.
         """
         chosen = {word.strip() for word in self.only.split(",") if word.strip()}
         strangers = sorted(chosen - set(CHECKS))
@@ -87,11 +79,7 @@ class QuickcheckOptions:
 def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> int:
     """Run a quickcheck and print its results line by line.
 
-    Args:
-        cluster: the cluster file's path, empty for the default one.
-
-    Returns:
-        The exit code; see `Summary.exit_code`.
+    `cluster`: the cluster file's path, empty for the default one. Returns the exit code; see `Summary.exit_code`.
     """
     known = loading.load_named(cluster)
     out = output.stream
@@ -147,8 +135,7 @@ def quickcheck(
 def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
     """Refuse to go on while slurmctld does not answer the host from which jobs are submitted.
 
-    Raises:
-        SlurmfabError: it does not.
+    Raises SlurmfabError if it does not.
     """
     if not ping(sender).endswith("is UP"):
         raise SlurmfabError(
@@ -160,11 +147,7 @@ def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
 def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
     """The checks to run, in order.
 
-    Args:
-        cluster: the cluster file; a check of `WITH_KEYS` needs its key there.
-
-    Raises:
-        InputError: an option is wrong.
+    `cluster`: the cluster file; a check of `WITH_KEYS` needs its key there. Raises InputError if an option is wrong.
     """
     is_meant = bool(options.only.strip())
     return tuple(check for check in options.checks if is_meant or check not in WITH_KEYS or getattr(cluster, check))
@@ -173,8 +156,7 @@ def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
 def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:
     """Names of the compute nodes that may be used; `hosts` is a hostlist, empty for all.
 
-    Raises:
-        InputError: one of the hosts is not a compute node, or the cluster has never been deployed.
+    Raises InputError if one of the hosts is not a compute node, or the cluster has never been deployed.
     """
     cluster = known.cluster
     names = session.select_hosts(cluster, hosts, known.path)
@@ -192,11 +174,7 @@ def senders(known: Inventory) -> tuple[str, ...]:
 
 
 def sender_of(known: Inventory, shells: Shells) -> CheckedHost:
-    """The first reachable host from which jobs can be submitted.
-
-    Raises:
-        HostError: none is reachable.
-    """
+    """The first reachable host from which jobs can be submitted. Raises HostError if none is reachable."""
     answering = [name for name in senders(known) if not isinstance(shells[name], HostError)]
     return host_in(shells, (answering or senders(known)[-1:])[0])
 

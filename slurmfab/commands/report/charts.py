@@ -12,14 +12,9 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
 
-_SMALLEST = 0.01
-"""Amounts below this one are not told."""
-
-_WITHOUT_FRACTION = 100
-"""From here on, numbers have no digits behind the point."""
-
-CHARACTER = 0.6
-"""Average width of a character as a part of the font's size."""
+_SMALLEST = 0.01  # amounts below this one are not told
+_WITHOUT_FRACTION = 100  # from here on, numbers have no digits behind the point
+CHARACTER = 0.6  # average width of a character as a part of the font's size
 
 
 @dataclass(frozen=True)
@@ -165,11 +160,7 @@ def short(value: float) -> str:
 
 
 def fits(text: str, width: float, size: float) -> bool:
-    """Whether a text fits into a width, with a little room on both sides.
-
-    Args:
-        size: of the font, in the same unit.
-    """
+    """Whether a text fits into a width, with a little room on both sides. `size`: of the font, in the same unit."""
     return (len(text) + 1) * size * CHARACTER <= width
 
 

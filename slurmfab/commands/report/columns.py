@@ -8,20 +8,11 @@ from datetime import datetime
 from slurmfab.commands.report.charts import Axis, Label, Mark, Plot, amount, amount_ticks, spread
 
 WIDTH, HEIGHT = 1000.0, 190.0
-LEFT, TOP, BELOW = 60.0, 8.0, 22.0
-"""Room for the amounts at the left, above the columns, and for the times below them."""
-
-MOST_TIMES = 8
-"""So many times are written below the columns."""
-
-LEAST = 1.0
-"""The height of the lowest column that stands for anything at all."""
-
-LOWEST_TOP = 1.0
-"""The axis ends here or above, however little was used."""
-
-GAP = 0.2
-"""The part of a column's place that stays empty."""
+LEFT, TOP, BELOW = 60.0, 8.0, 22.0  # room for the amounts at the left, above the columns, and for the times below them
+MOST_TIMES = 8  # so many times are written below the columns
+LEAST = 1.0  # the height of the lowest column that stands for anything at all
+LOWEST_TOP = 1.0  # the axis ends here or above, however little was used
+GAP = 0.2  # the part of a column's place that stays empty
 
 HOUR, DAY = 3600, 86400
 

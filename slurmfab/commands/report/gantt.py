@@ -11,24 +11,14 @@ from slurmfab.commands.report.timeline import Row, Span, Timeline
 from slurmfab.on_hosts.agent.core.resource import FAILED
 
 WIDTH = 1000.0
-LEFT, RIGHT = 190.0, 12.0
-"""Room for the names of hosts, and behind the end of the axis."""
-
-ROW, BAR = 24.0, 16.0
-"""Heights of a row and of the bar in it."""
-
-AXIS = 26.0
-"""Height of the axis above the rows."""
-
-BASELINE = 12
-"""Where the words of the axis stand."""
+LEFT, RIGHT = 190.0, 12.0  # room for the names of hosts, and behind the end of the axis
+ROW, BAR = 24.0, 16.0  # heights of a row and of the bar in it
+AXIS = 26.0  # height of the axis above the rows
+BASELINE = 12  # where the words of the axis stand
 
 FONT = 12.0
-SMALLEST = 1.5
-"""The width of the shortest bar, which shall be seen."""
-
-COLOURED = 7
-"""So many phases, those that took longest, have a colour and a number of their own."""
+SMALLEST = 1.5  # the width of the shortest bar, which shall be seen
+COLOURED = 7  # so many phases, those that took longest, have a colour and a number of their own
 
 
 @dataclass(frozen=True)
@@ -103,10 +93,8 @@ def gantt(found: Timeline) -> Gantt:
 def bar_of(span: Span, y: float, axis: Axis, series: int, whose: str) -> Mark:
     """The bar of a phase.
 
-    Args:
-        y: the upper end of its row.
-        series: the number of its colour, 1 to 7; 0 for phases without one.
-        whose: for the title: the host whose times these are.
+    `y`: the upper end of its row. `series`: the number of its colour, 1 to 7; 0 for phases without one. `whose`: for
+    the title: the host whose times these are.
     """
     width = max(SMALLEST, round((span.end - span.begin) * (axis.end - axis.begin) / axis.high, 1))
     inside = next((text for text in (span.phase, str(series or "")) if text and fits(text, width, FONT)), "")
@@ -118,11 +106,7 @@ def bar_of(span: Span, y: float, axis: Axis, series: int, whose: str) -> Mark:
 
 
 def line_of(row: Row, y: float, axis: Axis, series: Mapping[str, int]) -> Line:
-    """The row of a group of hosts.
-
-    Args:
-        series: the numbers of the phases with a colour.
-    """
+    """The row of a group of hosts. `series`: the numbers of the phases with a colour."""
     whose = f"{row.slowest}, the slowest of {len(row.hosts)}" if len(row.hosts) > 1 else row.slowest
     bars = tuple(bar_of(span, y, axis, series.get(span.phase, 0), whose) for span in row.spans)
     title = f"{fold(row.hosts)}: {row.lost}" if row.lost else fold(row.hosts)

@@ -72,12 +72,8 @@ def gather(known: Inventory, output: Output, password: str = "", checks: CheckRu
 def ask_hosts(run: Run, sources: Sources) -> Sources:
     """Add Slurm's state, the facts of the hosts, and what differs from the plan.
 
-    Args:
-        run: excludes hosts that do not answer.
-        sources: what is known without the hosts.
-
-    Raises:
-        InputError: the ssh section cannot work for any host.
+    `run`: excludes hosts that do not answer. `sources`: what is known without the hosts. Raises InputError if the ssh
+    section cannot work for any host.
     """
     hosts = requests.hosts_to_ask(run)
     run.progress.begin("asking", hosts)

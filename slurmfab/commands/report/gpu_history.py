@@ -10,26 +10,16 @@ from typing import Any
 from slurmfab.commands.report.charts import Axis, Label, Mark, Plot, amount, path, spread
 from slurmfab.on_hosts.programs.gpu_check.check import NOT_MEASURED, SHORT
 
-PAIR = " and "
-"""Between the names of two nodes that were measured together."""
-
-MOST_CHECKS = 30
-"""So many checks are shown, the newest ones."""
-
-BELOW = 22.0
-"""Room for the times below the plot of a type."""
-
-EDGE = 5.0
-"""Room around the points."""
+PAIR = " and "  # between the names of two nodes that were measured together
+MOST_CHECKS = 30  # so many checks are shown, the newest ones
+BELOW = 22.0  # room for the times below the plot of a type
+EDGE = 5.0  # room around the points
 
 CSS = {SHORT: "short", NOT_MEASURED: "none"}
 """Classes of points that did not pass; each also has a shape of its own: a triangle, a cross, and a dot for others."""
 
-MOST_TIMES = 6
-"""So many times are written below the plot of a type."""
-
-SMALL, LARGE = (160.0, 40.0), (1000.0, 128.0)
-"""Width and height of the plots of a node and of a type."""
+MOST_TIMES = 6  # so many times are written below the plot of a type
+SMALL, LARGE = (160.0, 40.0), (1000.0, 128.0)  # width and height of the plots of a node and of a type
 
 LEFT, LAST = 60.0, LARGE[0] - 32
 """Room for the figures at the left of a type's plot, and where its last date is at most."""
@@ -98,11 +88,8 @@ class Band:
 def histories(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[History, ...]]:
     """The measurements by node, the nodes with the worst last measurement first.
 
-    Args:
-        entries: of the history of GPU checks, oldest first; those without nodes are left out.
-
-    Returns:
-        The times of the checks that are shown, oldest first, and the histories.
+    `entries`: of the history of GPU checks, oldest first; those without nodes are left out. Returns the times of the
+    checks that are shown, oldest first, and the histories.
     """
     measured = [entry for entry in entries if entry.get("nodes")]
     runs: dict[str, str] = {}
@@ -206,8 +193,7 @@ def words_of(history: History) -> str:
 def type_plot(title: str, of_type: Sequence[History], times: Sequence[str]) -> Plot:
     """The plot of all nodes of a type: medians, and the area from the lowest to the highest figure of each check.
 
-    Args:
-        times: of all checks that are shown.
+    `times`: of all checks that are shown.
     """
     found, (low, high) = bands(of_type), range_of(of_type)
     across, up = axes(len(times), (low, high), LARGE, LEFT)

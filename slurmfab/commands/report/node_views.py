@@ -17,8 +17,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.awake import SLEEPS
 from slurmfab.on_hosts.agent.nodes.states import parse_reason
 
-KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
-"""The types of host keys of which the first one is shown."""
+KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")  # the types of host keys of which the first one is shown
 
 BROKEN = frozenset({"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVAL", "INVALID_REG"})
 """States and flags of a node that is shown as down."""
@@ -136,12 +135,7 @@ def view(
     facts: HostFacts | None,
     partitions: Mapping[str, tuple[str, ...]],
 ) -> NodeView:
-    """One host.
-
-    Args:
-        node: as Slurm knows it.
-        partitions: names of partitions by node, from the cluster file.
-    """
+    """One host. `node`: as Slurm knows it. `partitions`: names of partitions by node, from the cluster file."""
     cluster, lock = sources.inventory.cluster, sources.inventory.lock.hosts.get(host)
     roles = cluster.roles(host)
     is_out = node is not None and not node.state.is_in_service
@@ -215,11 +209,7 @@ def counted(names: Iterable[str]) -> dict[str, int]:
 
 
 def fingerprint(key: str) -> str:
-    """The fingerprint of a public key, as OpenSSH prints it; the key itself if it is not base64.
-
-    Args:
-        key: in base64.
-    """
+    """The fingerprint of a public key, as OpenSSH prints it; the key itself if it is not base64. `key`: in base64."""
     try:
         digest = hashlib.sha256(base64.b64decode(key, validate=True)).digest()
     except binascii.Error:

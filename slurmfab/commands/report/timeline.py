@@ -10,8 +10,7 @@ from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import UNKNOWN, Step
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED
 
-MOST_ROWS = 24
-"""So many rows has a timeline at most, whatever the number of hosts."""
+MOST_ROWS = 24  # so many rows has a timeline at most, whatever the number of hosts
 
 LIKE = 0.03
 """Times are like each other that differ by less than this part of the run; the part is doubled until the rows fit."""
@@ -65,11 +64,7 @@ class Timeline:
 
 
 def timeline(record: Record, most_rows: int = MOST_ROWS) -> Timeline:
-    """The timeline of a recorded run.
-
-    Args:
-        most_rows: how many rows it may have.
-    """
+    """The timeline of a recorded run. `most_rows`: how many rows it may have."""
     rows = host_rows(record)
     ends = [row.end for row in rows] + [at for at, _ in record.timeline]
     seconds = max([record.seconds, *ends], default=0.0)
@@ -104,11 +99,8 @@ def spans_of(steps: Iterable[Step], begun: Mapping[str, float]) -> tuple[Span, .
     """The phases of one host.
 
     Records of earlier versions have no moments of single hosts. There a phase begins when the host has ended the one
-    before, and not before the first host began it.
-
-    Args:
-        steps: of the host, in the order in which they ended.
-        begun: when each phase was first begun on any host.
+    before, and not before the first host began it. `steps`: of the host, in the order in which they ended. `begun`:
+    when each phase was first begun on any host.
     """
     spans: list[Span] = []
     before = 0.0
@@ -130,9 +122,7 @@ def mark_spans(timeline: Sequence[tuple[float, str]], seconds: float) -> tuple[S
 def folded(rows: Sequence[Row], seconds: float, most_rows: int) -> tuple[Row, ...]:
     """Rows of like hosts put together until there are few enough, with failures first, then the slowest.
 
-    Args:
-        rows: one for each host.
-        most_rows: how many may be left.
+    `rows`: one for each host. `most_rows`: how many may be left.
     """
     part = LIKE
     found = alike(rows, part * seconds)
@@ -148,9 +138,7 @@ def folded(rows: Sequence[Row], seconds: float, most_rows: int) -> tuple[Row, ..
 def alike(rows: Sequence[Row], tolerance: float) -> list[Row]:
     """Rows put together that have the same phases, outcomes and losses, and times that differ by less than a tolerance.
 
-    Args:
-        rows: one for each host.
-        tolerance: in seconds.
+    `rows`: one for each host. `tolerance`: in seconds.
     """
     kinds: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
@@ -179,8 +167,7 @@ def are_near(one: Row, other: Row, tolerance: float) -> bool:
 def joined(rows: Sequence[Row], *, is_rest: bool = False) -> Row:
     """One row for several, with the times of the slowest.
 
-    Args:
-        is_rest: whether they have less in common than phases and times.
+    `is_rest`: whether they have less in common than phases and times.
     """
     slowest = max(rows, key=lambda row: row.end)
     return replace(slowest, hosts=tuple(host for row in rows for host in row.hosts), is_rest=is_rest)

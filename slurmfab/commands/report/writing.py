@@ -50,11 +50,8 @@ def report(cluster: str, file: str, output: session.Output, *, with_checks: bool
 def run_checks(known: Inventory, output: session.Output, password: str) -> CheckRun:
     """Check the whole cluster, show the results, and keep them.
 
-    Args:
-        password: the sudo password, if the user has been asked for it; empty if not.
-
-    Raises:
-        InputError: the cluster has never been deployed.
+    `password`: the sudo password, if the user has been asked for it; empty if not. Raises InputError if the cluster has
+    never been deployed.
     """
     run = runner.run_and_show(known, known.cluster.hosts, (), opener_of(output, password), output)
     runner.keep(known, run)
@@ -64,8 +61,7 @@ def run_checks(known: Inventory, output: session.Output, password: str) -> Check
 def page_of_checks(file: str) -> Callable[[Inventory, CheckRun], None]:
     """A function that writes a page about one run of `check-cluster`, which has the cluster and the run as arguments.
 
-    Raises:
-        InputError: the file cannot be written.
+    Raises InputError if the file cannot be written.
     """
     path = Path(file)
     atomic_file.require_writable(path, "--html")
@@ -73,11 +69,7 @@ def page_of_checks(file: str) -> Callable[[Inventory, CheckRun], None]:
 
 
 def save(sources: Sources, path: Path) -> None:
-    """Render a page and write it in one step, for its owner alone.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Render a page and write it in one step, for its owner alone. Raises InputError if it cannot be written."""
     atomic_file.write(path, page(sources), atomic_file.OWNER_ONLY)
     try:
         path.chmod(atomic_file.OWNER_ONLY)  # a page with the same content is not written again

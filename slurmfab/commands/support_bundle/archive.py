@@ -20,12 +20,8 @@ DIRECTORY_MODE = 0o700
 def place(cluster_file: Path, name: str, to: str) -> Path:
     """The path of a new archive.
 
-    Args:
-        cluster_file: the cluster file, beside which the default directory is.
-        name: name of the archive without its suffix.
-
-    Raises:
-        InputError: it exists already, or its directory cannot be made.
+    `cluster_file`: the cluster file, beside which the default directory is. `name`: name of the archive without its
+    suffix. Raises InputError if it exists already, or its directory cannot be made.
     """
     path = Path(to) if to else cluster_file.with_name(f"{cluster_file.stem}.support")
     if not to or path.is_dir() or to.endswith(os.sep):

@@ -19,13 +19,11 @@ from slurmfab.commands.checks import kept
 from slurmfab.commands.support_bundle.gathering import Gathered
 from slurmfab.core.engine import record
 
-MOST_RUNS = 20
-"""How many records of runs there are, the newest ones."""
+MOST_RUNS = 20  # how many records of runs there are, the newest ones
 
 NOTHING_MISSING = "Nothing is missing.\n"
 
-MOST_CHARACTERS = 2 << 20
-"""The most characters of one file of this machine."""
+MOST_CHARACTERS = 2 << 20  # the most characters of one file of this machine
 
 UNTOLD_FACTS = ("uids", "gids", "busy_uids", "slurm_use", "slurm_conf", "slurm_conf_parts", "gres_conf", "cgroup_conf")
 """Facts that are many, or files of their own."""
@@ -60,11 +58,7 @@ ANONYMOUS = (
 
 
 def files(known: Inventory, gathered: Gathered, unread: Mapping[str, str], *, is_anonymous: bool) -> dict[str, str]:
-    """The texts of a support bundle by name.
-
-    Args:
-        unread: why secrets of this machine could not be read, by key.
-    """
+    """The texts of a support bundle by name. `unread`: why secrets of this machine could not be read, by key."""
     found = dict(of_here(known))
     for host, answer in gathered.answers.items():
         found |= {f"hosts/{host}/{name}": text for name, text in answer.files.items()}

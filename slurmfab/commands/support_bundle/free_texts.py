@@ -13,8 +13,7 @@ from typing import Any
 from slurmfab.cluster.inventory import yaml_tokens
 from slurmfab.on_hosts.agent.logs.secret_detectors import Place
 
-LEFT_OUT = "(text)"
-"""Stands for a text that somebody wrote."""
+LEFT_OUT = "(text)"  # stands for a text that somebody wrote
 
 FREE = frozenset(
     ("comment", "admincomment", "systemcomment", "extra", "description", "organization", "text", "motd", "contact")
@@ -47,11 +46,7 @@ def in_conf(text: str) -> str:
 
 
 def in_yaml(text: str) -> str:
-    """A text in YAML without comments and texts of people.
-
-    Raises:
-        ValueError: it is not YAML.
-    """
+    """A text in YAML without comments and texts of people. Raises ValueError if it is not YAML."""
     parts, key = [], ""
     for token in yaml_tokens.tokens(text):
         value = token.text
@@ -69,8 +64,7 @@ def in_yaml(text: str) -> str:
 def in_json(text: str) -> str:
     """A text in JSON, one value or one a line, without texts of people, and without comments in texts of files.
 
-    Raises:
-        ValueError: it is not JSON.
+    Raises ValueError if it is not JSON.
     """
     try:
         return json.dumps(without_texts(json.loads(text)), indent=1, ensure_ascii=False) + "\n"
@@ -109,11 +103,7 @@ KINDS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
 
 
 def cleaned(name: str, text: str) -> str:
-    """A file of a bundle without texts of people.
-
-    Raises:
-        ValueError: it cannot be judged; says why.
-    """
+    """A file of a bundle without texts of people. Raises ValueError if it cannot be judged; says why."""
     for kind, take_out in KINDS:
         if kind.fullmatch(name):
             return take_out(text)

@@ -17,20 +17,11 @@ from slurmfab.core.engine.run import Run
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 
-DEADLINE = 900.0
-"""Seconds for all hosts together."""
-
-MOST_CHARACTERS = 192 << 20
-"""The most characters of all files of all hosts."""
-
-MOST_OF_HOST = 16 << 20
-"""The most characters of all files of one host; its agent sends less."""
-
-MOST_SECRETS = 1 << 20
-"""The most bytes of all secrets of one host."""
-
-HOST, STATE = "host", "cluster"
-"""Parts of the request: files, programs and logs of the host; the state of Slurm."""
+DEADLINE = 900.0  # seconds for all hosts together
+MOST_CHARACTERS = 192 << 20  # the most characters of all files of all hosts
+MOST_OF_HOST = 16 << 20  # the most characters of all files of one host; its agent sends less
+MOST_SECRETS = 1 << 20  # the most bytes of all secrets of one host
+HOST, STATE = "host", "cluster"  # parts of the request: files, programs and logs of the host; the state of Slurm
 
 
 @dataclass(frozen=True)
@@ -58,9 +49,7 @@ class Gathered:
 def gather(run: Run, hosts: Iterable[str]) -> Gathered:
     """Ask the hosts of a support bundle, and those whose secrets may be in the others' texts.
 
-    Args:
-        run: the run; nothing is changed.
-        hosts: the hosts whose files are wanted.
+    `run`: the run; nothing is changed. `hosts`: the hosts whose files are wanted.
     """
     cluster, wanted = run.inventory.cluster, frozenset(hosts)
     needed = {*wanted, *cluster.controllers, *cluster.database_hosts}
@@ -108,8 +97,7 @@ def ask_another_controller(run: Run, found: Gathered) -> None:
 def ask(run: Run, host: str, parts: list[str]) -> HostAnswer:
     """Ask a host; without parts for its secrets alone.
 
-    Raises:
-        HostError: it does not answer, or its answer was refused.
+    Raises HostError if it does not answer, or its answer was refused.
     """
     cluster = run.inventory.cluster
     private = [path for path, one in cluster.files.items() if one.is_secret and one.is_on(host, cluster.roles(host))]

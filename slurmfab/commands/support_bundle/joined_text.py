@@ -22,8 +22,7 @@ _BEFORE = re.compile(
 )
 """What is before the text of a line: white space, a time, `host program[pid]:`, or marks of a quotation."""
 
-_AFTER = " \t\\\"'\ufffd"
-"""What may be between the text of a line and its end; a carriage return was replaced before."""
+_AFTER = " \t\\\"'\ufffd"  # what may be between the text of a line and its end; a carriage return was replaced before
 
 
 class JoinedText:
@@ -62,9 +61,7 @@ class JoinedText:
     def places(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the places in the text of a part of the joined text: one in each line that has some of it.
 
-        Args:
-            first: where the part begins in the joined text.
-            end: where it ends.
+        `first`: where the part begins in the joined text. `end`: where it ends.
         """
         line = bisect_right(self._joined_at, first) - 1
         while first < end:

@@ -14,8 +14,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import passwords
 
-LEAST = 4
-"""Characters of the shortest line of a file that counts as secret."""
+LEAST = 4  # characters of the shortest line of a file that counts as secret
 
 MOST_KEY_BYTES = 1 << 16
 
@@ -59,8 +58,7 @@ def hashes(text: str) -> Iterator[str]:
 def private_lines(cluster: Cluster, beside: Path) -> Iterator[str]:
     """Yield the lines, and the values in them, of the site's own files that not everybody may read.
 
-    Raises:
-        InputError: a file cannot be read.
+    Raises InputError if a file cannot be read.
     """
     for content in file_contents.read(cluster, beside):
         if not cluster.files[content.path].is_secret:

@@ -86,10 +86,8 @@ def cleaned(
 ) -> tuple[dict[str, str], list[str]]:
     """The files without secrets, and lines for what is left out.
 
-    Args:
-        gathered: the answers of the hosts, with their secrets.
-        own: the secrets of this machine.
-        names: other names, with which nothing may stay encoded either; `None` where names stay.
+    `gathered`: the answers of the hosts, with their secrets. `own`: the secrets of this machine. `names`: other names,
+    with which nothing may stay encoded either; `None` where names stay.
     """
     secrets = (*filter(None, own), *(one for answer in gathered.answers.values() for one in answer.secrets))
     public = [text for answer in gathered.answers.values() for text in answer.public]
@@ -116,11 +114,7 @@ def without_texts(files: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, output: session.Output) -> None:
-    """Print what the bundle has, and what not; also as JSON, if that was asked for.
-
-    Args:
-        size: its bytes.
-    """
+    """Print what the bundle has, and what not; also as JSON, if that was asked for. `size`: its bytes."""
     parts: dict[str, list[int]] = defaultdict(list)
     for name, text in files.items():
         parts[part_of(name)].append(len(text))

@@ -28,15 +28,11 @@ WORDS = frozenset(
 """Words of Slurm's and systemd's messages. A name that is one of them gets another name only where it is surely a name,
 because nobody could read the messages otherwise."""
 
-MOST_NAMES = 20_000
-"""The most names of a hostlist that is expanded."""
+MOST_NAMES = 20_000  # the most names of a hostlist that is expanded
 
 MOST_NETWORKS = 1_000
-LEAST_PART = 3
-"""Characters of the shortest part of a full name that is looked for by itself."""
-
-NETWORKS = {4: 24, 6: 64}
-"""Bits of the network of an address for which no text tells them, by the version."""
+LEAST_PART = 3  # characters of the shortest part of a full name that is looked for by itself
+NETWORKS = {4: 24, 6: 64}  # bits of the network of an address for which no text tells them, by the version
 
 _HOSTLIST = re.compile(r"(?<![A-Za-z0-9-])[A-Za-z][A-Za-z0-9-]{0,62}\[[0-9,-]{1,4000}\]")
 _WORD = re.compile(r"[^\W_]+")
@@ -51,8 +47,7 @@ _PUBLIC_KEY = re.compile(
 )
 _FINGERPRINT = re.compile(r"\bSHA256:[A-Za-z0-9+/]{43}")
 _UNITS = (".service", ".slice", ".socket", ".mount", ".target", ".timer", ".scope", ".path", ".device")
-_BETWEEN = re.compile(r"[\s._,+-]{1,3}")
-"""What may be between the words of a full name."""
+_BETWEEN = re.compile(r"[\s._,+-]{1,3}")  # what may be between the words of a full name
 
 
 @dataclass(frozen=True)
@@ -71,8 +66,7 @@ class Names:
 class Pseudonyms:
     """Gives each name another one, by the order in which names come.
 
-    Args:
-        texts: all texts of the bundle, which tell the networks.
+    `texts`: all texts of the bundle, which tell the networks.
     """
 
     def __init__(self, names: Names, texts: Iterable[str] = ()) -> None:

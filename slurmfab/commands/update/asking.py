@@ -16,9 +16,7 @@ from slurmfab.hosts.session import answer_value
 def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: bool) -> dict[str, HostUpdates]:
     """What an update would do on each host; hosts that do not answer are excluded from the run.
 
-    Args:
-        only_security: whether only security fixes count.
-        fetches: whether the hosts fetch their package lists first.
+    `only_security`: whether only security fixes count. `fetches`: whether the hosts fetch their package lists first.
     """
     names = tuple(hosts)
     run.progress.begin("fetching package lists" if fetches else "asking", names)
@@ -41,8 +39,7 @@ def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: b
 def ask(run: Run, host: str, *, only_security: bool, fetches: bool) -> HostUpdates:
     """What an update would do on one host; the arguments are those of `ask_hosts`.
 
-    Raises:
-        HostError: the host does not answer.
+    Raises HostError if the host does not answer.
     """
     request = {
         "op": "updates",

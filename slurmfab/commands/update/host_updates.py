@@ -91,11 +91,7 @@ class HostUpdates:
         return self.age < 0 or self.age > OLD_SECONDS
 
     def is_due(self, *, reboots: bool) -> bool:
-        """Whether there is something to do.
-
-        Args:
-            reboots: whether the host is rebooted if it needs that.
-        """
+        """Whether there is something to do. `reboots`: whether the host is rebooted if it needs that."""
         return bool(self.packages or self.unfinished or self.restarted or (reboots and self.reboot_reasons))
 
 

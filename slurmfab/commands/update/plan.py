@@ -14,8 +14,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.commands.update.host_updates import HostUpdates
 from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
 
-SHOWN = 10
-"""How many packages of a group of hosts are listed, unless all are asked for."""
+SHOWN = 10  # how many packages of a group of hosts are listed, unless all are asked for
 
 DAY_SECONDS = 86400
 

@@ -35,12 +35,8 @@ class UpdateOptions:
 def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
     """Show what there is to update, and do it if the user agrees.
 
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: a host is not in the cluster, or an option has a wrong value.
-        SlurmfabError: the update stopped; the message says where.
+    Raises InputError if a host is not in the cluster, or an option has a wrong value. Raises SlurmfabError if the
+    update stopped; the message says where.
     """
     known = loading.load_named(cluster)
     run = session.start(known, options.hosts, output, RunOptions("update", asks=not options.yes))
@@ -57,11 +53,7 @@ def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
 def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: session.Output) -> None:
     """Have the hosts fetch their package lists, show the plan, ask, and carry it out.
 
-    Args:
-        rolling: how hosts are updated.
-
-    Raises:
-        SlurmfabError: the user said no, or the update stopped.
+    `rolling`: how hosts are updated. Raises SlurmfabError if the user said no, or the update stopped.
     """
     plan = make_plan(run, options, fetches=True)
     run.require_controller()
@@ -76,11 +68,7 @@ def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: se
 
 
 def show_plan(run: Run, options: UpdateOptions, output: session.Output) -> int:
-    """Show what there is to update, and change nothing.
-
-    Returns:
-        The exit code: 4 if there is something to do.
-    """
+    """Show what there is to update, and change nothing. Returns the exit code: 4 if there is something to do."""
     try:
         plan = make_plan(run, options, fetches=False)
     finally:

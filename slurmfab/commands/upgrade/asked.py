@@ -87,8 +87,7 @@ class Asked:
 def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
     """What a host has, from its answer, which has passed its model.
 
-    Args:
-        answer: of `slurmfab.on_hosts.agent.upgrade.reading`.
+    `answer`: of `slurmfab.on_hosts.agent.upgrade.reading`.
     """
     found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()}
     found |= {"spank": tuple(SpankPlugin(*one) for one in answer["spank"])}
@@ -98,10 +97,6 @@ def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
 
 
 def offer(host: str, answer: Mapping[str, Any]) -> Offer:
-    """What apt would install, from a host's answer.
-
-    Args:
-        answer: of `slurmfab.on_hosts.agent.upgrade.offer`.
-    """
+    """What apt would install, from a host's answer. `answer`: of `slurmfab.on_hosts.agent.upgrade.offer`."""
     lists = {name: tuple(answer[name]) for name in ("removed", "offered", "plugins")}
     return Offer(answer["versions"], answer["others"], **lists, trouble=answer["trouble"], asked_on=host)

@@ -32,12 +32,9 @@ ARCHIVES, DATABASE = "/var/cache/apt/archives", "/var/lib/mysql"
 def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
     """Ask the hosts of a run; nothing is changed.
 
-    Args:
-        version: the version that hosts are asked for; empty for any of the suite.
-        suite: the suite that was named; empty for none.
-
-    Raises:
-        SlurmfabError: the controller or the database's host does not answer, or nothing is deployed there.
+    `version`: the version that hosts are asked for; empty for any of the suite. `suite`: the suite that was named;
+    empty for none. Raises SlurmfabError if the controller or the database's host does not answer, or nothing is
+    deployed there.
     """
     facts = requests.gather(run, run.hosts, may_prepare=False)
     cluster = run.inventory.cluster
@@ -77,11 +74,8 @@ def out_of_service(run: Run) -> dict[str, str]:
 def ask_hosts(run: Run, facts: Mapping[str, HostFacts], state: str) -> dict[str, HostState]:
     """Ask all hosts what they have.
 
-    Returns:
-        What each has, by name, in the cluster file's order.
-
-    Raises:
-        SlurmfabError: the controller or the database's host does not answer.
+    Returns what each has, by name, in the cluster file's order. Raises SlurmfabError if the controller or the
+    database's host does not answer.
     """
     run.progress.begin("reading versions", tuple(facts))
     hosts: dict[str, HostState] = {}
@@ -110,11 +104,7 @@ def place_of(cluster: Cluster) -> dict[str, Any]:
 
 
 def ask_host(run: Run, facts: HostFacts, state: str) -> HostState:
-    """Ask one host what it has.
-
-    Raises:
-        HostError: it does not answer, or its answer was refused.
-    """
+    """Ask one host what it has. Raises HostError if it does not answer, or its answer was refused."""
     cluster, host = run.inventory.cluster, facts.name
     request: dict[str, Any] = {"op": "upgrade", **place_of(cluster), "paths": [ARCHIVES]}
     if host in cluster.controllers:
@@ -182,19 +172,14 @@ def joined(one: Offer, other: Offer) -> Offer:
 
 
 def ask_offer(run: Run, host: str, request: Mapping[str, Any]) -> Offer:
-    """Ask one host what apt would install.
-
-    Raises:
-        HostError: it does not answer, or its answer was refused.
-    """
+    """Ask one host what apt would install. Raises HostError if it does not answer, or its answer was refused."""
     return offer(host, answer_value(host, run.transport.call(host, request), "upgrade_offer"))
 
 
 def source_of(wanted: Inventory) -> dict[str, str]:
     """The source of the packages, for the agent; empty for the hosts' own.
 
-    Raises:
-        InputError: the file with the key cannot be used.
+    Raises InputError if the file with the key cannot be used.
     """
     source = wanted.cluster.slurm.source
     if isinstance(source, OtherSuite):
@@ -209,12 +194,8 @@ def source_of(wanted: Inventory) -> dict[str, str]:
 def in_directory(wanted: Inventory, release: str, some: Iterable[str], hosts: Mapping[str, HostState]) -> Offer:
     """What hosts of one release would get from a directory of packages.
 
-    Args:
-        wanted: the cluster with the wanted key `slurm`.
-        hosts: what each has.
-
-    Raises:
-        InputError: there is no such directory, or it has other files.
+    `wanted`: the cluster with the wanted key `slurm`. `hosts`: what each has. Raises InputError if there is no such
+    directory, or it has other files.
     """
     architecture = release.rpartition(" ")[2]
     there = {deb.name: deb.version for deb in slurm_debs.read(wanted) if deb.architecture in (architecture, "all")}

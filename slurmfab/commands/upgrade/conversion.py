@@ -19,11 +19,8 @@ Measured on a lab host with two busy processors, 24.11 to 26.05: 0.5 million job
 which is 22,000 rows a second.
 """
 
-LEAST_SECONDS = (2.0, 30.0)
-"""The same for an empty database: some fifty tables are looked at and changed."""
-
-ROOM = 1.5
-"""Free bytes for each byte of the database: a copy of its largest tables, and of the changes to them."""
+LEAST_SECONDS = (2.0, 30.0)  # the same for an empty database: some fifty tables are looked at and changed
+ROOM = 1.5  # free bytes for each byte of the database: a copy of its largest tables, and of the changes to them
 
 
 def estimate(have: SlurmVersion, to: SlurmVersion, rows: Mapping[str, int], size: int) -> Conversion | None:

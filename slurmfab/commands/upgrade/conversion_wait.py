@@ -17,8 +17,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.hosts.session import answer_value
 
 POLL_SECONDS = 1.0
-TELL_SECONDS = 30.0
-"""How often the same table is told again."""
+TELL_SECONDS = 30.0  # how often the same table is told again
 
 
 def wait(run: Run, host: str, pause: Callable[[float], None] = time.sleep) -> None:
@@ -54,11 +53,7 @@ def wait(run: Run, host: str, pause: Callable[[float], None] = time.sleep) -> No
 
 
 def ask(run: Run, host: str) -> Mapping[str, Any]:
-    """The state of the conversion.
-
-    Raises:
-        HostError: the host does not answer.
-    """
+    """The state of the conversion. Raises HostError if the host does not answer."""
     cluster = run.inventory.cluster
     database = cluster.database
     assert database is not None, "there is a step for slurmdbd"

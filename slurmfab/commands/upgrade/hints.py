@@ -27,8 +27,7 @@ RENAMED: Mapping[str, str] = {
 }
 """Plugins with another name in newer versions; slurmfab writes the new one where it writes the line."""
 
-MOST_NAMED = 8
-"""The most names in a sentence."""
+MOST_NAMED = 8  # the most names in a sentence
 
 
 def key_refusals(asked: Asked, to: SlurmVersion) -> Iterator[str]:

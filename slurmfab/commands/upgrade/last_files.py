@@ -31,9 +31,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], final: SlurmPackages) -> UpgradePlan:
     """A plan with the last step, or with the reasons for which its deployment would be refused.
 
-    Args:
-        facts: of the hosts as they are.
-        final: the key `slurm` as the upgrade leaves it.
+    `facts`: of the hosts as they are. `final`: the key `slurm` as the upgrade leaves it.
     """
     cluster = run.inventory.cluster.model_copy(update={"slurm": final})
     inventory = replace(run.inventory, cluster=cluster)
@@ -139,11 +137,7 @@ def as_step(steps: Sequence[Step], plan: Plan, forecast: Forecast) -> tuple[Upgr
 def refuse_more(plan: UpgradePlan, steps: Sequence[Step]) -> None:
     """Refuse differences that the last step of a plan does not name.
 
-    Args:
-        steps: all outcomes of a survey.
-
-    Raises:
-        InputError: there are some; they have not been changed.
+    `steps`: all outcomes of a survey. Raises InputError if there are some; they have not been changed.
     """
     known = {(host, one) for step in plan.steps for host, ids in step.changes.items() for one in ids}
     more: dict[str, list[str]] = {}

@@ -15,9 +15,7 @@ from slurmfab.commands.upgrade.plan import Conversion, HostVersions, Target, Upg
 def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradePlan:
     """The plan of an upgrade.
 
-    Args:
-        at_once: how many nodes at a time: a number, or a percentage.
-        drain: whether nodes are empty of jobs before.
+    `at_once`: how many nodes at a time: a number, or a percentage. `drain`: whether nodes are empty of jobs before.
     """
     hosts = versions_of(asked)
     to = target_series(asked, hosts)

@@ -14,8 +14,7 @@ What = Literal["backup", "slurmdbd", "controllers", "nodes", "others", "files"]
 """A step of an upgrade, named after what it is about, in their order: slurmdbd is never older than slurmctld, and so on
 (slurmfab.cluster.slurm.window)."""
 
-NO_UPGRADE: tuple[What, ...] = ("backup", "files")
-"""The steps that give no host another Slurm."""
+NO_UPGRADE: tuple[What, ...] = ("backup", "files")  # the steps that give no host another Slurm
 
 
 SECONDS: Mapping[What, tuple[float, float]] = {
@@ -24,8 +23,7 @@ SECONDS: Mapping[What, tuple[float, float]] = {
 }  # fmt: skip
 """The least and the most seconds of a step, without a conversion, as seen on busy lab hosts and with a slow mirror."""
 
-BATCH_SECONDS = (15.0, 90.0)
-"""The same for each batch of nodes; the most where packages are fetched slowly."""
+BATCH_SECONDS = (15.0, 90.0)  # the same for each batch of nodes; the most where packages are fetched slowly
 
 CHECK_SECONDS = (30.0, 300.0)
 """The same for check-cluster: its jobs may wait for several cycles of the backfill scheduler (bf_interval is 30)."""

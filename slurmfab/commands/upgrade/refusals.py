@@ -16,8 +16,7 @@ from slurmfab.commands.upgrade.conversion import ROOM
 from slurmfab.commands.upgrade.plan import HostVersions, upstream
 
 _SERIES = re.compile(r"(\d\d)\.(\d\d)")
-PACKAGES_ROOM = 600 << 20
-"""Free bytes for new packages before and after they are unpacked."""
+PACKAGES_ROOM = 600 << 20  # free bytes for new packages before and after they are unpacked
 
 
 def series(text: str) -> SlurmVersion | None:
@@ -121,9 +120,7 @@ def of_window(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion)
 def too_far(have: SlurmVersion, to: SlurmVersion, has_database: bool) -> str:
     """Why a step is too large, the series between, and the way with an empty queue.
 
-    Args:
-        have: the oldest series.
-        has_database: whether there is an accounting database.
+    `have`: the oldest series. `has_database`: whether there is an accounting database.
     """
     way = window.way(have, to)
     reads = ", ".join(map(str, window.reached(to)))

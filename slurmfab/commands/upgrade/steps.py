@@ -33,8 +33,7 @@ WHY: Mapping[What, str] = {
 def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, tuple[str, ...]]:
     """The hosts of each step, in the cluster file's order; a host may be in several.
 
-    Args:
-        there: versions by host; hosts without any package of Slurm's are in no step.
+    `there`: versions by host; hosts without any package of Slurm's are in no step.
     """
     slurms = [host for host, versions in there.items() if versions.installed]
     roles = {host: cluster.roles(host) for host in slurms}
@@ -53,8 +52,7 @@ def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, 
 def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeStep, ...]:
     """The steps that are left to do; none where every host has the new version and runs it.
 
-    Args:
-        there: versions by host.
+    `there`: versions by host.
     """
     found: list[UpgradeStep] = []
     given: set[str] = set()
@@ -75,9 +73,7 @@ def starting(what: What, versions: HostVersions, roles: Collection[str]) -> tupl
     """The daemons of a host that a step starts with the new version: installed ones that do not run it yet.
 
     slurmd is started on compute nodes alone: a controller may have its package as well, as from an image or slurm-wlm.
-
-    Args:
-        versions: what the host has, and would get.
+    `versions`: what the host has, and would get.
     """
     if what == "others":
         return services(versions)

@@ -17,8 +17,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 def text(plan: UpgradePlan, width: int) -> str:
     """The plan as text: who has what, the steps, refusals, what to know beforehand, and the way back.
 
-    Args:
-        width: the most characters of a line of the table; 0 for no limit.
+    `width`: the most characters of a line of the table; 0 for no limit.
     """
     parts = [
         heading(plan),

@@ -13,11 +13,8 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
     from slurmfab.hosts.transport import Transport
 
-SINCE = "30d"
-"""Where the window begins if nothing else is said."""
-
-IDLE_MINUTES = 10
-"""From which age on a job can hold its GPUs idle."""
+SINCE = "30d"  # where the window begins if nothing else is said
+IDLE_MINUTES = 10  # from which age on a job can hold its GPUs idle
 
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}

@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
     from slurmfab.hosts.transport import Transport
 
-HOME = "/home"
-"""Where homes are, if the cluster file does not say it."""
-
-SECONDS = 120
-"""Time limit of the work on each host."""
+HOME = "/home"  # where homes are, if the cluster file does not say it
+SECONDS = 120  # time limit of the work on each host
 
 MOST_ROWS = 30
 STATES = {PARTLY: " (not all could be read)", LATE: "not measured in time"}
@@ -72,8 +69,7 @@ def places(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 def ask(cluster: Cluster, transport: Transport, seconds: int = SECONDS) -> Directories:
     """Measure the directories on all hosts that have some, one request each.
 
-    Args:
-        seconds: time limit of the work on each host.
+    `seconds`: time limit of the work on each host.
     """
     asked = places(cluster)
 

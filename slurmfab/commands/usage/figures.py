@@ -185,8 +185,7 @@ class Usage:
 def from_answer(cluster: str, answer: Mapping[str, Any]) -> Usage | None:
     """The usage in an agent's answer; `None` if Slurm keeps no records.
 
-    Args:
-        answer: of `slurmfab.on_hosts.agent.accounting.job_records.read`, checked by its model.
+    `answer`: of `slurmfab.on_hosts.agent.accounting.job_records.read`, checked by its model.
     """
     if not answer["accounting"]:
         return None

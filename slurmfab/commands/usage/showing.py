@@ -37,8 +37,7 @@ EVIDENCE = {True: "never seen busy", False: "hardly any CPU time"}
 MOST_ROWS, MOST_LISTED = 30, 10
 """How many rows of the table, and how many jobs of a list the text has; JSON and CSV have more."""
 
-LEAST_WAIT = 60
-"""Shorter waits are no news."""
+LEAST_WAIT = 60  # shorter waits are no news
 
 
 class RowKeys(TypedDict, total=False):
@@ -100,8 +99,7 @@ class UsageOptions:
     def check(self, json_path: str) -> None:
         """Refuse what cannot be.
 
-        Raises:
-            InputError: a key is unknown, a file cannot be written, or standard output is asked for twice.
+        Raises InputError if a key is unknown, a file cannot be written, or standard output is asked for twice.
         """
         unknown = [key for key in self.by if key not in KEYS]
         if unknown or not self.by:

@@ -16,20 +16,14 @@ from slurmfab.core.engine.run import Run
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
 from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
 
-TRIAL = "trial"
-"""Name of the phase in reports."""
+TRIAL = "trial"  # name of the phase in reports
 
 
 def accept_new_nodes(run: Run) -> None:
     """Run a test job on each new node; nodes that pass go into service, the others stay drained and are excluded.
 
-    New nodes that the run is not about, or that are excluded, stay on trial.
-
-    Args:
-        run: the run, after its deployment; gains a step for each new node, and the lock is saved.
-
-    Raises:
-        HostError: the controller does not answer.
+    New nodes that the run is not about, or that are excluded, stay on trial. `run`: the run, after its deployment;
+    gains a step for each new node, and the lock is saved. Raises HostError if the controller does not answer.
     """
     trying = run.remaining(on_trial(run.inventory.lock, run.hosts))
     if not trying:
@@ -64,8 +58,7 @@ def on_trial(lock: Lock, hosts: tuple[str, ...]) -> tuple[str, ...]:
 def outcome_of(node: str, verdict: Outcome) -> Outcome:
     """The outcome of a node's trial.
 
-    Args:
-        verdict: outcome of comparing the node with the wanted state after its test job.
+    `verdict`: outcome of comparing the node with the wanted state after its test job.
     """
     name = f"{TRIAL}:{node}"
     if verdict.status == "ok":

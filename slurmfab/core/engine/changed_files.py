@@ -9,17 +9,14 @@ from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.core.engine import record
 from slurmfab.core.engine.run import Run
 
-MOST_RUNS = 3
-"""How many other runs a message names."""
+MOST_RUNS = 3  # how many other runs a message names
 
 
 def refuse(run: Run) -> None:
     """Stop if the cluster file or the lock has changed since the run read them.
 
-    The run would otherwise undo the change on the hosts, as with a node that a colleague has added meanwhile.
-
-    Raises:
-        FilesChanged: the message says what has changed, and which runs did it.
+    The run would otherwise undo the change on the hosts, as with a node that a colleague has added meanwhile. Raises
+    FilesChanged if the message says what has changed, and which runs did it.
     """
     before = run.inventory.files
     if before is not None:
@@ -29,12 +26,7 @@ def refuse(run: Run) -> None:
 def refuse_difference(run: Run, before: FilesRead, now: FilesRead) -> None:
     """Stop if files differ from what a run read.
 
-    Args:
-        before: the files as it read them.
-        now: the files as they are.
-
-    Raises:
-        FilesChanged: they differ.
+    `before`: the files as it read them. `now`: the files as they are. Raises FilesChanged if they differ.
     """
     lines = shared_files.changes(run.inventory.path, before, now)
     if lines:

@@ -16,8 +16,7 @@ from slurmfab.core.engine.report import DIFFERS, Step
 from slurmfab.core.engine.saved_plan import Files, ResourceOnHost, SavedPlan
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK, Change, Outcome
 
-MOST_LINES = 30
-"""The most reasons that a message lists; equal reasons of several hosts are one line."""
+MOST_LINES = 30  # the most reasons that a message lists; equal reasons of several hosts are one line
 
 LATE = frozenset({(f"file:{MUNGE_KEY}", "content"), (f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys", "content")})
 """Id and name of values that are unknown before the preparing phases create them: the munge key and public keys."""
@@ -34,11 +33,7 @@ class Reason(NamedTuple):
 
 
 def reasons_in_files(plan: SavedPlan, path: Path) -> list[str]:
-    """Changes of the cluster file and the lock, as lines.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
+    """Changes of the cluster file and the lock, as lines. Raises InputError if a file cannot be read."""
     now = Files.of(path)
     lock = loading.lock_path(path)
     lines = []
@@ -54,9 +49,7 @@ def reasons_in_files(plan: SavedPlan, path: Path) -> list[str]:
 def reasons_on_hosts(plan: SavedPlan, steps: Sequence[Step], lost: Mapping[str, str]) -> list[str]:
     """Changes on the hosts, as lines; equal changes are one line for all of their hosts.
 
-    Args:
-        steps: all outcomes of comparing the hosts again.
-        lost: the hosts that are excluded now, each with the reason.
+    `steps`: all outcomes of comparing the hosts again. `lost`: the hosts that are excluded now, each with the reason.
     """
     found = differing(steps)
     hosts = [
@@ -84,10 +77,8 @@ def reasons_after_preparing(plan: SavedPlan, steps: Sequence[Step]) -> list[str]
 
     The plan was made before these were there. So the actual state of a resource may differ from the plan, and less may
     be left to do. A resource that changes must be in the plan, with the wanted values of the plan. The munge key and
-    public keys are excepted, since the plan could not show them before they were created.
-
-    Args:
-        steps: all outcomes of comparing the hosts again.
+    public keys are excepted, since the plan could not show them before they were created. `steps`: all outcomes of
+    comparing the hosts again.
     """
     return fold_reasons(
         Reason(key.host, text)
@@ -112,9 +103,7 @@ def differing(steps: Iterable[Step]) -> dict[ResourceOnHost, Outcome]:
 def resource_changes(name: str, before: Outcome | None, now: Outcome | None) -> Iterator[str]:
     """How a resource has changed since the plan was saved, a line for each value; no line if it has not.
 
-    Args:
-        before: its outcome in the plan; `None` if it was correct then.
-        now: its outcome now; `None` if it is correct.
+    `before`: its outcome in the plan; `None` if it was correct then. `now`: its outcome now; `None` if it is correct.
     """
     if FAILED in (before.status if before else "", now.status if now else ""):
         if before is None or now is None or before.status != now.status:
@@ -202,8 +191,7 @@ def wanted_value(change: Change) -> str:
 def unplanned_values(shown: Outcome, now: Outcome) -> Iterator[str]:
     """The values of a resource that would become other than the plan shows, a line for each.
 
-    Args:
-        now: the outcome after the preparing phases.
+    `now`: the outcome after the preparing phases.
     """
     before = changes_by_name(shown)
     for change in now.changes:
@@ -222,11 +210,7 @@ def fold_reasons(reasons: Iterable[Reason]) -> list[str]:
 
 
 def format_refusal(plan: SavedPlan, lines: Sequence[str], *, is_prepared: bool) -> str:
-    """The message about a saved plan that is outdated.
-
-    Args:
-        is_prepared: whether the preparing phases are done already.
-    """
+    """The message about a saved plan that is outdated. `is_prepared`: whether the preparing phases are done already."""
     versions = "" if plan.slurmfab == __version__ else f" (made by slurmfab {plan.slurmfab}, this is {__version__})"
     done = (
         "Users, packages and keys are in place; nothing else was changed."

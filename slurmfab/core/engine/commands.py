@@ -69,11 +69,7 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
 
 
 def refuse_connection_options(cluster: str, connection_options: ConnectionOptions) -> None:
-    """Refuse options of a first contact where there is a cluster file.
-
-    Raises:
-        InputError: there are such options.
-    """
+    """Refuse options of a first contact where there is a cluster file. Raises InputError if there are such options."""
     if connection_options.controller_computes:
         raise InputError(f"{loading.named_path(cluster)} says which hosts compute; name the controller in its nodes.")
     if connection_options.is_given:
@@ -86,8 +82,7 @@ def refuse_connection_options(cluster: str, connection_options: ConnectionOption
 def refuse_wrong_options(options: DeployOptions) -> None:
     """Refuse options that exclude each other, and unknown names of disruptive changes.
 
-    Raises:
-        InputError: there are such options.
+    Raises InputError if there are such options.
     """
     if options.retry_failed:
         retry.refuse_others(options.hosts, options.plan_file)
@@ -142,11 +137,8 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
 def show_plan(run: Run, output: Output) -> Report:
     """Compare all hosts with what is wanted, and print what a deployment would do.
 
-    Args:
-        run: a run of the command `plan`.
-
-    Raises:
-        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    `run`: a run of the command `plan`. Raises SlurmfabError if the controller does not answer, or the cluster file
+    cannot be deployed.
     """
     report = dry_run(run)
     report = replace(report, finds_work=any(step.differs for step in report.steps))
@@ -160,8 +152,7 @@ def show_plan(run: Run, output: Output) -> Report:
 def dry_run(run: Run) -> Report:
     """Report what a deployment would do, and close the connections.
 
-    Raises:
-        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
     """
     try:
         ask_and_load(run)

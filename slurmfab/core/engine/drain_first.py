@@ -79,11 +79,8 @@ def target_of(found: Iterable[Disruption], allowed: frozenset[str], slurm: Snaps
 
     If a change harms jobs on any node, all nodes are drained, since jobs could start on each of them. A partition that
     is removed is drained itself, since its nodes may be in other partitions too. If the user allowed a disruption,
-    running jobs are waited for as well; only its pending jobs are lost.
-
-    Args:
-        found: the disruptions, none of which is refused.
-        allowed: names of the disruptions that the user allowed.
+    running jobs are waited for as well; only its pending jobs are lost. `found`: the disruptions, none of which is
+    refused. `allowed`: names of the disruptions that the user allowed.
     """
     helped = [disruption for disruption in found if disruption.helped_by_draining or disruption.name in allowed]
     left = [disruption for disruption in helped if any(job.nodes for job in disruption.jobs)]
@@ -100,12 +97,8 @@ def target_of(found: Iterable[Disruption], allowed: frozenset[str], slurm: Snaps
 def drain_and_wait(run: Run, target: DrainTarget, slurm: Snapshot, pause: Callable[[float], None] = time.sleep) -> None:
     """Drain nodes and partitions, and wait without a limit until their last job has ended.
 
-    Args:
-        run: the run; gains a step of the controller's.
-
-    Raises:
-        DeployFailed: Slurm does not drain them.
-        HostError: the controller did not answer for some minutes.
+    `run`: the run; gains a step of the controller's. Raises DeployFailed if Slurm does not drain them. Raises HostError
+    if the controller did not answer for some minutes.
     """
     wanted = (
         *((NodeDrain(target.nodes, target.reason, stamp(), for_change=True),) if target.nodes else ()),

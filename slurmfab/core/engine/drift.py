@@ -25,8 +25,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import OK, Change, Outcome
 from slurmfab.on_hosts.agent.services.service import BY_ITSELF, LOADED, OLDER
 
-HARDWARE = "hardware"
-"""Name of the phase and of the resource that show other hardware in a plan."""
+HARDWARE = "hardware"  # name of the phase and of the resource that show other hardware in a plan
 
 HARDWARE_ADVICE = "deploy does not change this: repair the node; or, if this is intended:"
 
@@ -64,13 +63,8 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
 
     Some differences are not drift: all differences on a host that is new; a munged that has not loaded its key where
     the key file itself differs; and a file that differs on the controller in the same way, since the cluster file has
-    changed there and not the host.
-
-    Args:
-        steps: all outcomes of the survey.
-
-    Returns:
-        The steps in their order, then those of the hardware.
+    changed there and not the host. `steps`: all outcomes of the survey. Returns the steps in their order, then those of
+    the hardware.
     """
     new = new_hosts(plan_input, steps)
     other_key = hosts_where(steps, f"file:{MUNGE_KEY}")
@@ -91,8 +85,7 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
 def new_hosts(plan_input: PlanInput, steps: Sequence[Step]) -> frozenset[str]:
     """The hosts that no deployment has finished yet: they lack packages, or the first key pair of the slurm user.
 
-    Args:
-        steps: all outcomes of the survey.
+    `steps`: all outcomes of the survey.
     """
     without_key = hosts_where(steps, "ssh-key:")
     return hosts_where(steps, "packages:") | {host for host in without_key if not plan_input.host(host).public_key}
@@ -104,10 +97,8 @@ def cluster_file_changes(
     """The differences that come from a change of the cluster file.
 
     These are the differences that the controller and other hosts have in the same way. If most hosts have one, it comes
-    from the cluster file on the controller too; otherwise the file could have been edited on the controller.
-
-    Returns:
-        The hosts of each such difference, by the resource's id and its changes.
+    from the cluster file on the controller too; otherwise the file could have been edited on the controller. Returns
+    the hosts of each such difference, by the resource's id and its changes.
     """
     having: dict[str, int] = {}
     alike: dict[tuple[str, tuple[Change, ...]], list[str]] = {}
@@ -136,8 +127,7 @@ def hosts_where(steps: Iterable[Step], start: str) -> frozenset[str]:
 def with_kinds(step: Step, kind_on: Callable[[str, Outcome], str]) -> Step:
     """Add the kind of drift to the outcomes of a step.
 
-    Args:
-        kind_on: returns the kind of an outcome on a host; empty for none.
+    `kind_on`: returns the kind of an outcome on a host; empty for none.
     """
     kinds = (kind_on(step.host, outcome) for outcome in step.outcomes)
     marked = (

@@ -28,11 +28,8 @@ from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
 from slurmfab.on_hosts.agent.undo.earlier_files import EarlierFiles
 
-STEP = "earlier files"
-"""The name of these steps in reports."""
-
-REPLACING = "slurm.conf"
-"""The phase that replaces Slurm's files."""
+STEP = "earlier files"  # the name of these steps in reports
+REPLACING = "slurm.conf"  # the phase that replaces Slurm's files
 
 PHASES = ("slurmctld stop", REPLACING, "local files", "slurmctld", "slurmd", "slurmctld start")
 """The phases from the stop of slurmctld to its start, with the new files in between."""
@@ -71,8 +68,7 @@ def after_slurmdbd(run: Run, plan_input: PlanInput) -> None:
 def after_slurmd(run: Run, plan_input: PlanInput) -> None:
     """Put Slurm's files back on nodes where slurmd did not start; on all hosts, where it started on none.
 
-    Raises:
-        DeployFailed: slurmd started on no node.
+    Raises DeployFailed if slurmd started on no node.
     """
     failed = [
         host

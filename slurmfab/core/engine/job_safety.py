@@ -42,8 +42,7 @@ ENDING_SECONDS = 10.0
 """Seconds to wait for the final state of jobs that are completing; KillWait and an epilog may take longer."""
 
 POLL_SECONDS = 0.5
-MIN_JOB_AGE = 300
-"""Default of MinJobAge: seconds for which slurmctld keeps ended jobs (slurm.conf(5))."""
+MIN_JOB_AGE = 300  # default of MinJobAge: seconds for which slurmctld keeps ended jobs (slurm.conf(5))
 
 
 RESTARTING = frozenset(Requirement) - {Requirement.NOTHING, Requirement.RECONFIGURE}
@@ -53,11 +52,8 @@ RESTARTING = frozenset(Requirement) - {Requirement.NOTHING, Requirement.RECONFIG
 class JobSafety:
     """Keeps the jobs of a cluster safe during one run.
 
-    A run without differences sends no request to Slurm.
-
-    Args:
-        run: the run; gains the impact on jobs.
-        pause: waits for that many seconds.
+    A run without differences sends no request to Slurm. `run`: the run; gains the impact on jobs. `pause`: waits for
+    that many seconds.
     """
 
     def __init__(self, run: Run, pause: Callable[[float], None] = time.sleep) -> None:
@@ -87,8 +83,7 @@ class JobSafety:
     def assess(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         """Find out what the changes would do to jobs, and which nodes an interrupted run left drained.
 
-        Args:
-            steps: the comparison of the plan with the hosts.
+        `steps`: the comparison of the plan with the hosts.
         """
         compared = tuple(steps)
         self.plan_input, self.differs = plan_input, any(step.differs for step in compared)
@@ -105,12 +100,8 @@ class JobSafety:
     def refuse(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         """Stop the run before its changes, if these would harm jobs and the user did not allow that.
 
-        Args:
-            steps: the comparison of the plan with the hosts.
-
-        Raises:
-            JobsInTheWay: the message names the changes, the jobs, and the options that allow the changes.
-            HostError: the jobs on the cluster are unknown.
+        `steps`: the comparison of the plan with the hosts. Raises JobsInTheWay if the message names the changes, the
+        jobs, and the options that allow the changes. Raises HostError if the jobs on the cluster are unknown.
         """
         self.assess(plan_input, steps)
         self.refuse_unknown_jobs()
@@ -126,10 +117,7 @@ class JobSafety:
     def confirm(self) -> None:
         """Ask before a deployment that restarts daemons under running jobs, or hurts jobs as it was allowed to.
 
-        Later surveys of the run ask only about what is new.
-
-        Raises:
-            SlurmfabError: the user did not say yes.
+        Later surveys of the run ask only about what is new. Raises SlurmfabError if the user did not say yes.
         """
         forecast = self.impact.forecast
         count = len(running(self.slurm.jobs))
@@ -149,8 +137,7 @@ class JobSafety:
     def refuse_unknown_jobs(self) -> None:
         """Stop if slurmctld runs but does not list its jobs, and the changes could harm some.
 
-        Raises:
-            HostError: the message has slurmctld's error.
+        Raises HostError if the message has slurmctld's error.
         """
         harmful = [
             str(label.difference)
@@ -164,13 +151,9 @@ class JobSafety:
     def drain_first(self) -> bool:
         """With `--drain-first`: drain the nodes and partitions whose jobs would be harmed, and wait for these jobs.
 
-        Where there is nothing to drain, the jobs are counted, since the changes follow.
-
-        Returns:
-            Whether there was anything to drain. Then the hosts have to be asked again, since time has passed.
-
-        Raises:
-            SlurmfabError: Slurm does not drain the nodes, or does not answer for too long.
+        Where there is nothing to drain, the jobs are counted, since the changes follow. Returns whether there was
+        anything to drain. Then the hosts have to be asked again, since time has passed. Raises SlurmfabError if Slurm
+        does not drain the nodes, or does not answer for too long.
         """
         assert self.plan_input is not None, "`assess` comes first"
         approvals = self.run.options.approvals
@@ -197,13 +180,8 @@ class JobSafety:
         """The jobs that run by Slurm's account only: they have no process on a node of theirs whose slurmd is down.
 
         slurmctld learns of their end when such a slurmd starts, and so it seems to come of the run that starts it.
-
-        Args:
-            plan_input: the plan's input, with the facts before the first change.
-            slurm: Slurm before the first change.
-
-        Returns:
-            Their ids; of hosts that do not answer, none.
+        `plan_input`: the plan's input, with the facts before the first change. `slurm`: Slurm before the first change.
+        Returns their ids; of hosts that do not answer, none.
         """
         by_node = jobs_by_node(slurm)
         silent = [
@@ -298,8 +276,7 @@ class JobSafety:
     def final_states(self, jobs: Iterable[Job]) -> dict[str, Job]:
         """The jobs as slurmctld shows them now, by id; waits up to `ENDING_SECONDS` for jobs that are completing.
 
-        Raises:
-            HostError: the controller does not answer.
+        Raises HostError if the controller does not answer.
         """
         numbers = [job.number for job in jobs]
         begun = time.monotonic()

@@ -10,17 +10,10 @@ from slurmfab.core.engine.run import Run
 from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Job, Snapshot
 
-NODES_AND_JOBS = ("nodes", "jobs")
-"""The parts of a snapshot that show which jobs have which nodes."""
-
-POLL_SECONDS = 2.0
-"""Seconds between two snapshots."""
-
-SILENCE_SECONDS = 300.0
-"""After this many seconds without an answer from the controller, waiting is given up."""
-
-MOST_JOBS_NAMED = 10
-"""A message names this many jobs, and counts the others."""
+NODES_AND_JOBS = ("nodes", "jobs")  # the parts of a snapshot that show which jobs have which nodes
+POLL_SECONDS = 2.0  # seconds between two snapshots
+SILENCE_SECONDS = 300.0  # after this many seconds without an answer from the controller, waiting is given up
+MOST_JOBS_NAMED = 10  # a message names this many jobs, and counts the others
 
 
 def jobs_on(current: Snapshot, nodes: Iterable[str]) -> tuple[Job, ...]:
@@ -50,11 +43,7 @@ def wait_until_empty(
 ) -> None:
     """Wait until no job is left on these nodes; nodes that still have jobs at the end are excluded from the run.
 
-    Args:
-        limit: seconds; 0 for no limit.
-
-    Raises:
-        HostError: the controller did not answer for `SILENCE_SECONDS`.
+    `limit`: seconds; 0 for no limit. Raises HostError if the controller did not answer for `SILENCE_SECONDS`.
     """
 
     def busy_nodes(current: Snapshot) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.undo.lock_copy import LockCopy
 def keep(run: Run) -> None:
     """Have the controller keep the lock as a run leaves it; a failure is told.
 
-    Args:
-        run: the run, which has the claim on the cluster.
+    `run`: the run, which has the claim on the cluster.
     """
     files, host = run.inventory.files, run.controller
     if files is None or not files.lock or not run.remaining((host,)):

@@ -59,11 +59,7 @@ def is_guarded(outcome: Outcome) -> bool:
 
 
 def judged(outcome: Outcome, refusal: str) -> Outcome:
-    """A changed outcome after another login.
-
-    Args:
-        refusal: why the login failed; empty where it did not.
-    """
+    """A changed outcome after another login. `refusal`: why the login failed; empty where it did not."""
     if not is_guarded(outcome):
         return outcome
     if not refusal:

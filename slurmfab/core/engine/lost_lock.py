@@ -36,10 +36,8 @@ class ComparedKey(PinnedKey):
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
         """Accept a pinned key, and an unknown one that has the fingerprint.
 
-        Raises:
-            HostKeyRevoked: this key is revoked.
-            HostKeyUnknown: no key of this host is known, and this one has another fingerprint.
-            HostKeyChanged: another key of this type is pinned.
+        Raises HostKeyRevoked if this key is revoked. Raises HostKeyUnknown if no key of this host is known, and this
+        one has another fingerprint. Raises HostKeyChanged if another key of this type is pinned.
         """
         try:
             super().missing_host_key(client, hostname, key)
@@ -112,10 +110,8 @@ def fetched(known: Inventory, output: session.Output, fingerprint: str) -> Copy:
 def asked(known: Inventory, transport: Transport) -> Copy:
     """The copy of the lock that the controller has, without what it could make others trust.
 
-    Raises:
-        HostFailed: it has none, that of another cluster, or one with another host key of its own.
-        AgentFailed: its copy is no lock.
-        HostError: it does not answer.
+    Raises HostFailed if it has none, that of another cluster, or one with another host key of its own. Raises
+    AgentFailed if its copy is no lock. Raises HostError if it does not answer.
     """
     host = known.cluster.controller
     found = answer_value(host, transport.call(host, {"op": "lock-copy"}), "lock_copy")

@@ -37,10 +37,8 @@ def is_missing(known: Inventory) -> bool:
 def refuse(known: Inventory) -> None:
     """Refuse to go on without the lock of a cluster whose records show that there was one.
 
-    Without it no host key is pinned, and a run would take every host for a new one.
-
-    Raises:
-        InputError: there is a copy; the message says where, and how to put it back.
+    Without it no host key is pinned, and a run would take every host for a new one. Raises InputError if there is a
+    copy; the message says where, and how to put it back.
     """
     copy = newest_copy(known.path) if is_missing(known) else None
     if copy is None:
@@ -55,22 +53,14 @@ def refuse(known: Inventory) -> None:
 
 
 def require_deployed(known: Inventory) -> None:
-    """Refuse a cluster that was never deployed.
-
-    Raises:
-        InputError: it was not, or its lock is missing.
-    """
+    """Refuse a cluster that was never deployed. Raises InputError if it was not, or its lock is missing."""
     refuse(known)
     if not known.lock.ids:
         raise InputError(f"{known.path} has never been deployed. First: {FAB} deploy.")
 
 
 def refuse_present(cluster_file: Path) -> None:
-    """Refuse to put back a lock that is there.
-
-    Raises:
-        InputError: there is one.
-    """
+    """Refuse to put back a lock that is there. Raises InputError if there is one."""
     path = shared_files.lock_path(cluster_file)
     if shared_files.content(path) is not None:
         raise InputError(f"{path} is there; nothing was changed.")
@@ -86,14 +76,7 @@ def no_copy(cluster_file: Path, controller: str) -> str:
 
 
 def put_back(cluster_file: Path, copy: Copy) -> int:
-    """Write a copy of a missing lock, and print where it is from.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: there is a lock meanwhile.
-    """
+    """Write a copy of a missing lock, and print where it is from. Raises InputError if there is a lock meanwhile."""
     path = shared_files.lock_path(cluster_file)
     with shared_files.exclusively(cluster_file):
         refuse_present(cluster_file)
@@ -128,9 +111,7 @@ def is_in_git(path: Path) -> bool:
 def refuse_kept(run: Run) -> None:
     """Refuse to go on without a lock if the controller, whose host key is known, has a copy of it.
 
-    Raises:
-        InputError: it has one.
-        HostError: it does not answer.
+    Raises InputError if it has one. Raises HostError if it does not answer.
     """
     host, path = run.controller, shared_files.lock_path(run.inventory.path)
     found = answer_value(host, run.transport.call(host, {"op": "lock-copy"}), "lock_copy")

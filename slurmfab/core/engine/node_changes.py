@@ -36,10 +36,8 @@ def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool =
 def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource) -> None:
     """Apply the same resources on hosts at once; a host that fails or does not answer is excluded.
 
-    Args:
-        run: gains a step for each host where anything differed.
-        phase: name of the steps in reports.
-        resources: what each host shall have.
+    `run`: gains a step for each host where anything differed. `phase`: name of the steps in reports. `resources`: what
+    each host shall have.
     """
     work_on_each(run, hosts, lambda host: change(run, phase, host, *resources))
 
@@ -47,8 +45,7 @@ def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource
 def work_on_each(run: Run, hosts: Iterable[str], work: Callable[[str], None]) -> None:
     """Do work on hosts at once; a host that fails or does not answer is excluded.
 
-    Args:
-        work: called with a host's name; raises `SlurmfabError`.
+    `work`: called with a host's name; raises `SlurmfabError`.
     """
     for host, answer in on_each(hosts, work):
         if isinstance(answer, HostError):

@@ -12,15 +12,13 @@ from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.nodes.registered import SEE_LOG
 
-MOST = 16
-"""How many nodes are asked: with many, the first ones tell what is wrong with all."""
+MOST = 16  # how many nodes are asked: with many, the first ones tell what is wrong with all
 
 
 def quote_logs(run: Run, steps: tuple[Step, ...], busy: Container[str]) -> tuple[Step, ...]:
     """The steps of nodes that are not ready, each with the errors of its slurmd in place of the path of its log.
 
-    Args:
-        busy: hosts that are at work for another phase, and answer no question meanwhile.
+    `busy`: hosts that are at work for another phase, and answer no question meanwhile.
     """
     asked = [step.host for step in steps if any(SEE_LOG in one.message for one in step.outcomes)]
     free = [host for host in run.remaining(tuple(asked)) if host not in busy][:MOST]

@@ -130,8 +130,7 @@ def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
 def tell_after_change(run: Run, steps: Iterable[Step]) -> None:
     """Print the remarks that came of a change: what was left as it was, and what stays of users who were removed.
 
-    Args:
-        steps: the outcomes of a phase that was carried out.
+    `steps`: the outcomes of a phase that was carried out.
     """
     tell_folded(
         run,
@@ -162,8 +161,7 @@ def keeps_something(outcome: Outcome) -> bool:
 def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     """Print which nodes have other hardware than the lock, which no deployment changes.
 
-    Args:
-        steps: a step for each of these nodes; see `drift.other_hardware`.
+    `steps`: a step for each of these nodes; see `drift.other_hardware`.
     """
     lines = []
     for step in steps:

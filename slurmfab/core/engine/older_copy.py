@@ -23,9 +23,7 @@ from slurmfab.hosts.session import answer_value
 def refuse_early(run: Run) -> None:
     """Ask the controller for its nodes, and `refuse`; for commands that drain nodes or stop daemons before they plan.
 
-    Raises:
-        InputError: see `refuse`.
-        DeployFailed: the controller does not answer.
+    Raises InputError: see `refuse`. Raises DeployFailed if the controller does not answer.
     """
     facts = requests.gather(run, (run.controller,), may_prepare=False)
     refuse(run, parse(facts[run.controller].slurm_conf).nodes)
@@ -63,8 +61,7 @@ def refuse(run: Run, nodes: Iterable[str]) -> None:
 def unknown_nodes(known: Inventory, nodes: Iterable[str]) -> tuple[str, ...]:
     """The nodes that the cluster file and the lock have never had.
 
-    Args:
-        known: the cluster, with its files as they were read.
+    `known`: the cluster, with its files as they were read.
     """
     ours = {*known.cluster.hosts, *known.lock.hosts}
     others = [name for name in nodes if name not in ours]

@@ -28,14 +28,12 @@ _IN_MSMTP = re.compile(r"[!-~]([ -~]{0,398}[!-~])?")
 """What a line of msmtp's settings can hold; its lines have 500 characters at most."""
 
 _IPMI = "power.how.ipmi.password_file"
-_LONGEST_OF_IPMI = 20
-"""The most bytes of a password of IPMI 2.0; ipmitool refuses longer ones."""
+_LONGEST_OF_IPMI = 20  # the most bytes of a password of IPMI 2.0; ipmitool refuses longer ones
 
 _USERS = "registry.password_file"
 _LONGEST_LIST = 1 << 20
 _ENTRY = re.compile(r"(?P<user>[A-Za-z0-9_][A-Za-z0-9._@+-]{0,127}):\$2[aby]\$(?P<cost>\d\d)\$[./A-Za-z0-9]{53}")
-_HIGHEST_COST = 15
-"""A server computes a hash for each request with a login; from here on that takes seconds."""
+_HIGHEST_COST = 15  # a server computes a hash for each request with a login; from here on that takes seconds
 
 _LONGEST = 4096
 
@@ -105,8 +103,7 @@ def registry_users(registry: Registry | None, beside: Path) -> str:
 def entries_of(text: str, path: Path) -> Iterator[tuple[int, str]]:
     """Yield the entries of a file of htpasswd(1), each with the number of its line.
 
-    Raises:
-        InputError: a line is none that the registry takes.
+    Raises InputError if a line is none that the registry takes.
     """
     for number, line in enumerate((line.strip() for line in text.splitlines()), start=1):
         if not line or line.startswith("#"):

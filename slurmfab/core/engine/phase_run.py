@@ -24,11 +24,8 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.on_hosts.agent.core.resource import Outcome, Resource
 
-QUIET_SECONDS = 10.0
-"""Seconds without an answer after which the outcomes of hosts that are ahead of others are told."""
-
-RECORD_SECONDS = 2.0
-"""Least time between two writings of the record while hosts are at work."""
+QUIET_SECONDS = 10.0  # seconds without an answer after which the outcomes of hosts that are ahead of others are told
+RECORD_SECONDS = 2.0  # least time between two writings of the record while hosts are at work
 
 
 class PhaseRun:

@@ -13,14 +13,9 @@ from slurmfab.core.impact.forecast import Forecast, Label
 from slurmfab.core.impact.restart_requirements import Requirement
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK, WOULD_CHANGE
 
-SHOWN_LABELS = 40
-"""How many differences of Slurm's files have a line of their own; the diffs below show all of them."""
-
-LABEL_WIDTH = 72
-"""The most characters of a difference, which may be as long as the addresses of a thousand nodes."""
-
-NAME_WIDTH = 40
-"""The most columns for hosts in the overview; a longer hostlist moves the rest of its line."""
+SHOWN_LABELS = 40  # how many differences of Slurm's files have a line of their own; the diffs below show all of them
+LABEL_WIDTH = 72  # the most characters of a difference, which may be as long as the addresses of a thousand nodes
+NAME_WIDTH = 40  # the most columns for hosts in the overview; a longer hostlist moves the rest of its line
 
 INDENT = "    "
 
@@ -36,12 +31,8 @@ class Difference(NamedTuple):
 def plan_text(report: Report, steps: Sequence[Step]) -> str:
     """What a deployment would do.
 
-    Args:
-        steps: all outcomes of the comparison.
-
-    Returns:
-        Lines: hosts with equal changes, changes of Slurm's configuration, refusals, differences by phase, skipped
-        hosts, and the number of changes.
+    `steps`: all outcomes of the comparison. Returns lines: hosts with equal changes, changes of Slurm's configuration,
+    refusals, differences by phase, skipped hosts, and the number of changes.
     """
     lines: list[str] = []
     for part in (overview(steps), slurm_part(report.forecast), refusals(report), details(steps)):

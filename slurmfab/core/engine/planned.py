@@ -33,10 +33,8 @@ class PlanVerifier:
     def check_survey(self, run: Run, steps: Sequence[Step]) -> None:
         """Refuse to continue if the hosts differ from the plan.
 
-        After the preparing phases less may be left to do than the plan shows, but nothing else.
-
-        Raises:
-            PlanOutdated: the hosts differ from the plan.
+        After the preparing phases less may be left to do than the plan shows, but nothing else. Raises PlanOutdated if
+        the hosts differ from the plan.
         """
         lost = {host: error.reason for host, error in run.failed_hosts.items()}
         is_prepared = any(step.phase in PREPARING for step in run.steps)
@@ -85,11 +83,7 @@ def start_run(
 
 
 def refuse_other_options(options: DeployOptions, connection_options: ConnectionOptions) -> None:
-    """Refuse options that would change what the plan does.
-
-    Raises:
-        InputError: one of them was given.
-    """
+    """Refuse options that would change what the plan does. Raises InputError if one of them was given."""
     given = {
         "--hosts": bool(options.hosts),
         "--retry-failed": options.retry_failed,
@@ -103,8 +97,7 @@ def refuse_other_options(options: DeployOptions, connection_options: ConnectionO
 def refuse_other_plan(plan: SavedPlan, known: Inventory, options: DeployOptions) -> None:
     """Refuse a plan of another cluster, and options that the plan was made without.
 
-    Raises:
-        InputError: the plan does not match the cluster file or the options.
+    Raises InputError if the plan does not match the cluster file or the options.
     """
     if plan.cluster != known.cluster.name:
         advice = f"{known.path} describes {known.cluster.name}. Leave out --cluster, or make a plan of that cluster."

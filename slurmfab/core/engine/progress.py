@@ -17,24 +17,17 @@ from slurmfab.core.engine.report import Step, describe, headline
 MOST_NAMED = 200
 """How many hosts the status line names: it is written anew after each answer, and folding names takes time."""
 
-MOST_WAITING = 1000
-"""The most characters of what a host says to wait for."""
-
-MOST_WAITS = 20
-"""How often hosts may say in one phase that they wait."""
-
-COLOURS = {"failed": RED, "changed": YELLOW, "ok": GREEN}
-"""The colours of outcomes."""
+MOST_WAITING = 1000  # the most characters of what a host says to wait for
+MOST_WAITS = 20  # how often hosts may say in one phase that they wait
+COLOURS = {"failed": RED, "changed": YELLOW, "ok": GREEN}  # the colours of outcomes
 
 
 class Progress:
     """Tells what a run does, on standard error; the summary at its end is not told here.
 
-    Outcomes are kept until all hosts have finished a phase. Then hosts with equal outcomes share a line.
-
-    Args:
-        out: where to; a terminal also gets a status line, and colours unless NO_COLOR is set.
-        verbose: whether to tell every difference, with diffs, below the line of its phase.
+    Outcomes are kept until all hosts have finished a phase. Then hosts with equal outcomes share a line. `out`: where
+    to; a terminal also gets a status line, and colours unless NO_COLOR is set. `verbose`: whether to tell every
+    difference, with diffs, below the line of its phase.
     """
 
     def __init__(self, out: TextIO = sys.stderr, *, verbose: bool = False, quiet: bool = False) -> None:
@@ -109,8 +102,7 @@ class Progress:
     def flush(self, *, with_lost: bool = True) -> None:
         """Tell the outcomes that were kept, folded over hosts.
 
-        Args:
-            with_lost: whether to tell which hosts were lost, too.
+        `with_lost`: whether to tell which hosts were lost, too.
         """
         steps, self.steps = self.steps, []
         for line in self.step_lines(steps):

@@ -31,11 +31,8 @@ from slurmfab.core.engine.run import Run
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-MOST_BYTES = 256 << 20
-"""Size of the largest record that is read; it has the cluster file and the lock."""
-
-MOST_RECORDS = 100
-"""So many records are kept; the oldest are removed first."""
+MOST_BYTES = 256 << 20  # size of the largest record that is read; it has the cluster file and the lock
+MOST_RECORDS = 100  # so many records are kept; the oldest are removed first
 
 CONVERGING = ("deploy", "rollback")
 """Commands that bring all hosts to the wanted state, also if they find nothing to do."""
@@ -113,21 +110,15 @@ def path_of(run: Run) -> Path:
 
 
 def begin(run: Run) -> None:
-    """Write the record of a run that is going on.
-
-    Raises:
-        InputError: the record cannot be written.
-    """
+    """Write the record of a run that is going on. Raises InputError if the record cannot be written."""
     write(run, UNFINISHED)
 
 
 def finish(run: Run, error: str = "") -> None:
     """Write the record of a run that has ended, and remove the oldest records.
 
-    A run without any effect gets no record, unless it shows that an interrupted run left nothing undone.
-
-    Raises:
-        InputError: the record cannot be written.
+    A run without any effect gets no record, unless it shows that an interrupted run left nothing undone. Raises
+    InputError if the record cannot be written.
     """
     if not (run.steps or run.failed_hosts or completes_interrupted(run)):
         with contextlib.suppress(OSError):
@@ -153,11 +144,7 @@ def completes_interrupted(run: Run) -> bool:
 def write(run: Run, state: str, error: str = "") -> None:
     """Write the record of a run as of now, for those alone who may change the cluster file.
 
-    Args:
-        state: `UNFINISHED` or `FINISHED`.
-
-    Raises:
-        InputError: the record cannot be written.
+    `state`: `UNFINISHED` or `FINISHED`. Raises InputError if the record cannot be written.
     """
     path = run.inventory.path
     about = {
@@ -178,8 +165,7 @@ def write(run: Run, state: str, error: str = "") -> None:
 def deployed_files(cluster_file: Path) -> dict[str, Any]:
     """The text of the cluster file and the JSON of the lock, which hold no secrets of hosts.
 
-    Returns:
-        The values of the record's keys `cluster_file` and `lock`; `None` for a file that cannot be read.
+    Returns the values of the record's keys `cluster_file` and `lock`; `None` for a file that cannot be read.
     """
     texts: dict[str, Any] = {"cluster_file": None, "lock": None}
     with contextlib.suppress(InputError):
@@ -204,12 +190,7 @@ def load_all(cluster_file: Path) -> tuple[tuple[Record, ...], tuple[str, ...]]:
 
 
 def stored(path: Path) -> StoredRecord:
-    """What is in the file of a record.
-
-    Raises:
-        BrokenFile: it is not a record.
-        OSError: it cannot be read.
-    """
+    """What is in the file of a record. Raises BrokenFile if it is not a record. Raises OSError if it cannot be read."""
     return strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
 
 
@@ -224,12 +205,8 @@ def adapter() -> TypeAdapter[StoredRecord]:
 def record_from(values: StoredRecord, name: str) -> Record:
     """A record from the values in its file.
 
-    Args:
-        values: the values; older records have no beginning, and the time in their name is the end.
-        name: name of the file without `.json`.
-
-    Raises:
-        BrokenFile: the name or the values are not those of a record.
+    `values`: the values; older records have no beginning, and the time in their name is the end. `name`: name of the
+    file without `.json`. Raises BrokenFile if the name or the values are not those of a record.
     """
     try:
         named = datetime.strptime(f"{name.partition('-')[0]}+0000", "%Y%m%dT%H%M%S.%fZ%z")

@@ -38,14 +38,12 @@ NOT_DEPLOYING = ("drain", "reboot", "resume", "update", "upgrade")
 """Commands after which a deployment does not help failed hosts: jobs still run there, an admin has drained them, or the
 same command goes on."""
 
-UNKNOWN = "unknown"
-"""The status of the resource at work on a host when the host was lost: it may have been changed."""
+UNKNOWN = "unknown"  # the status of the resource at work on a host when the host was lost: it may have been changed
 
 WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:")
 """The beginnings of ids of resources that nothing depends on: a host where one fails stays in the run."""
 
-DIFFERS = "differs"
-"""The status of a resource that differs from what is wanted and that a deployment does not change."""
+DIFFERS = "differs"  # the status of a resource that differs from what is wanted and that a deployment does not change
 
 shows(
     Key("name", text="what differs, such as `mode`"),
@@ -214,11 +212,7 @@ def outcome_model() -> SchemaValidator:
 def outcome_from(answer: Any, host: str = "") -> Outcome:
     """The outcome in a line of an agent's answer; equal texts of many hosts are stored once.
 
-    Args:
-        answer: the value `outcome` of the line.
-
-    Raises:
-        AgentFailed: it is no outcome.
+    `answer`: the value `outcome` of the line. Raises AgentFailed if it is no outcome.
     """
     line = checked_object(host, outcome_model(), answer, "outcome")
     changes = tuple(Change(**interned(without_secrets(change))) for change in line.get("changes", ()))
@@ -235,8 +229,7 @@ def interned(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {key: intern(value) if type(value) is str else value for key, value in plain.items()}
 
 
-SHOWN = ("actual", "wanted", "diff")
-"""The parts of a change that people see."""
+SHOWN = ("actual", "wanted", "diff")  # the parts of a change that people see
 
 
 def without_secrets(change: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,19 +15,13 @@ if TYPE_CHECKING:
     from slurmfab.core.engine.record import Record
 
 
-NODES = "nodes"
-"""Name of the phase in which slurmctld is asked, on the controller, whether nodes are ready."""
+NODES = "nodes"  # name of the phase in which slurmctld is asked, on the controller, whether nodes are ready
 
 
 def refuse_others(hosts: str, plan_file: str) -> None:
     """Refuse options that contradict `--retry-failed`, which chooses the hosts itself.
 
-    Args:
-        hosts: value of `--hosts`.
-        plan_file: value of `--plan`.
-
-    Raises:
-        InputError: one of them was given.
+    `hosts`: value of `--hosts`. `plan_file`: value of `--plan`. Raises InputError if one of them was given.
     """
     others = [flag for flag, value in (("--hosts", hosts), ("--plan", plan_file)) if value]
     if others:
@@ -37,11 +31,8 @@ def refuse_others(hosts: str, plan_file: str) -> None:
 def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
     """The hosts to deploy to again, as a hostlist.
 
-    Args:
-        tell: prints a line; it tells which hosts these are, and why.
-
-    Returns:
-        The hostlist; empty for all hosts, and `None` if there is no host to retry.
+    `tell`: prints a line; it tells which hosts these are, and why. Returns the hostlist; empty for all hosts, and
+    `None` if there is no host to retry.
     """
     records, complaints = record.load_all(known.path)
     for complaint in complaints:
@@ -66,8 +57,7 @@ def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
 def with_controller(records: Iterable[Record], controller: str, failed: tuple[str, ...]) -> tuple[str, ...]:
     """The hosts that failed, with the controller if slurmctld reported one of them as not ready for jobs.
 
-    Args:
-        failed: the hosts that failed.
+    `failed`: the hosts that failed.
     """
     late = {step.host for one in records for step in one.steps if step.phase == NODES and step.has_failed}
     return tuple(dict.fromkeys((controller, *failed))) if late & set(failed) else failed
@@ -76,10 +66,8 @@ def with_controller(records: Iterable[Record], controller: str, failed: tuple[st
 def failed_before(records: Iterable[Record], hosts: Iterable[str]) -> tuple[str, ...]:
     """The hosts that failed or were excluded in the last run that was about them.
 
-    A run that was interrupted or stopped early counts as failed on all of its hosts.
-
-    Args:
-        records: the records of the cluster, oldest first.
+    A run that was interrupted or stopped early counts as failed on all of its hosts. `records`: the records of the
+    cluster, oldest first.
     """
     succeeded: dict[str, bool] = {}
     for one in records:

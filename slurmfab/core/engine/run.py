@@ -49,8 +49,7 @@ class RunOptions:
     asks: bool = False  # whether the user is asked, on a terminal, before what cannot be undone
 
 
-ResourcesByHost = Mapping[str, tuple[Any, ...]]
-"""The resources of a phase, by host."""
+ResourcesByHost = Mapping[str, tuple[Any, ...]]  # the resources of a phase, by host
 
 
 class PackageSource(Protocol):
@@ -59,11 +58,8 @@ class PackageSource(Protocol):
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
         """The hosts that lack packages which this source does not have, each with the reason.
 
-        Args:
-            plan_input: what the plan is made from.
-
-        Raises:
-            InputError: a file that is needed is missing, damaged or another one than before.
+        `plan_input`: what the plan is made from. Raises InputError if a file that is needed is missing, damaged or
+        another one than before.
         """
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
@@ -285,12 +281,8 @@ class Run:
     def confirm(self, consequences: str, question: str) -> None:
         """Ask whether to go on, if the command asks and a user is there to answer.
 
-        Args:
-            consequences: what will happen, for the user's decision; empty for nothing to add.
-            question: ends with a question mark.
-
-        Raises:
-            SlurmfabError: the user did not say yes.
+        `consequences`: what will happen, for the user's decision; empty for nothing to add. `question`: ends with a
+        question mark. Raises SlurmfabError if the user did not say yes.
         """
         if not (self.options.asks and can_ask()):
             return
@@ -344,8 +336,7 @@ class Run:
     def before_change(self) -> None:
         """Begin the record, unless it is begun; called before anything that may change a host.
 
-        Raises:
-            InputError: the record cannot be written.
+        Raises InputError if the record cannot be written.
         """
         with self.record.mutex:
             if not self.record.is_begun:
@@ -364,8 +355,7 @@ class Run:
     def require_controller(self) -> None:
         """Stop if the controller is excluded; call after all hosts finished a step, so that every failure is reported.
 
-        Raises:
-            DeployFailed: the controller is excluded, and nothing may start without it.
+        Raises DeployFailed if the controller is excluded, and nothing may start without it.
         """
         error = self._failed_hosts.get(self.controller)
         if error is None:

@@ -29,17 +29,13 @@ from slurmfab.core.engine.report import DIFFERS, Step
 from slurmfab.core.engine.run import Run
 from slurmfab.on_hosts.agent.core.resource import OK, Outcome
 
-FORMAT = "slurmfab plan"
-"""Value of `format`, which identifies the file as a saved plan."""
-
-VERSION = 1
-"""Version of the format; it is raised when an older slurmfab would misread the file."""
+FORMAT = "slurmfab plan"  # value of `format`, which identifies the file as a saved plan
+VERSION = 1  # version of the format; it is raised when an older slurmfab would misread the file
 
 MOST_BYTES = 256 << 20
 """Size of the largest plan that is read: 10,000 hosts, each with its own differences, have 60 MiB."""
 
-MOST_NAMES = 10_000_000
-"""The most names of hosts in all differences of a plan."""
+MOST_NAMES = 10_000_000  # the most names of hosts in all differences of a plan
 
 
 class PlanOutdated(SlurmfabError):
@@ -55,11 +51,7 @@ class Files:
 
     @staticmethod
     def of(path: Path) -> Files:
-        """The digests of a cluster file and of its lock now.
-
-        Raises:
-            InputError: a file cannot be read.
-        """
+        """The digests of a cluster file and of its lock now. Raises InputError if a file cannot be read."""
         return Files(digest(path), digest(loading.lock_path(path)))
 
 
@@ -117,11 +109,7 @@ class SavedPlan:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file in hexadecimal; empty where there is no file.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """SHA-256 of a file in hexadecimal; empty where there is no file. Raises InputError if the file cannot be read."""
     data = shared_files.content(path)
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
@@ -168,8 +156,7 @@ def differences(steps: Sequence[Step]) -> Iterator[Difference]:
 def refuse_other_file(path: Path) -> None:
     """Refuse to replace a file that is not a saved plan, and a path that cannot be written.
 
-    Raises:
-        InputError: there is such a file, or nothing can be written there.
+    Raises InputError if there is such a file, or nothing can be written there.
     """
     atomic_file.require_writable(path, "--save")
     if path.exists() and not is_plan(path):
@@ -185,11 +172,7 @@ def is_plan(path: Path) -> bool:
 
 
 def save(plan: SavedPlan, path: Path) -> None:
-    """Write a plan to a file, which is replaced in one step.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
+    """Write a plan to a file, which is replaced in one step. Raises InputError if the file cannot be written."""
     values = asdict(plan)
     for difference in values["differences"]:
         difference["outcomes"] = [without_empty(outcome) for outcome in difference["outcomes"]]
@@ -205,11 +188,7 @@ def without_empty(values: Any) -> Any:
 
 
 def load(path: Path) -> SavedPlan:
-    """Read a plan from a file.
-
-    Raises:
-        InputError: there is no such file, or it is not a plan of this format.
-    """
+    """Read a plan from a file. Raises InputError if there is no such file, or it is not a plan of this format."""
     from pydantic import TypeAdapter  # 55 ms that `fab --list` need not pay
 
     data = content(path)
@@ -231,11 +210,7 @@ def load(path: Path) -> SavedPlan:
 
 
 def refuse_wrong_hosts(plan: SavedPlan, path: Path) -> None:
-    """Refuse a plan whose lists of hosts are none, or very long.
-
-    Raises:
-        BrokenFile: it has such a list.
-    """
+    """Refuse a plan whose lists of hosts are none, or very long. Raises BrokenFile if it has such a list."""
     places = [("hosts", plan.hosts)]
     places += [(f"differences.{number}.hosts", one.hosts) for number, one in enumerate(plan.differences)]
     count = 0
@@ -250,11 +225,7 @@ def refuse_wrong_hosts(plan: SavedPlan, path: Path) -> None:
 
 
 def plain_values(data: bytes, path: Path) -> dict[str, Any]:
-    """The JSON object in the bytes of a file.
-
-    Raises:
-        InputError: there is none.
-    """
+    """The JSON object in the bytes of a file. Raises InputError if there is none."""
     try:
         values = strict_json.parse(data, path)
     except BrokenFile as error:
@@ -265,20 +236,12 @@ def plain_values(data: bytes, path: Path) -> dict[str, Any]:
 
 
 def no_plan(path: Path, reason: str = "") -> InputError:
-    """The error for a file that is not a saved plan.
-
-    Args:
-        reason: why it is none; empty where that says nothing more.
-    """
+    """The error for a file that is not a saved plan. `reason`: why it is none; empty where that says nothing more."""
     return InputError(f"{path} is not a saved plan{reason and ': '}{reason}. `{FAB} plan --save FILE` makes one.")
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """The bytes of a file. Raises InputError if the file cannot be read."""
     try:
         return bounded_file.read(path, MOST_BYTES)
     except FileNotFoundError:

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.lock import UpgradeUnderWay
 
 
-UPGRADE = "upgrade"
-"""The command that goes on with an upgrade, and tells of it by itself."""
+UPGRADE = "upgrade"  # the command that goes on with an upgrade, and tells of it by itself
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,7 @@ class Output:
     def asker(self, stdin: TextIO | None = None) -> Callable[[], str] | None:
         """A function that asks for the sudo password; `None` where no user can answer.
 
-        Args:
-            stdin: where the password is read; standard input when left out.
+        `stdin`: where the password is read; standard input when left out.
         """
         source = stdin or sys.stdin
         if source is not None and source.isatty():
@@ -78,11 +76,7 @@ class Output:
 def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     """Do the work of a run, print the result, and write the record, also when an error ends the work.
 
-    Returns:
-        The exit code.
-
-    Raises:
-        SlurmfabError: the work raises it.
+    Raises SlurmfabError if the work raises it.
     """
     try:
         work(run)
@@ -161,8 +155,7 @@ def start(
 def progress_of(known: Inventory, command: str, output: Output) -> Progress:
     """What shows the progress of a run; an upgrade of Slurm that is under way is told first.
 
-    Args:
-        command: name of the command.
+    `command`: name of the command.
     """
     progress = output.progress()
     if known.lock.upgrade and command != UPGRADE:
@@ -181,11 +174,7 @@ def format_upgrade(upgrade: UpgradeUnderWay) -> str:
 def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
     """The hosts of a hostlist, in the cluster's order.
 
-    Args:
-        hosts: hostlist; empty for all hosts.
-
-    Raises:
-        InputError: a host is not in the cluster.
+    `hosts`: hostlist; empty for all hosts. Raises InputError if a host is not in the cluster.
     """
     named = expand(hosts) if hosts else cluster.hosts
     known, wanted = frozenset(cluster.hosts), frozenset(named)
@@ -200,8 +189,7 @@ def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
 def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
     """The host keys that are trusted for a host: those in the lock, or else those in known_hosts files.
 
-    Returns:
-        The public keys in base64, one or several by type, such as `ssh-ed25519`.
+    Returns the public keys in base64, one or several by type, such as `ssh-ed25519`.
     """
     if host in known.lock.hosts and known.lock.hosts[host].host_keys:
         return {kind: (key,) for kind, key in known.lock.hosts[host].host_keys.items()}
@@ -211,12 +199,7 @@ def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
 def finish(run: Run, output: Output, error: str = "") -> Report:
     """Finish the record of a run, and write the report as JSON where `--json` asks for it.
 
-    Args:
-        run: the run, which has ended.
-        error: why the run stopped early; empty where it did not.
-
-    Returns:
-        The run's report.
+    `run`: the run, which has ended. `error`: why the run stopped early; empty where it did not.
     """
     record.finish(run, error)
     report = run.report()

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
     from slurmfab.cluster.inventory.mounts import Mount
 
-SHOW_SECONDS = 5.0
-"""Seconds until a file that one controller wrote must be visible on the other one."""
+SHOW_SECONDS = 5.0  # seconds until a file that one controller wrote must be visible on the other one
 
 ApplyFile = Callable[[str, LeftFile, bool], Outcome]
 """Applies a file on a host, or compares it only: gets the host, the file, and whether this is a dry run."""
@@ -33,14 +32,9 @@ def require_shared(cluster: Cluster, hosts: Sequence[str], apply: ApplyFile) -> 
     """Make sure that each controller sees the files that the other one writes to the state directory.
 
     The files are removed afterwards. Nothing is checked unless two controllers answer, or where the cluster file itself
-    has both mount one file system there, which may not have happened yet.
-
-    Args:
-        hosts: the hosts of the run that answer.
-
-    Raises:
-        InputError: the controllers do not share the directory.
-        HostError: a controller cannot write to it.
+    has both mount one file system there, which may not have happened yet. `hosts`: the hosts of the run that answer.
+    Raises InputError if the controllers do not share the directory. Raises HostError if a controller cannot write to
+    it.
     """
     controllers = [host for host in cluster.controllers if host in hosts]
     if len(controllers) < 2 or is_mounted_by_us(cluster):  # noqa: PLR2004 - a pair
@@ -101,9 +95,7 @@ def apply_all(files: Mapping[str, LeftFile], apply: ApplyFile, is_dry: bool) -> 
 def not_shared(directory: str, host: str, other: str) -> str:
     """The message about a state directory that is not shared.
 
-    Args:
-        host: the controller that does not see the file.
-        other: the controller that wrote it.
+    `host`: the controller that does not see the file. `other`: the controller that wrote it.
     """
     return (
         f"state_directory: {directory} is not the same directory on {other} and on {host}: a file that {other} "

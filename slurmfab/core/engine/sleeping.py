@@ -38,9 +38,7 @@ def find(run: Run, facts: Mapping[str, HostFacts], silent: Mapping[str, HostErro
 def among(run: Run, silent: Iterable[str]) -> dict[str, Asleep]:
     """Those of the silent hosts that Slurm says it has powered down, or is powering down or up.
 
-    Args:
-        run: the run, whose controller is asked.
-        silent: names of hosts that did not answer.
+    `run`: the run, whose controller is asked. `silent`: names of hosts that did not answer.
     """
     from slurmfab.core.status import snapshot  # few runs have a sleeping node
 
@@ -78,13 +76,8 @@ def may_sleep(cluster: Cluster, host: str) -> bool:
 def wake(run: Run, asleep: Iterable[str], apply: Applies) -> tuple[str, ...]:
     """Wake the nodes that the run wants to wake, and those that the cluster file no longer lets sleep.
 
-    Without that, a deployment that takes `power` away would leave them off for ever.
-
-    Args:
-        run: the run; gains a step of the controller.
-
-    Returns:
-        The nodes that are to be asked again; a node that did not wake up shows that by its silence.
+    Without that, a deployment that takes `power` away would leave them off for ever. `run`: the run; gains a step of
+    the controller. Returns the nodes that are to be asked again; a node that did not wake up shows that by its silence.
     """
     cluster = run.inventory.cluster
     nodes = tuple(host for host in asleep if run.options.wakes or not may_sleep(cluster, host))

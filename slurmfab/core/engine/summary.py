@@ -16,8 +16,7 @@ from slurmfab.on_hosts.agent.core.resource import WOULD_CHANGE
 WITH_NEW_NODES = ("add-node", "replace-node")
 """Commands after which the cluster file or its lock names nodes that nobody has checked yet."""
 
-WRITING = (*WITH_NEW_NODES, "remove-node")
-"""Commands that change the nodes in the cluster file or its lock."""
+WRITING = (*WITH_NEW_NODES, "remove-node")  # commands that change the nodes in the cluster file or its lock
 
 
 def summary(report: Report) -> str:
@@ -61,10 +60,8 @@ def after_new_nodes(path: Path) -> str:
 def after_plan(report: Report, options: DeployOptions, path: Path) -> str:
     """The command that makes the changes of a plan; empty without changes, and where it would be refused.
 
-    What made the plan fail, such as a state that slurmctld cannot read, would end the deployment, too.
-
-    Args:
-        options: those that the plan was made with.
+    What made the plan fail, such as a state that slurmctld cannot read, would end the deployment, too. `options`: those
+    that the plan was made with.
     """
     if any(step.fatal for step in report.steps):
         return "Next: fix the cause, then plan again."

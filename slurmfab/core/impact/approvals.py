@@ -15,8 +15,7 @@ class Approvals:
     prune: bool = False  # whether to remove accounts, users and QOS that the cluster file does not name
 
 
-NOTHING = Approvals()
-"""No disruptive action."""
+NOTHING = Approvals()  # no disruptive action
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,8 @@ from slurmfab.core.impact.restart_requirements import (
 from slurmfab.core.impact.slurm_diff import NODE_LINE, PARTITION_LINE, SETTING, Difference
 from slurmfab.core.status.snapshot import Job
 
-SHOWN_JOBS = 8
-"""How many jobs of one disruption a refusal lists; it counts the others."""
-
-Hurt = Callable[[Difference, Iterable[Job]], tuple[Job, ...]]
-"""A function that picks the jobs that a difference hurts."""
+SHOWN_JOBS = 8  # how many jobs of one disruption a refusal lists; it counts the others
+Hurt = Callable[[Difference, Iterable[Job]], tuple[Job, ...]]  # a function that picks the jobs that a difference hurts
 
 
 class HurtJob(NamedTuple):
@@ -237,8 +234,7 @@ UNKNOWN_NODES = "unknown-nodes"
 
 Runs refuse that; see `slurmfab.core.engine.older_copy`."""
 
-KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)
-"""The names that `--allow` takes."""
+KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)  # the names that `--allow` takes
 
 
 def disruptions(
@@ -246,9 +242,7 @@ def disruptions(
 ) -> tuple[Disruption, ...]:
     """The disruptions by these differences for the present jobs; empty when no job is hurt.
 
-    Args:
-        differences: as `PlanInput.differences` has them.
-        jobs: all that run or wait, as `status.snapshot` has them.
+    `differences`: as `PlanInput.differences` has them. `jobs`: all that run or wait, as `status.snapshot` has them.
     """
     known = tuple(difference for difference in differences if not is_spelled_out(difference, version))
     there = tuple(jobs)
@@ -282,8 +276,7 @@ def refused(found: Iterable[Disruption], approvals: Approvals) -> tuple[Disrupti
 def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = "") -> str:
     """Why a deployment is refused, for people; empty when nothing is `refused`.
 
-    Args:
-        command: the task that takes the options that allow them; empty where it is the one that is refused.
+    `command`: the task that takes the options that allow them; empty where it is the one that is refused.
     """
     stopping = refused(found, approvals)
     if not stopping:
@@ -294,8 +287,7 @@ def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = ""
 def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, ...]:
     """A disruption in lines: change and reason, the jobs that it hurts, and how to proceed anyway.
 
-    Args:
-        command: the task that takes the options that allow it; empty where it is the one that is refused.
+    `command`: the task that takes the options that allow it; empty where it is the one that is refused.
     """
     options = disruption.ways
     ways = " or ".join(f"{FAB} {command} {option}" for option in options) if command else f"add {' or '.join(options)}"
@@ -326,11 +318,7 @@ def place(job: Job) -> str:
 
 
 def require_known(approvals: Approvals) -> None:
-    """Refuse unknown names of `--allow`.
-
-    Raises:
-        InputError: with the known names.
-    """
+    """Refuse unknown names of `--allow`. Raises InputError: with the known names."""
     unknown = sorted(approvals.allowed - set(KNOWN))
     if unknown:
         raise InputError(f"--allow {', '.join(unknown)}: unknown name (known: {', '.join(KNOWN)}).")

@@ -6,27 +6,20 @@ from collections.abc import Sequence
 
 from slurmfab.base.program_name import FAB
 
-CHANGED_FILE = "changed file"
-"""A file on a host differs from the wanted one; a deployment writes it again."""
+CHANGED_FILE = "changed file"  # a file on a host differs from the wanted one; a deployment writes it again
 
 OLDER_FILE = "older file loaded"
 """A daemon runs with an older file than the one on disk; a deployment makes it read the file."""
 
-KEY_NOT_LOADED = "key not loaded"
-"""munged started before the right key was on disk; a deployment restarts it."""
-
-CRASHED = "crashed daemon"
-"""A daemon ended by itself, and systemd has started it again; a deployment tells it once."""
-
-OTHER_HARDWARE = "other hardware"
-"""A node's hardware differs from the lock; a deployment does not change that."""
+KEY_NOT_LOADED = "key not loaded"  # munged started before the right key was on disk; a deployment restarts it
+CRASHED = "crashed daemon"  # a daemon ended by itself, and systemd has started it again; a deployment tells it once
+OTHER_HARDWARE = "other hardware"  # a node's hardware differs from the lock; a deployment does not change that
 
 
 def acceptance(roles: Sequence[str], node: str = "") -> str:
     """The command that accepts other hardware; replace-node takes only hosts that are nothing but compute nodes.
 
-    Args:
-        node: its name; empty where the text is for several nodes.
+    `node`: its name; empty where the text is for several nodes.
     """
     if tuple(roles) == ("compute",):
         return f"{FAB} replace-node {node} --accept-hardware" if node else f"{FAB} replace-node with --accept-hardware"

@@ -31,10 +31,7 @@ def changes(known: Sequence[Gpu], now: Sequence[Gpu]) -> tuple[GpuChange, ...]:
     """How the GPUs of a host differ from the lock.
 
     A value that one side does not know is not a difference; nor are other PCI addresses alone, which a new card
-    elsewhere in the host can cause.
-
-    Args:
-        now: the GPUs of the host now.
+    elsewhere in the host can cause. `now`: the GPUs of the host now.
     """
     known, now = sorted(known, key=_order), sorted(now, key=_order)
     if len(known) == len(now) and all(map(_is_same, known, now)):
@@ -48,11 +45,8 @@ def pinned(cluster: Cluster, host: str, old: HostLock, fact: HostFacts) -> tuple
     """The GPUs that the lock is to hold for a host: those of its first contact, and device files named since.
 
     A device file that the cluster file names (`File`) counts as a GPU when it exists. When the cluster file no longer
-    names it, and nothing else shows that it is a GPU, it goes.
-
-    Args:
-        old: the host in the lock before.
-        fact: the host's facts now.
+    names it, and nothing else shows that it is a GPU, it goes. `old`: the host in the lock before. `fact`: the host's
+    facts now.
     """
     if old.hardware is None:
         return old.gpus or fact.gpus

@@ -12,8 +12,7 @@ MEMORY_TOLERANCE = 0.01
 """The share of a node's memory that may differ on equal hardware: each kernel version reserves another amount."""
 
 
-GPUS = "GPUs"
-"""The name of the difference in GPUs."""
+GPUS = "GPUs"  # the name of the difference in GPUs
 
 
 def differences(known: HostLock, hardware: Hardware | None, gpus: tuple[Gpu, ...] | None, margin: str) -> list[Change]:

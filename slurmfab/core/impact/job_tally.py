@@ -20,8 +20,7 @@ OWN_ENDS = frozenset({"COMPLETED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "PREE
 OWN_FAILURES = {"FAILED": ("NonZeroExitCode",), "CANCELLED": ("",)}
 """End states that the job or its user caused if the reason is one of these; for other reasons, Slurm ended the job."""
 
-NO_ANSWER = "slurmctld does not answer"
-"""Why the number of jobs is unknown, in most cases."""
+NO_ANSWER = "slurmctld does not answer"  # why the number of jobs is unknown, in most cases
 
 GONE, FORGOTTEN = "unknown", "ended"
 """States of a job that slurmctld should know but does not, and of one that it may have purged by now."""
@@ -154,10 +153,8 @@ def tally(
 def end_of(job: Job, now: Job | None, *, remembers: bool, accepted: bool) -> JobEnd:
     """How a job ended.
 
-    Args:
-        job: the job before the change.
-        now: the job as slurmctld shows it now; `None` when it does not know it.
-        remembers: whether slurmctld must still know it.
+    `job`: the job before the change. `now`: the job as slurmctld shows it now; `None` when it does not know it.
+    `remembers`: whether slurmctld must still know it.
     """
     nodes = job.node_list if job.state in RUNS else ""
     if now is None:

@@ -34,11 +34,8 @@ class Requirement(Enum):
 CORES = ("CPUs", "Boards", "Sockets", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
 """The keys of a node line that count a node's cores."""
 
-REEXEC = (23, 11)
-"""The first version in which a reconfigure restarts the daemons."""
-
-NODES_BY_RECONFIGURE = (24, 11)
-"""The first version whose reconfigure accepts another set of nodes."""
+REEXEC = (23, 11)  # the first version in which a reconfigure restarts the daemons
+NODES_BY_RECONFIGURE = (24, 11)  # the first version whose reconfigure accepts another set of nodes
 
 EVER = (99, 0)
 

@@ -13,8 +13,7 @@ from slurmfab.cluster.inventory.values import period
 
 CRITICAL, WARNING = "critical", "warning"
 
-PAGE = "docs/monitoring.md"
-"""The page with a section for each alert."""
+PAGE = "docs/monitoring.md"  # the page with a section for each alert
 
 ON_CLUSTER, ON_HOST = "{{ $labels.cluster }}", "{{ $labels.instance }} of {{ $labels.cluster }}"
 AGE = "{{ $value | humanizeDuration }}"
@@ -34,8 +33,7 @@ class Rule(NamedTuple):
 def alert_rules(cluster: Cluster) -> str:
     """The rules of a cluster as a rule file of Prometheus.
 
-    Args:
-        cluster: the cluster file; rules about what it does not ask for are left out.
+    `cluster`: the cluster file; rules about what it does not ask for are left out.
     """
     lines = [
         "# Made by slurmfab from the cluster file; edits here are overwritten.",

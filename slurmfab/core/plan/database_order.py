@@ -10,8 +10,7 @@ from slurmfab.core.impact.slurm_diff import PARTITION_LINE, SETTING
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
-SLURMDBD = "accounting_storage/slurmdbd"
-"""The AccountingStorageType of clusters with a slurmdbd."""
+SLURMDBD = "accounting_storage/slurmdbd"  # the AccountingStorageType of clusters with a slurmdbd
 
 PLACE = ("accountingstoragetype", "accountingstoragehost")
 """The keys that select the slurmdbd, in lower case as in parsed files."""
@@ -55,11 +54,8 @@ def needs_slurmdbd(plan_input: PlanInput) -> bool:
 def require_slurmdbd(plan_input: PlanInput, failed: Collection[str]) -> None:
     """Stop if slurmdbd's host failed while the new slurm.conf makes slurmctld depend on it.
 
-    Args:
-        failed: the hosts that are excluded from the run.
-
-    Raises:
-        DeployFailed: slurmdbd's host is among the failed hosts, and the new slurm.conf needs slurmdbd.
+    `failed`: the hosts that are excluded from the run. Raises DeployFailed if slurmdbd's host is among the failed
+    hosts, and the new slurm.conf needs slurmdbd.
     """
     lost = [host for host in plan_input.cluster.database_hosts if host in failed]
     if lost and needs_slurmdbd(plan_input):

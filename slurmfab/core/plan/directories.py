@@ -22,8 +22,7 @@ SLURM_LIBRARY = "/var/lib/slurm"
 FORMER_LOG = f"{SLURM_LOGS}/slurmd.log"
 """Where an earlier slurmfab had slurmd's log; steps that began then write there until they end."""
 
-LOG_MARKS = ("slurm*.log*", "slurm_job*")
-"""Logs of Slurm's daemons, and of ended jobs (JobCompLoc)."""
+LOG_MARKS = ("slurm*.log*", "slurm_job*")  # logs of Slurm's daemons, and of ended jobs (JobCompLoc)
 
 STATE_MARKS = ("clustername", "job_state*", "node_state*", "heartbeat", "last_config_lite*")
 """Files that slurmctld writes when it starts, or soon afterwards (slurm.conf(5), StateSaveLocation)."""
@@ -31,8 +30,7 @@ STATE_MARKS = ("clustername", "job_state*", "node_state*", "heartbeat", "last_co
 BACKUP_MARKS = ("*-*T??????Z.tar", "*-*T??????Z-*.tar", ".new-*-*T??????Z.*")
 """Backups as `slurmfab.on_hosts.agent.backup.archive` names them, and unfinished ones."""
 
-PRIVATE_MARKS = ("[1-9]*",)
-"""Directories of jobs, which slurmd names by their ids (job_container.conf(5))."""
+PRIVATE_MARKS = ("[1-9]*",)  # directories of jobs, which slurmd names by their ids (job_container.conf(5))
 
 
 def unguarded(resources: Iterable[Resource]) -> tuple[Resource, ...]:

@@ -19,15 +19,11 @@ from slurmfab.cluster.slurm.meaning import SameHost
 from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
 
 MAIN, GRES, CGROUP = "slurm.conf", "gres.conf", "cgroup.conf"
-OF_EACH_HOST = (GRES, CGROUP)
-"""The files that may differ between hosts."""
+OF_EACH_HOST = (GRES, CGROUP)  # the files that may differ between hosts
 
 
-ROOT_JOBS = "DisableRootJobs"
-"""The key of slurm.conf with which slurmctld refuses jobs of root, with `Invalid user id`."""
-
-SERVES = "enable_configless"
-"""The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
+ROOT_JOBS = "DisableRootJobs"  # the key of slurm.conf with which slurmctld refuses jobs of root, with `Invalid user id`
+SERVES = "enable_configless"  # the option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))
 
 STATES = ("", "unknown", "idle", "down", "drain", "fail", "failing")
 """States of a node line that say nothing of what the node is, as CLOUD and FUTURE do."""
@@ -46,12 +42,8 @@ def texts_of(facts: HostFacts) -> dict[str, str]:
 def alike(present: Mapping[str, str], rendered: Mapping[str, str], is_same_host: SameHost) -> dict[str, str]:
     """The primary controller's files that stay, by name; an empty text for one that stays missing.
 
-    Args:
-        present: its files by name, empty for a missing one.
-        rendered: the files that slurmfab would write.
-
-    Returns:
-        Nothing if its slurm.conf is not hand-made or says something else.
+    `present`: its files by name, empty for a missing one. `rendered`: the files that slurmfab would write. Returns
+    nothing if its slurm.conf is not hand-made or says something else.
     """
     main = present.get(MAIN, "")
     if not is_hand_made(main) or not all(map(may_stay, of_file(MAIN, main, rendered[MAIN], is_same_host))):
@@ -91,9 +83,7 @@ def is_runtime(one: Difference) -> bool:
 def is_same_for(name: str, nodes: Sequence[str], present: str, rendered: str) -> bool:
     """Whether two texts of a file say the same about some nodes.
 
-    Args:
-        present: one text; empty if the file is missing.
-        rendered: the other one.
+    `present`: one text; empty if the file is missing. `rendered`: the other one.
     """
     if name != GRES:
         return is_same_text(name, present, rendered)
@@ -138,18 +128,13 @@ def of_host(
 def may_keep_gres(present: str, node: str) -> bool:
     """Whether a hand-made gres.conf may stay where slurmfab would write none.
 
-    Args:
-        node: the host's name as a compute node; empty if it is none.
+    `node`: the host's name as a compute node; empty if it is none.
     """
     return is_hand_made(present) and (not node or is_same_for(GRES, (node,), present, ""))
 
 
 def gres_of_nodes(texts: Mapping[str, str]) -> str:
-    """One gres.conf for all nodes that says for each what its own says.
-
-    Args:
-        texts: the own gres.conf of each node.
-    """
+    """One gres.conf for all nodes that says for each what its own says. `texts`: the own gres.conf of each node."""
     groups: dict[str, list[str]] = {}
     for node, text in texts.items():
         groups.setdefault(text, []).append(node)

@@ -9,8 +9,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 def own_address(plan_input: PlanInput, host: str, named: str = "") -> str:
     """The one address on which a daemon listens: by default that of the cluster file, or the host's first own.
 
-    Args:
-        named: the address that the cluster file has for this daemon; empty for none.
+    `named`: the address that the cluster file has for this daemon; empty for none.
     """
     wanted = named or plan_input.address(host)
     if family(wanted) != NO_ADDRESS:
@@ -24,8 +23,7 @@ def own_address(plan_input: PlanInput, host: str, named: str = "") -> str:
 def trusted_address(plan_input: PlanInput, host: str, named: str = "") -> str:
     """The address by which others reach such a daemon: never one that only the host itself tells of.
 
-    Args:
-        named: the address that the cluster file has for this daemon; empty for none.
+    `named`: the address that the cluster file has for this daemon; empty for none.
     """
     wanted = named or plan_input.address(host)
     if family(wanted) != NO_ADDRESS:

@@ -45,8 +45,7 @@ class PhaseOrder:
     def may_begin(self, number: int, host: str) -> bool:
         """Whether a host that is through with its earlier phases may begin this one.
 
-        Args:
-            host: its name; all hosts but the primary controller get the same answer.
+        `host`: its name; all hosts but the primary controller get the same answer.
         """
         phase = self.phases[number]
         if ALL in phase.needs:

@@ -89,9 +89,7 @@ def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
     """SlurmdSpoolDir where the cluster file names none: the former place only where slurm.conf has it already.
 
     slurmd finds the running steps of its node by this directory, so a cluster keeps it until somebody moves it.
-
-    Args:
-        controller: the facts of the primary controller; `None` if it did not answer.
+    `controller`: the facts of the primary controller; `None` if it did not answer.
     """
     if controller is None or lock.spool == SLURM_SPOOL:
         return lock.spool
@@ -105,8 +103,7 @@ def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
 def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
     """The entries of a lock's hosts, with their version of Slurm where that is not of the cluster's series.
 
-    Args:
-        now: the cluster's version from now on.
+    `now`: the cluster's version from now on.
     """
     if now == lock.slurm:
         return dict(lock.hosts)
@@ -119,8 +116,6 @@ def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
 def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:
     """The host keys that the lock gets: those that a host tells of join the one that was pinned at first contact.
 
-    Args:
-        old: the keys in the lock, base64 by type.
-        shown: the keys that the host tells of.
+    `old`: the keys in the lock, base64 by type. `shown`: the keys that the host tells of.
     """
     return shown if len(old) <= 1 and old.items() <= shown.items() and shown else old

@@ -41,8 +41,7 @@ from slurmfab.core.plan.slurm_series import series
 PASSWORDS = ("JobCompPass", "AccountingStoragePass")
 """Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Names and addresses of the host itself."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")  # names and addresses of the host itself
 
 
 NO_HOSTS: frozenset[str] = frozenset()
@@ -266,11 +265,7 @@ class PlanInput(LocalInput):
 
     @cached_property
     def controller_facts(self) -> HostFacts:
-        """The facts of the primary controller.
-
-        Raises:
-            KeyError: the primary controller did not answer.
-        """
+        """The facts of the primary controller. Raises KeyError if the primary controller did not answer."""
         return self.facts[self.cluster.controller]
 
     @cached_property
@@ -322,11 +317,7 @@ class PlanInput(LocalInput):
         return self.setting_before("ClusterName").lower() not in ("", self.cluster.name)
 
     def host(self, name: str) -> HostLock:
-        """The lock's entry for a host.
-
-        Raises:
-            KeyError: the host has never answered.
-        """
+        """The lock's entry for a host. Raises KeyError if the host has never answered."""
         return self.lock.hosts[name]
 
     def address(self, name: str) -> str:

@@ -33,17 +33,12 @@ def notices(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
 def is_refused(settings: Settings) -> bool:
     """Whether slurm.conf has Slurm refuse jobs of root.
 
-    Args:
-        settings: the values of its keys, whose names are in lower case.
+    `settings`: the values of its keys, whose names are in lower case.
     """
     return settings.get(ROOT_JOBS.lower(), "").lower() in ("yes", "up", "true", "1")
 
 
 def computes_beside(what: str, *, is_alone: bool) -> str:
-    """What it means that a host with another role computes.
-
-    Args:
-        is_alone: whether it is the only host.
-    """
+    """What it means that a host with another role computes. `is_alone`: whether it is the only host."""
     words = f"is a compute node, too, as the cluster file says, so users' jobs run beside {what}"
     return words if is_alone else f"{words}, and root of any other host of the cluster can become root here"

@@ -8,15 +8,13 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 
-parsed = cache(SlurmVersion.parse)
-"""The series of a version; cached, because ten thousand hosts have the same."""
+parsed = cache(SlurmVersion.parse)  # the series of a version; cached, because ten thousand hosts have the same
 
 
 def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:
     """The series of Slurm that is installed on a host, or that it would get: the cluster file's or its distribution's.
 
-    Raises:
-        SlurmfabError: slurmfab does not know this version or distribution.
+    Raises SlurmfabError if slurmfab does not know this version or distribution.
     """
     return parsed(fact.slurm_version) if fact.slurm_version else wanted(fact.codename, cluster)
 
@@ -24,11 +22,8 @@ def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:
 def wanted(codename: str, cluster: Cluster) -> SlurmVersion:
     """The series of Slurm that a host without any gets.
 
-    Args:
-        cluster: the cluster file, which may want a version.
-
-    Raises:
-        SlurmfabError: slurmfab does not know this version or distribution.
+    `cluster`: the cluster file, which may want a version. Raises SlurmfabError if slurmfab does not know this version
+    or distribution.
     """
     return cluster.slurm.series or distribution_version(codename)
 
@@ -36,8 +31,7 @@ def wanted(codename: str, cluster: Cluster) -> SlurmVersion:
 def version(fact: HostFacts, cluster: Cluster) -> str:
     """The version that is installed on a host, or else the series that it would get.
 
-    Raises:
-        SlurmfabError: slurmfab does not know this version or distribution.
+    Raises SlurmfabError if slurmfab does not know this version or distribution.
     """
     return fact.slurm_version or str(series(fact, cluster))
 

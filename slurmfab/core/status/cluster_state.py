@@ -231,9 +231,7 @@ def earliest(group: StateGroup, nodes: Sequence[Node]) -> str:
 def usage(nodes: Iterable[Node], total: Callable[[Node], int], used: Callable[[Node], int]) -> Usage:
     """Add up the CPUs or GPUs of nodes.
 
-    Args:
-        total: returns the number that a node has.
-        used: returns the number that is in use on a node.
+    `total`: returns the number that a node has. `used`: returns the number that is in use on a node.
     """
     pairs = [(total(node), used(node), node.state.is_in_service) for node in nodes]
     there, taken = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)

@@ -26,8 +26,7 @@ _WHOSE = {
 }
 """By sacctmgr's name of a limit: whose use it limits, and of what; empty for what its value names."""
 
-_SCONTROLS = {"MaxSubmitPU": "MaxSubmitJobsPU"}
-"""scontrol's name of a limit, where it differs from sacctmgr's."""
+_SCONTROLS = {"MaxSubmitPU": "MaxSubmitJobsPU"}  # scontrol's name of a limit, where it differs from sacctmgr's
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,8 @@ def used_limits(
 ) -> tuple[UsedLimit, ...]:
     """The limits of partitions' QOS; those of the user first, then of their accounts, then of all.
 
-    Args:
-        partitions: names of partitions by their QOS.
-        limits: values by sacctmgr's names of limits, by QOS.
-        rows: slurmctld's figures, as `agent.accounting.qos_usage.read` returns them; what is missing is not in use.
+    `partitions`: names of partitions by their QOS. `limits`: values by sacctmgr's names of limits, by QOS. `rows`:
+    slurmctld's figures, as `agent.accounting.qos_usage.read` returns them; what is missing is not in use.
     """
     figures = {(qos, scope, account, key): value for qos, scope, account, key, value in rows}
     found = []
@@ -107,8 +104,7 @@ class UserLimits:
 def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str]] = ()) -> UserLimits | None:
     """The limits in an agent's answer; `None` if slurmdbd did not answer.
 
-    Args:
-        partitions: the fields of each partition, by scontrol's names.
+    `partitions`: the fields of each partition, by scontrol's names.
     """
     if "associations" not in answer:
         return None

@@ -29,14 +29,9 @@ _COUNTED = {
 _OF_USERS = ("MaxJobs", "MaxSubmitJobs")
 """Limits that slurmctld counts for users alone; those of accounts are what their users inherit."""
 
-_TRES = ("GrpTRES", "GrpTRESMins")
-"""Limits with a list of resources."""
-
-_OF_OTHERS = ("Account Limits", "User Limits")
-"""From here on, a QOS has the use of single accounts and users."""
-
-_TEXT = "Comment="
-"""How a line begins that has a text of an administrator."""
+_TRES = ("GrpTRES", "GrpTRESMins")  # limits with a list of resources
+_OF_OTHERS = ("Account Limits", "User Limits")  # from here on, a QOS has the use of single accounts and users
+_TEXT = "Comment="  # how a line begins that has a text of an administrator
 
 _MINUTES = 60
 
@@ -81,11 +76,8 @@ class LimitedUse:
 def ask(transport: Transport, controller: str) -> tuple[LimitedUse, ...]:
     """Ask slurmctld; nothing is changed.
 
-    Returns:
-        Accounts, users and QOS in Slurm's order; none if slurmctld does not answer.
-
-    Raises:
-        HostError: the host does not answer.
+    Returns accounts, users and QOS in Slurm's order; none if slurmctld does not answer. Raises HostError if the host
+    does not answer.
     """
     lines = transport.call(controller, {"op": "slurm", "parts": [LIMITS]})
     with readable(controller):
@@ -115,11 +107,7 @@ def records(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def read_record(lines: list[str]) -> LimitedUse:
-    """One association or QOS from its lines.
-
-    Raises:
-        ValueError: the first line is that of neither.
-    """
+    """One association or QOS from its lines. Raises ValueError if the first line is that of neither."""
     head, *rest = lines
     of_qos, of_account = _QOS.match(head), _ASSOCIATION.match(head)
     values = dict(

@@ -134,12 +134,8 @@ class Snapshot:
 def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str = "") -> Snapshot:
     """Read a snapshot from a controller, with one request.
 
-    Args:
-        parts: any of `nodes`, `partitions` and `jobs`.
-        user: the user whose limits to read; empty for none.
-
-    Raises:
-        HostError: the host does not answer.
+    `parts`: any of `nodes`, `partitions` and `jobs`. `user`: the user whose limits to read; empty for none. Raises
+    HostError if the host does not answer.
     """
     lines = transport.call(host, {"op": "slurm", "parts": list(parts), "user": user})
     with readable(host):
@@ -150,8 +146,7 @@ def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str
 def readable(host: str) -> Iterator[None]:
     """Turns errors in an agent's answer about Slurm into an error of its host.
 
-    Raises:
-        AgentFailed: the block raised one.
+    Raises AgentFailed if the block raised one.
     """
     try:
         yield
@@ -162,8 +157,7 @@ def readable(host: str) -> Iterator[None]:
 def ask_up(transport: Transport, host: str, parts: Iterable[str] = PARTS) -> Snapshot:
     """Read a snapshot from a controller whose slurmctld must answer; the arguments are those of `ask`.
 
-    Raises:
-        HostError: the host does not answer, or slurmctld does not.
+    Raises HostError if the host does not answer, or slurmctld does not.
     """
     snapshot = ask(transport, host, parts)
     if not snapshot.is_up or snapshot.trouble:
@@ -178,11 +172,7 @@ def no_answer(snapshot: Snapshot) -> str:
 
 
 def from_answer(answer: Mapping[str, Any]) -> Snapshot:
-    """Parse the snapshot in an agent's answer.
-
-    Raises:
-        ValueError: the answer has rows that are no jobs.
-    """
+    """Parse the snapshot in an agent's answer. Raises ValueError if the answer has rows that are no jobs."""
     partitions = [
         fields
         for fields in fields_of(answer.get("partitions", ""), "PartitionName=")
@@ -229,21 +219,13 @@ def partition_from(fields: Mapping[str, str]) -> Partition:
 def jobs_from(rows: Iterable[Sequence[str]]) -> tuple[Job, ...]:
     """The jobs in an agent's answer.
 
-    Args:
-        rows: the values of `JOB_FIELDS` of each job.
-
-    Raises:
-        ValueError: a row is no job.
+    `rows`: the values of `JOB_FIELDS` of each job. Raises ValueError if a row is no job.
     """
     return tuple(map(job_from, rows))
 
 
 def job_from(values: Sequence[str]) -> Job:
-    """Make a job from the values of `JOB_FIELDS`.
-
-    Raises:
-        ValueError: the values are not those of a job.
-    """
+    """Make a job from the values of `JOB_FIELDS`. Raises ValueError if the values are not those of a job."""
     fields = dict(zip(JOB_FIELDS, values, strict=True))
     if not commands.is_job_id(fields["JobArrayID"]) or not commands.is_job_id(fields["JobID"]):
         raise ValueError(f"{fields['JobArrayID'][:80]!a} is not the id of a job")

@@ -17,16 +17,13 @@ if TYPE_CHECKING:
     from slurmfab.core.status.snapshot import Job, Partition
 
 NO_LIMITS = "No limits are known: this cluster has no accounting database."
-MOST_JOBS = 50
-"""How many of a user's jobs are listed; --json has all of them."""
+MOST_JOBS = 50  # how many of a user's jobs are listed; --json has all of them
 
 
 def write(status: Status, user: str, out: TextIO) -> None:
     """Write the whole text, errors first.
 
-    Args:
-        user: the user whose jobs are listed; empty for no list of jobs.
-        out: where to.
+    `user`: the user whose jobs are listed; empty for no list of jobs. `out`: where to.
     """
     paint = Paint(out)
     lines = [*(paint(line, RED) for line in status.trouble().splitlines()), *headline(status, paint)]
@@ -163,9 +160,7 @@ def colour_table(
 ) -> list[str]:
     """The lines of a table with a bold header, as wide as the screen at most.
 
-    Args:
-        rows: as many values each.
-        colours: one for each row; none when left out.
+    `rows`: as many values each. `colours`: one for each row; none when left out.
     """
     coloured = [
         [Cell(text, colour) for text in row] for row, colour in zip(rows, colours or [""] * len(rows), strict=True)

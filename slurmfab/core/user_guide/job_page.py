@@ -20,8 +20,7 @@ SCRIPTS = ("job-script.js", "job-limits.js", "job.js")
 WAYS = {"podman": "Podman (sdocker)", "oci": "Slurm's own", "enroot": "enroot", "apptainer": "Apptainer"}
 """Ways of running containers that a script can name, with their titles."""
 
-USUAL_MINUTES, USUAL_MEMORY = 60, 4096
-"""What the form begins with, where the cluster allows it."""
+USUAL_MINUTES, USUAL_MEMORY = 60, 4096  # what the form begins with, where the cluster allows it
 
 
 def _counted(shapes: Iterable[tuple[Shape, int]]) -> list[dict[str, Any]]:

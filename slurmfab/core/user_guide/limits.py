@@ -51,9 +51,7 @@ class Cap:
 def limit_texts(settings: Mapping[str, str], *, is_qos: bool) -> list[str]:
     """The limits among settings of the cluster file, each in a few words.
 
-    Args:
-        settings: of a QOS, an account or a user.
-        is_qos: whether it is a QOS.
+    `settings`: of a QOS, an account or a user. `is_qos`: whether it is a QOS.
     """
     return [text for name, value in _normal(settings, is_qos) if (text := _phrase(name, value))]
 
@@ -61,10 +59,7 @@ def limit_texts(settings: Mapping[str, str], *, is_qos: bool) -> list[str]:
 def caps(settings: Mapping[str, str], whose: str, *, is_qos: bool) -> Iterator[Cap]:
     """Yield what no job can exceed by these settings.
 
-    Args:
-        settings: of a QOS or an account.
-        whose: such as `QOS gpu`, for the words.
-        is_qos: whether it is a QOS.
+    `settings`: of a QOS or an account. `whose`: such as `QOS gpu`, for the words. `is_qos`: whether it is a QOS.
     """
     for name, value in _normal(settings, is_qos):
         if name == "MaxWall":

@@ -17,16 +17,14 @@ from slurmfab.base.markup import Markup
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-WIDTH = 100
-"""Characters of a line of a paragraph, for people who read Markdown in a terminal."""
+WIDTH = 100  # characters of a line of a paragraph, for people who read Markdown in a terminal
 
 _TEMPLATES = Path(__file__).parents[2] / "templates/guide"
 _URL = re.compile(r"(https?://[^\s<>]*[^\s<>.,;:)])")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-]|(?<=^\d)[.]|(?<=^\d\d)[.])")
 _HEADING = re.compile(r"#+ ")
 _ITEM = re.compile(r"(?:-|\d+\.) ")
-_AS_THEY_ARE = ("|", "#")
-"""How lines begin that are no part of a paragraph: rows of tables, and headings."""
+_AS_THEY_ARE = ("|", "#")  # how lines begin that are no part of a paragraph: rows of tables, and headings
 
 
 def fill(template: str, /, **values: Any) -> str:
@@ -105,11 +103,7 @@ def _paragraph(text: str) -> str:
 def html(text: str) -> tuple[Markup, list[tuple[str, str]]]:
     """Markdown as HTML; HTML in it is text.
 
-    Args:
-        text: the Markdown.
-
-    Returns:
-        The HTML, and the id and text of each heading of the second level.
+    `text`: the Markdown. Returns the HTML, and the id and text of each heading of the second level.
     """
     from markdown_it import MarkdownIt  # 30 ms that clusters without a guide need not pay
 

@@ -17,14 +17,12 @@ from slurmfab.core.user_guide.limits import Cap, caps
 from slurmfab.core.user_guide.shapes import Shape, shapes
 from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
-EVERYBODY = ("", "ALL")
-"""Values of AllowAccounts and the like that exclude nobody (slurm.conf(5))."""
+EVERYBODY = ("", "ALL")  # values of AllowAccounts and the like that exclude nobody (slurm.conf(5))
 
 _DEFAULT_MEMORY = {"defmempercpu": "for each CPU", "defmempernode": "on each node", "defmempergpu": "for each GPU"}
 """Keys of slurm.conf(5) and of its partitions, of which each may have one."""
 
-_ALL_MEMORY = "all memory of its nodes"
-"""What a job gets by Slurm's own defaults."""
+_ALL_MEMORY = "all memory of its nodes"  # what a job gets by Slurm's own defaults
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,7 @@ class Offer:
 def offer(cluster: Cluster, lock: Lock) -> Offer:
     """What a cluster offers.
 
-    Args:
-        lock: what is known of the nodes' hardware; nodes that it does not know have what the file says.
+    `lock`: what is known of the nodes' hardware; nodes that it does not know have what the file says.
     """
     by_node = shapes(cluster, lock)
     memory = _default_memory(cluster, by_node.values())
@@ -145,8 +142,7 @@ def _partition(
 ) -> OfferedPartition:
     """A partition, as users see it.
 
-    Args:
-        default_memory: what jobs get that ask for no memory, where the partition says nothing of it.
+    `default_memory`: what jobs get that ask for no memory, where the partition says nothing of it.
     """
     values = _values(partition)
     own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
@@ -230,8 +226,7 @@ def _default_memory(cluster: Cluster, found: Iterable[Shape]) -> str:
 def _memory_in_words(settings: Mapping[str, str]) -> str:
     """What settings give a job that asks for no memory; empty if they say nothing of it.
 
-    Args:
-        settings: values by key in lower case, empty for Slurm's own default.
+    `settings`: values by key in lower case, empty for Slurm's own default.
     """
     for key, words in _DEFAULT_MEMORY.items():
         if key in settings:

@@ -35,11 +35,7 @@ class Shape:
 
 
 def shapes(cluster: Cluster, lock: Lock) -> dict[str, Shape]:
-    """The shape of each compute node of the cluster file.
-
-    Args:
-        lock: what is known of the nodes' hardware.
-    """
+    """The shape of each compute node of the cluster file. `lock`: what is known of the nodes' hardware."""
     by_kind: dict[Kind, Shape] = {}
     return {host: _shape(cluster, host, lock.hosts.get(host), by_kind) for host in cluster.compute_nodes}
 
@@ -62,11 +58,7 @@ def _shape(cluster: Cluster, host: str, known: HostLock | None, by_kind: dict[Ki
 
 
 def shape_of(settings: Mapping[str, str]) -> Shape:
-    """The shape of a node by the keys of its NodeName line (slurm.conf(5)).
-
-    Args:
-        settings: values by key, in any case.
-    """
+    """The shape of a node by the keys of its NodeName line (slurm.conf(5)). `settings`: values by key, in any case."""
     values = {key.lower(): str(value) for key, value in settings.items()}
     gpus: dict[str, int] = {}
     others: dict[str, str] = {}
@@ -93,8 +85,7 @@ def shape_of(settings: Mapping[str, str]) -> Shape:
 def cpus_of(values: Mapping[str, str]) -> int:
     """The CPUs of a node line: `CPUs`, or what the layout has; 0 if neither is there.
 
-    Args:
-        values: by key in lower case.
+    `values`: by key in lower case.
     """
     for key in ("cpus", "procs"):
         if values.get(key, "").isdigit():

@@ -13,11 +13,8 @@ from slurmfab.core.user_guide.markdown import code
 from slurmfab.core.user_guide.offer import Offer, OfferedGpus, OfferedPartition
 from slurmfab.core.user_guide.shapes import Shape, whole
 
-NONE = "–"
-"""What a cell has whose value is not known, or that has none."""
-
-_SOME_SCRATCH = 50
-"""The gigabytes of an example, where nodes have that many."""
+NONE = "–"  # what a cell has whose value is not known, or that has none
+_SOME_SCRATCH = 50  # the gigabytes of an example, where nodes have that many
 
 _SHARES = {"shard": ("a share of a GPU", "1"), "mps": ("a percentage of a GPU", "50")}
 """Generic resources that Slurm itself knows: what one is, and an example of a number."""

@@ -34,11 +34,7 @@ def markdown_text(found: Offer) -> str:
 
 
 def page(cluster: Cluster, text: str) -> str:
-    """The guide as one HTML file.
-
-    Args:
-        text: the guide as Markdown.
-    """
+    """The guide as one HTML file. `text`: the guide as Markdown."""
     body, headings = markdown.html(text)
     style = joined(STYLES)
     return str(
@@ -68,14 +64,8 @@ MARKDOWN, PAGE, JOB_PAGE = "guide.md", "guide.html", "job.html"
 def write_files(cluster: str, output: str) -> int:
     """Write the files, and say where they are; no host is asked.
 
-    Args:
-        output: the directory for the files; empty for one with the cluster's name in the current directory.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InputError: the cluster file is wrong, or a file cannot be written.
+    `output`: the directory for the files; empty for one with the cluster's name in the current directory. Raises
+    InputError if the cluster file is wrong, or a file cannot be written.
     """
     known = loading.load_named(cluster)
     folder = Path(output or f"{known.cluster.name}-users")
@@ -90,11 +80,7 @@ def write_files(cluster: str, output: str) -> int:
 
 
 def files(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
-    """The text of each file by its name.
-
-    Args:
-        lock: what is known of the nodes.
-    """
+    """The text of each file by its name. `lock`: what is known of the nodes."""
     found = offer(cluster, lock)
     text = markdown_text(found)
     return {MARKDOWN: text, PAGE: page(cluster, text), JOB_PAGE: job_page.page(found)}

@@ -8,15 +8,13 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import CodeType
 
-OLDEST = (3, 9)
-"""The oldest Python that the agent runs on."""
+OLDEST = (3, 9)  # the oldest Python that the agent runs on
 
 
 class Sources:
     """A finder and loader (importlib) of modules whose source text is in memory.
 
-    Args:
-        sources: source text by full module name.
+    `sources`: source text by full module name.
     """
 
     def __init__(self, sources: "dict[str, str]") -> None:
@@ -33,11 +31,7 @@ class Sources:
             self.packages |= {".".join(parts[:depth]) for depth in range(1, len(parts))}
 
     def learn(self, packed: bytes) -> None:
-        """Add further modules.
-
-        Args:
-            packed: source text by full module name, as JSON compressed by zlib.
-        """
+        """Add further modules. `packed`: source text by full module name, as JSON compressed by zlib."""
         import json  # the boot text has imported both
         import zlib
 
@@ -79,12 +73,8 @@ def compiled(source: str, path: str) -> CodeType:
 def run(sources: "dict[str, str]", *place: str) -> int:
     """Answer requests until the deployer disconnects.
 
-    Args:
-        sources: source text of the agent's first modules, by full name.
-        place: directory for compiled modules, if not the default one.
-
-    Returns:
-        The exit code: 0 after a normal end, 3 when this Python is too old.
+    `sources`: source text of the agent's first modules, by full name. `place`: directory for compiled modules, if not
+    the default one. Returns the exit code: 0 after a normal end, 3 when this Python is too old.
     """
     if sys.version_info < OLDEST:
         message = "this host's python3 is %d.%d, and slurmfab needs %d.%d or later" % (sys.version_info[:2] + OLDEST)

@@ -16,15 +16,13 @@ from types import CodeType
 from typing import Optional
 
 DIRECTORY = "/run/slurmfab-agent"
-CHECKED = (3).to_bytes(4, "little")
-"""The flags of a pyc file that is valid only for a source with the hash in it."""
+CHECKED = (3).to_bytes(4, "little")  # the flags of a pyc file that is valid only for a source with the hash in it
 
 
 class Compiled:
     """Compiled modules, from the cache or compiled now and then added to it.
 
-    Args:
-        directory: of the cache; empty for no cache.
+    `directory`: of the cache; empty for no cache.
     """
 
     def __init__(self, directory: str = DIRECTORY) -> None:
@@ -37,8 +35,7 @@ class Compiled:
     def code(self, source: str, path: str) -> CodeType:
         """The code of a module.
 
-        Args:
-            path: its file name in tracebacks; with dots for slashes also its name in the cache.
+        `path`: its file name in tracebacks; with dots for slashes also its name in the cache.
         """
         data = source.encode()
         head = MAGIC_NUMBER + CHECKED + source_hash(data)
@@ -77,11 +74,7 @@ class Compiled:
             return
 
     def descriptor(self) -> int:
-        """The open directory of the cache.
-
-        Raises:
-            FileNotFoundError: there is no cache.
-        """
+        """The open directory of the cache. Raises FileNotFoundError if there is no cache."""
         if self.folder is None:
             raise FileNotFoundError
         return self.folder
@@ -90,8 +83,7 @@ class Compiled:
 def opened(path: str) -> int:
     """Open a directory, and make it if it is missing; returns its descriptor.
 
-    Raises:
-        OSError: it cannot be made, is not a directory, or other users can read or change it.
+    Raises OSError if it cannot be made, is not a directory, or other users can read or change it.
     """
     if not os.path.lexists(path):
         os.mkdir(path, 0o700)

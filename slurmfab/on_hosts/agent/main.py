@@ -82,12 +82,8 @@ def serve(
 ) -> int:
     """Answer requests until the deployer disconnects.
 
-    Args:
-        stdin: input with frames; its end means that the deployer disconnected.
-        silence: seconds without data after which the deployer counts as disconnected.
-
-    Returns:
-        The exit code, 0.
+    `stdin`: input with frames; its end means that the deployer disconnected. `silence`: seconds without data after
+    which the deployer counts as disconnected.
     """
     answers, lock = Answers(stdout), Lock()
 
@@ -123,14 +119,7 @@ def forget(beginnings: Tuple[str, ...]) -> None:
 
 
 def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
-    """Handle one request.
-
-    Args:
-        frame: the request as JSON.
-
-    Raises:
-        Disconnected: the deployer disconnected meanwhile.
-    """
+    """Handle one request. `frame`: the request as JSON. Raises Disconnected if the deployer disconnected meanwhile."""
     request: Mapping[str, Any] = {}
     try:
         with KeepAlive(answers):
@@ -151,8 +140,7 @@ def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
 def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
     """Send the facts of this host.
 
-    Raises:
-        Refused: the agent does not run as root; it could not read all facts, and its first change would fail.
+    Raises Refused if the agent does not run as root; it could not read all facts, and its first change would fail.
     """
     from slurmfab.on_hosts.agent.facts import facts  # a host gets only the modules that its request needs
 
@@ -331,9 +319,7 @@ def has_secrets(request: Any) -> bool:
 def crash(error: BaseException, is_secret: bool) -> Mapping[str, str]:
     """The answer for an unexpected error: no values of variables, and no text of the error where it could hold secrets.
 
-    Args:
-        error: the exception.
-        is_secret: whether the request carried secrets, which the exception's text could repeat.
+    `is_secret`: whether the request carried secrets, which the exception's text could repeat.
     """
     import traceback  # slow to import
 

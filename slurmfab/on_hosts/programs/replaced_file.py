@@ -8,11 +8,8 @@ import os
 def write(path: str, text: str) -> None:
     """Write a file whose directory exists. Only one run of a program writes it at a time.
 
-    Args:
-        text: the whole content; surrogates, as from names that are no UTF-8, are written out.
-
-    Raises:
-        OSError: the disk is full, for example; the old file is unchanged.
+    `text`: the whole content; surrogates, as from names that are no UTF-8, are written out. Raises OSError if the disk
+    is full, for example; the old file is unchanged.
     """
     fresh = path + ".new"
     with open(fresh, "w", encoding="utf-8", errors="backslashreplace") as file:

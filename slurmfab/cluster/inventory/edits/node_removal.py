@@ -31,22 +31,16 @@ _COMPARED_BY_HAND: dict[str, Any] = {
     "partitions": True,
     "topology": True,
 }
-Cut = Callable[[Edits], None]
-"""One change of a text."""
+Cut = Callable[[Edits], None]  # one change of a text
 
 
 def without_nodes(text: str, hosts: Collection[str]) -> str:
     """Remove compute nodes from the text of a cluster file, and change nothing else.
 
     They are removed from `nodes`, partitions, `topology`, `addresses` and `ssh.endpoints`. A group without nodes is
-    removed; a partition without nodes stays, with `Nodes: []`.
-
-    Args:
-        hosts: compute nodes that have no other role.
-
-    Raises:
-        InputError: a host is not such a node, no node would remain, or the file is written in a way that cannot be
-            changed safely.
+    removed; a partition without nodes stays, with `Nodes: []`. `hosts`: compute nodes that have no other role. Raises
+    InputError if a host is not such a node, no node would remain, or the file is written in a way that cannot be
+    changed safely.
     """
     old = loading.parse(text, _WHERE)
     gone = frozenset(hosts)

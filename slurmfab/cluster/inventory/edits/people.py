@@ -17,19 +17,14 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
 
 _WHERE = "the cluster file"
-UserValues = Mapping[str, str | Sequence[str]]
-"""Values of a user, by key of the cluster file."""
+UserValues = Mapping[str, str | Sequence[str]]  # values of a user, by key of the cluster file
 
 
 def with_user(text: str, name: str, values: UserValues) -> str:
     """Add a user to the text of a cluster file.
 
-    Args:
-        name: the login name, which no user has yet.
-
-    Raises:
-        ClusterFileError: the text or the values have mistakes.
-        InputError: the file is written in a way that cannot be extended safely.
+    `name`: the login name, which no user has yet. Raises ClusterFileError if the text or the values have mistakes.
+    Raises InputError if the file is written in a way that cannot be extended safely.
     """
     old = loading.parse(text, _WHERE)
     root = compose(text, _WHERE)
@@ -46,12 +41,8 @@ def with_user(text: str, name: str, values: UserValues) -> str:
 def with_more(text: str, name: str, values: UserValues) -> str:
     """Add values to a user in the text of a cluster file: further entries of lists, and missing keys.
 
-    Args:
-        values: what to add: the new entries of lists; texts only for keys that are missing.
-
-    Raises:
-        ClusterFileError: the values have mistakes.
-        InputError: the file is written in a way that cannot be extended safely.
+    `values`: what to add: the new entries of lists; texts only for keys that are missing. Raises ClusterFileError if
+    the values have mistakes. Raises InputError if the file is written in a way that cannot be extended safely.
     """
     old = loading.parse(text, _WHERE)
     root = compose(text, _WHERE)
@@ -82,8 +73,7 @@ def with_more(text: str, name: str, values: UserValues) -> str:
 def without_user(text: str, name: str) -> str:
     """Remove a user from the text of a cluster file.
 
-    Raises:
-        InputError: the user coordinates accounts, or the file is written in a way that cannot be changed safely.
+    Raises InputError if the user coordinates accounts, or the file is written in a way that cannot be changed safely.
     """
     old = loading.parse(text, _WHERE)
     accounts = [account.name for account in old.accounts if name in account.coordinators]

@@ -21,11 +21,8 @@ _KEY = "slurm"
 def with_slurm(text: str, wanted: SlurmPackages) -> str:
     """The text of a cluster file with this version, and with this suite as the source if it has another one.
 
-    Args:
-        wanted: the key as it shall be; a source that is no suite of the hosts' mirrors is the file's own.
-
-    Raises:
-        InputError: the file is written in a way that cannot be changed safely.
+    `wanted`: the key as it shall be; a source that is no suite of the hosts' mirrors is the file's own. Raises
+    InputError if the file is written in a way that cannot be changed safely.
     """
     old = loading.parse(text, _WHERE)
     if old.slurm == wanted:

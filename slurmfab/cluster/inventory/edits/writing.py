@@ -56,12 +56,8 @@ partitions:
 def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str, compute: Sequence[str]) -> str:
     """Make the annotated cluster file of first contact.
 
-    Args:
-        ssh: how the hosts were reached.
-        addresses: address by host, for hosts whose names do not resolve.
-
-    Raises:
-        ClusterFileError: the cluster is invalid, for example its name.
+    `ssh`: how the hosts were reached. `addresses`: address by host, for hosts whose names do not resolve. Raises
+    ClusterFileError if the cluster is invalid, for example its name.
     """
     values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
     parts = [
@@ -120,8 +116,7 @@ def with_nodes(
 def write(path: Path, text: str) -> None:
     """Write a cluster file atomically; a file with the same text is left unchanged.
 
-    Raises:
-        InputError: the file cannot be written.
+    Raises InputError if the file cannot be written.
     """
     atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
 
@@ -225,11 +220,7 @@ def _extend_list(edits: Edits, items: SequenceNode, hosts: Sequence[str], in_flo
 
 
 def add_addresses(edits: Edits, root: MappingNode, addresses: Mapping[str, str]) -> None:
-    """Add addresses to the section `addresses`, or make it after the section `ssh`.
-
-    Args:
-        addresses: address by host.
-    """
+    """Add addresses to the section `addresses`, or make it after the section `ssh`. `addresses`: address by host."""
     sections = {key.value: (key, value) for key, value in root.value}
     pairs = dict(hostlist.zip_fold(list(addresses.items())))
     if "addresses" in sections and pairs:

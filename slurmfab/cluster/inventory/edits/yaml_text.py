@@ -37,10 +37,8 @@ def yaml_text(text: str, in_flow: bool = False) -> str:
 class Edits:
     """Collects changes to a text, at places of the original text.
 
-    In its methods `in_flow` says whether a node is inside `{ }` or `[ ]`, where more characters need quotes.
-
-    Args:
-        text: the YAML that the nodes were composed from.
+    In its methods `in_flow` says whether a node is inside `{ }` or `[ ]`, where more characters need quotes. `text`:
+    the YAML that the nodes were composed from.
     """
 
     def __init__(self, text: str) -> None:
@@ -122,8 +120,7 @@ class Edits:
     def append_entry(self, section: tuple[Node, Node], pairs: Pairs, in_flow: bool) -> None:
         """Add a mapping at the end of a list of mappings, which may be empty or missing after its key.
 
-        Args:
-            in_flow: whether the section is inside `{ }`.
+        `in_flow`: whether the section is inside `{ }`.
         """
         key, value = section
         if isinstance(value, SequenceNode) and value.value:
@@ -145,11 +142,7 @@ class Edits:
         self._insert(len(self._text.rstrip()), "".join(self._line_end + line for line in lines))
 
     def append_pairs(self, section: tuple[Node, Node], pairs: Pairs, in_flow: bool) -> None:
-        """Add pairs at the end of a mapping, which may be empty.
-
-        Args:
-            in_flow: whether the section is inside `{ }`.
-        """
+        """Add pairs at the end of a mapping, which may be empty. `in_flow`: whether the section is inside `{ }`."""
         key, value = section
         if isinstance(value, MappingNode) and value.value:
             last = value.value[-1][1]

@@ -12,11 +12,8 @@ from slurmfab.cluster.inventory.own_jobs import LONGEST_JOB
 from slurmfab.cluster.inventory.shipped_jobs import SHIPPED
 from slurmfab.cluster.inventory.slurm_settings import Place
 
-OF_A_FIGURE = ("pattern", "unit", "target", "better")
-"""Keys of a job that belong to its only figure."""
-
-OWN_USERS = ("slurm", "root")
-"""Users whose jobs run in slurmfab's own partition."""
+OF_A_FIGURE = ("pattern", "unit", "target", "better")  # keys of a job that belong to its only figure
+OWN_USERS = ("slurm", "root")  # users whose jobs run in slurmfab's own partition
 
 _PATH = re.compile(r"[^\0\n]*[./][^\0\n]*")
 

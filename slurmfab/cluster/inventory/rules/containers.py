@@ -75,8 +75,7 @@ def names_on(cluster: Cluster, host: str) -> set[str]:
     return {one.name for one in cluster.packages.of_host(host, cluster.roles(host))}
 
 
-WORKED_ON = frozenset({"controller", "login", "compute"})
-"""The roles of hosts on which people or jobs work."""
+WORKED_ON = frozenset({"controller", "login", "compute"})  # the roles of hosts on which people or jobs work
 
 
 def podman_has_its_prolog(cluster: Cluster) -> Iterator[tuple[Place, str]]:

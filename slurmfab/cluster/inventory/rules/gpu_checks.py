@@ -39,11 +39,7 @@ def gpu_jobs_have_a_place(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
 
 def unknown_types(cluster: Cluster, types: Iterable[str]) -> Iterator[tuple[Place, str]]:
-    """Yield place and type of the thresholds for unknown GPU types.
-
-    Args:
-        types: the types of all GPUs.
-    """
+    """Yield place and type of the thresholds for unknown GPU types. `types`: the types of all GPUs."""
     checks = cluster.gpu_checks
     if checks is None:
         return

@@ -48,12 +48,7 @@ def sleepers_can_be_switched(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
 
 def unknown(place: Place, names: Iterable[str], known: Iterable[str], what: str) -> Iterator[tuple[Place, str]]:
-    """Yield a complaint about names that are not known.
-
-    Args:
-        known: the known names.
-        what: what they are not.
-    """
+    """Yield a complaint about names that are not known. `known`: the known names. `what`: what they are not."""
     others = set(known)
     missing = [name for name in names if name not in others]
     if missing:

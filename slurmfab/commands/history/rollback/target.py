@@ -30,8 +30,7 @@ NODE_STATES = {
 }  # fmt: skip
 """Kinds of resources that change the state of nodes, partitions or jobs in Slurm, but no file."""
 
-NODE_COMMANDS = ("drain", "reboot")
-"""Commands that change only such states, even if they were interrupted."""
+NODE_COMMANDS = ("drain", "reboot")  # commands that change only such states, even if they were interrupted
 
 UNDOABLE_KINDS = {
     "absent", "block", "earlier-logins", "file", "munge-key", "munge-key-switch", "node-logins", "restored", "scripts",
@@ -77,10 +76,8 @@ def latest(records: Sequence[Record]) -> Record:
     """The run that is undone if the user names none: the last one that changed something.
 
     A rollback that was interrupted, or left hosts out, is continued. A run that completed an interrupted one is undone
-    together with that one, because half of a change is not a useful state.
-
-    Raises:
-        InputError: no run changed anything.
+    together with that one, because half of a change is not a useful state. Raises InputError if no run changed
+    anything.
     """
     changing = [record for record in records if changes_hosts(record)]
     if not changing:
@@ -104,11 +101,7 @@ def settles(record: Record) -> bool:
 def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
     """Refuse what would go back to before other data: of a backup, or of a newer Slurm.
 
-    Args:
-        undone: the run that would be undone.
-
-    Raises:
-        InputError: a backup was restored, or Slurm was upgraded, since.
+    `undone`: the run that would be undone. Raises InputError if a backup was restored, or Slurm was upgraded, since.
     """
     restored = next((one.run for one in records if one.run >= undone.run and one.command == RESTORE), "")
     if restored:
@@ -127,9 +120,8 @@ def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
 def before(records: Sequence[Record], undone: Record) -> Target:
     """The target of the rollback of a run.
 
-    Raises:
-        InputError: the run before it was interrupted, so that the state between them is not known; or hosts had no undo
-            store yet; or a backup was restored, or Slurm was upgraded, since.
+    Raises InputError if the run before it was interrupted, so that the state between them is not known; or hosts had no
+    undo store yet; or a backup was restored, or Slurm was upgraded, since.
     """
     if undone.cluster_file is None and undone.ended:
         raise InputError(f"{undone.run} cannot be undone: that slurmfab had no undo store on hosts yet.")
@@ -156,8 +148,7 @@ def before(records: Sequence[Record], undone: Record) -> Target:
 def refuse_unnamed(target: Target) -> None:
     """Refuse to take a whole cluster down if the user did not name the first run.
 
-    Raises:
-        InputError: the target is the state before the first run.
+    Raises InputError if the target is the state before the first run.
     """
     if target.cluster_file is None and not target.was_deployed:
         raise InputError(
@@ -171,13 +162,8 @@ def inventory_then(target: Target, present: Inventory) -> Inventory:
     """The cluster file and the lock after the rollback.
 
     SSH host keys that were pinned since stay pinned, and Slurm's version stays, because packages are not rolled back.
-
-    Args:
-        target: the target, from `before`.
-        present: the cluster file and the lock now.
-
-    Raises:
-        ClusterFileError: this slurmfab cannot read the earlier cluster file.
+    `target`: the target, from `before`. `present`: the cluster file and the lock now. Raises ClusterFileError if this
+    slurmfab cannot read the earlier cluster file.
     """
     if target.cluster_file is None or target.lock is None:
         return present
@@ -193,12 +179,8 @@ def inventory_then(target: Target, present: Inventory) -> Inventory:
 def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> None:
     """Refuse a rollback to other hosts or machines, or to other UIDs and GIDs.
 
-    Args:
-        present: the cluster file and the lock now.
-        then: the cluster file and the lock after the rollback.
-
-    Raises:
-        InputError: there are such hosts or numbers; the message has what to do first, or instead.
+    `present`: the cluster file and the lock now. `then`: the cluster file and the lock after the rollback. Raises
+    InputError if there are such hosts or numbers; the message has what to do first, or instead.
     """
     hosts_now, hosts_then = frozenset(present.cluster.hosts), frozenset(then.cluster.hosts)
     joined = [host for host in present.cluster.hosts if host not in hosts_then]
@@ -231,8 +213,7 @@ def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> N
 def joined_reason(joined: Sequence[str], undone: str, present: Inventory) -> str:
     """The message about hosts that joined the cluster since a run, with the way to remove them.
 
-    Args:
-        present: the cluster now.
+    `present`: the cluster now.
     """
     names = fold(joined)
     refusal = f"{names}: not in the cluster before {undone}."
@@ -244,9 +225,7 @@ def joined_reason(joined: Sequence[str], undone: str, present: Inventory) -> str
 def is_another(now: Lock, then: Lock, host: str) -> bool:
     """Whether a host shows another SSH host key than before, of a type that was pinned.
 
-    Args:
-        now: the lock now.
-        then: the lock before the run.
+    `now`: the lock now. `then`: the lock before the run.
     """
     if host not in now.hosts or host not in then.hosts:
         return False
@@ -264,11 +243,8 @@ def moved(now: Mapping[str, int], then: Mapping[str, int]) -> str:
 def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records: Sequence[Record]) -> None:
     """Refuse a run that is too old: undo stores have the state before the newest runs only.
 
-    Args:
-        undo_states: the undo states, by host.
-
-    Raises:
-        InputError: an undo store does not have the run any more; the message has the oldest run that can be undone.
+    `undo_states`: the undo states, by host. Raises InputError if an undo store does not have the run any more; the
+    message has the oldest run that can be undone.
     """
     gone = {host: of_host.dropped for host, of_host in undo_states.items() if of_host.dropped >= undone}
     if not gone:
@@ -297,8 +273,7 @@ def nothing_to_undo(record: Record) -> str:
 def without_undo_state(undo_states: Mapping[str, UndoState], undone: str, records: Sequence[Record]) -> tuple[str, ...]:
     """The hosts whose undo store lacks a change that a run, or a later one, made there according to its record.
 
-    Args:
-        undo_states: the undo states, by host.
+    `undo_states`: the undo states, by host.
     """
     changed = {
         (step.host, record.run)

@@ -72,11 +72,7 @@ def rollback(cluster: str, word: str, output: Output, approvals: Approvals = NOT
 def prepare(path: Path, word: str) -> Undoing:
     """Find the run and its target in the records.
 
-    Args:
-        word: see `rollback`.
-
-    Raises:
-        InputError: there is no such run, or it cannot be undone.
+    `word`: see `rollback`. Raises InputError if there is no such run, or it cannot be undone.
     """
     records, _ = record.load_all(path)
     undone = targets.latest(records) if word in ("", listing.LAST) else listing.find(records, word, path)
@@ -90,8 +86,7 @@ def prepare(path: Path, word: str) -> Undoing:
 def current_inventory(path: Path, records: Sequence[Record]) -> Inventory:
     """The cluster now; if the cluster file is invalid, with the file of the newest record.
 
-    Raises:
-        InputError: neither file can be read.
+    Raises InputError if neither file can be read.
     """
     try:
         return loading.load(path)
@@ -106,11 +101,8 @@ def current_inventory(path: Path, records: Sequence[Record]) -> Inventory:
 def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
     """Gather facts and undo states, plan, and compare the hosts: three requests per host.
 
-    Returns:
-        The plan input, and the comparison of each phase and host.
-
-    Raises:
-        InputError: the undo store of a host does not have the state before the run any more.
+    Returns the plan input, and the comparison of each phase and host. Raises InputError if the undo store of a host
+    does not have the state before the run any more.
     """
     facts = gather(run, run.remaining(run.hosts), may_prepare=False)
     undo_states = ask_undo_states(run, run.remaining(run.hosts), undoing.undone.run)
@@ -133,8 +125,7 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
 def carry_out(run: Run, undoing: Undoing) -> None:
     """Roll back the hosts, with the same safety for running jobs as a deployment, and then the files here.
 
-    Raises:
-        SlurmfabError: the controller failed, or the rollback is refused; the files here are unchanged.
+    Raises SlurmfabError if the controller failed, or the rollback is refused; the files here are unchanged.
     """
     print_runs(run, undoing)
     rollback_inputs: list[RollbackInput] = []
@@ -161,11 +152,7 @@ def carry_out(run: Run, undoing: Undoing) -> None:
 def roll_back_hosts(run: Run, undoing: Undoing, job_safety: JobSafety) -> RollbackInput:
     """Converge the phases of a rollback, from the first one in which a host differs, once no job would be harmed.
 
-    Args:
-        undoing: what is undone.
-
-    Returns:
-        The plan input of the rollback.
+    `undoing`: what is undone. Returns the plan input of the rollback.
     """
     rollback_input, steps = deployment.survey_until_safe(run, job_safety, lambda: survey(run, undoing))
     if differs(steps):
@@ -195,8 +182,7 @@ def print_runs(run: Run, undoing: Undoing) -> None:
 def write_files(run: Run, undoing: Undoing) -> bool:
     """Write the earlier cluster file and lock; if no record has the present cluster file, save it beside.
 
-    Returns:
-        Whether the cluster file was written.
+    Returns whether the cluster file was written.
     """
     target, path = undoing.target, run.inventory.path
     if target.cluster_file is None:
@@ -216,11 +202,7 @@ def write_files(run: Run, undoing: Undoing) -> bool:
 def show(run: Run, undoing: Undoing, output: Output) -> int:
     """Show what a rollback would do, without doing it.
 
-    Args:
-        undoing: what is undone.
-
-    Returns:
-        The exit code: the report's, or 4 if there is something to do.
+    `undoing`: what is undone. Returns the exit code: the report's, or 4 if there is something to do.
     """
     try:
         print_runs(run, undoing)

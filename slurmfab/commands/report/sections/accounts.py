@@ -16,8 +16,7 @@ ID, TITLE = "accounts", "Accounts and limits"
 MOST_ACCOUNTS, MOST_USERS = 300, 50
 """So many accounts are shown, in the order of their tree, and so many users, those nearest to a limit first."""
 
-NEARLY = 0.9
-"""From this part on, a limit is nearly used up."""
+NEARLY = 0.9  # from this part on, a limit is nearly used up
 
 NOTE = (
     "As slurmctld counts it: what running jobs have now, and the limits that are set. Share and use lately are parts "

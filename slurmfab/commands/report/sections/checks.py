@@ -12,14 +12,9 @@ from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, by
 from slurmfab.commands.report.section import Section
 from slurmfab.commands.report.sources import Missing, Sources
 
-MOST_SINGLE = 40
-"""Up to this number of hosts, each has a column; of more, those with the same results share one."""
-
-MOST_COLUMNS = 48
-"""The most columns; hosts beyond them are named below the matrix."""
-
-SIGNS = {PASSED: ("pass", "✓"), FAILED: ("fail", "✗"), NOT_RUN: ("left", "–")}
-"""Class and sign of each outcome."""
+MOST_SINGLE = 40  # up to this number of hosts, each has a column; of more, those with the same results share one
+MOST_COLUMNS = 48  # the most columns; hosts beyond them are named below the matrix
+SIGNS = {PASSED: ("pass", "✓"), FAILED: ("fail", "✗"), NOT_RUN: ("left", "–")}  # class and sign of each outcome
 
 
 class Column(NamedTuple):
@@ -83,9 +78,7 @@ def section(sources: Sources) -> Section | None:
 def columns(results: Iterable[Result], hosts: Sequence[str]) -> tuple[list[Column], str]:
     """The columns of the matrix, and the hosts for which there is no room as a hostlist.
 
-    Args:
-        results: of all checks.
-        hosts: the cluster's hosts in the order of its file.
+    `results`: of all checks. `hosts`: the cluster's hosts in the order of its file.
     """
     outcomes: dict[str, list[tuple[str, str, str]]] = {}
     for result in results:

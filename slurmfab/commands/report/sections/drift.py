@@ -31,11 +31,8 @@ REPAIRS = {
 }
 """What to do about each kind, the kinds in the order of the page."""
 
-MOST_LINES = 40
-"""So many lines of a difference are shown."""
-
-MOST_GROUPS = 200
-"""So many differences are shown."""
+MOST_LINES = 40  # so many lines of a difference are shown
+MOST_GROUPS = 200  # so many differences are shown
 
 
 @dataclass(frozen=True)
@@ -106,11 +103,7 @@ def kinds_of(steps: Sequence[Step]) -> tuple[Kind, ...]:
 
 
 def made_kind(name: str, alike: dict[tuple[str, tuple[Outcome, ...]], list[str]]) -> Kind:
-    """All differences of one kind.
-
-    Args:
-        alike: hosts by phase and outcomes.
-    """
+    """All differences of one kind. `alike`: hosts by phase and outcomes."""
     ordered = sorted(alike.items(), key=lambda item: -len(item[1]))
     shown = [difference(phase, outcomes, hosts) for (phase, outcomes), hosts in ordered[:MOST_GROUPS]]
     hosts = Counter(host for names in alike.values() for host in names)

@@ -12,8 +12,7 @@ from slurmfab.commands.report.section import Section, Tone
 from slurmfab.commands.report.sources import Missing, Sources
 from slurmfab.on_hosts.programs.gpu_check.check import NOT_MEASURED
 
-MOST_PLOTS = 48
-"""So many nodes have a plot of their own; all are in the table."""
+MOST_PLOTS = 48  # so many nodes have a plot of their own; all are in the table
 
 ID, TITLE = "gpu-checks", "GPU checks"
 

@@ -17,8 +17,7 @@ from slurmfab.core.status.cluster_state import Usage
 MOST_LARGE = 64
 """In a group of up to this number of nodes, each tile shows the node's name; in a larger one its sign alone."""
 
-MOST_SQUARES = 16
-"""Up to this number of GPUs of a node, each is a square; more are a bar, as in dense groups."""
+MOST_SQUARES = 16  # up to this number of GPUs of a node, each is a square; more are a bar, as in dense groups
 
 
 @dataclass(frozen=True)

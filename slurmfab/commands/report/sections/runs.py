@@ -14,8 +14,7 @@ from slurmfab.commands.report.sources import Missing, Sources
 from slurmfab.commands.report.timeline import timeline
 from slurmfab.core.engine.record import Record
 
-MOST_RUNS = 5
-"""So many runs have a chart, the newest ones that changed something on a host."""
+MOST_RUNS = 5  # so many runs have a chart, the newest ones that changed something on a host
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from slurmfab.commands.usage.figures import Sums, Usage
 
 ID, TITLE = "usage", "Use over time"
 
-MOST_ACCOUNTS, MOST_USERS, MOST_JOBS = 15, 25, 10
-"""So many accounts, users and jobs are shown."""
+MOST_ACCOUNTS, MOST_USERS, MOST_JOBS = 15, 25, 10  # so many accounts, users and jobs are shown
 
 
 @dataclass(frozen=True)
@@ -101,12 +100,7 @@ def resources(usage: Usage) -> tuple[Resource, ...]:
 def resource(
     usage: Usage, unit: str, hours: list[tuple[int, float]], tres: str, share: Callable[[Sums], float | None]
 ) -> Resource:
-    """The chart of CPUs or GPUs.
-
-    Args:
-        tres: Slurm's name of the resource.
-        share: the part of all that some jobs used.
-    """
+    """The chart of CPUs or GPUs. `tres`: Slurm's name of the resource. `share`: the part of all that some jobs used."""
     length = HOUR if is_by_hours([at for at, _ in hours], usage.until) else DAY
     window = max(1, usage.until - usage.since)
     capacity = usage.capacity.get(tres, 0) * length / window / HOUR
@@ -116,11 +110,7 @@ def resource(
 
 
 def rows(usage: Usage, key: str, most: int) -> tuple[Row, ...]:
-    """The accounts or users that used most.
-
-    Args:
-        key: `account` or `user`.
-    """
+    """The accounts or users that used most. `key`: `account` or `user`."""
     found = usage.by((key,))
     by_gpus = any(row.sums.gpu_seconds for row in found)
     top = max((weight(row.sums, by_gpus=by_gpus) for row in found), default=0) or 1
@@ -133,11 +123,7 @@ def weight(sums: Sums, *, by_gpus: bool) -> int:
 
 
 def row_of(name: str, sums: Sums, part: float) -> Row:
-    """The row of an account or user.
-
-    Args:
-        part: of the largest amount, from 0 to 1.
-    """
+    """The row of an account or user. `part`: of the largest amount, from 0 to 1."""
     wait = f"{duration(sums.mean_wait)}, at most {duration(sums.longest_wait)}" if sums.mean_wait is not None else ""
     return Row(
         name=name,

@@ -13,8 +13,7 @@ from slurmfab.core.plan.plan_input import PlanInput, families_of
 from slurmfab.on_hosts.agent.accounting.tree import AccountTree, RestOfAccounts
 from slurmfab.on_hosts.agent.core.resource import Resource
 
-SLURM = "slurm"
-"""The user that slurmfab runs test jobs and checks as."""
+SLURM = "slurm"  # the user that slurmfab runs test jobs and checks as
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -76,10 +75,8 @@ def private_conf_text(
 ) -> str:
     """The text of a slurm.conf for sacctmgr, because the host may have none yet, or one without slurmdbd.
 
-    Args:
-        controller: the primary controller's own hostname; sacctmgr does not contact it.
-        addresses: of slurmdbd's host. On a host without IPv4, Slurm finds `localhost` with IPv6 alone.
-        port: slurmdbd's; 0 for Slurm's default.
+    `controller`: the primary controller's own hostname; sacctmgr does not contact it. `addresses`: of slurmdbd's host.
+    On a host without IPv4, Slurm finds `localhost` with IPv6 alone. `port`: slurmdbd's; 0 for Slurm's default.
     """
     own_port = f"AccountingStoragePort={port}\n" if port else ""
     ipv6 = "CommunicationParameters=EnableIPv6\n" if families_of(addresses) == {IPV6} else ""
@@ -93,8 +90,7 @@ def private_conf_text(
 def users(cluster: Cluster) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
     """The users with accounts, and the slurm user, whose jobs need an account too.
 
-    Returns:
-        The field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
+    Returns the field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
     """
     ours = ((SLURM, "", ((ROOT, ()),)),) if cluster.has_accounts else ()
     return (*ours, *(user(one) for one in cluster.users if one.accounts))
@@ -103,9 +99,8 @@ def users(cluster: Cluster) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tupl
 def user(one: User) -> tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]]:
     """One entry of `AccountTree.users`: a user with an association for each account.
 
-    Returns:
-        Name, AdminLevel (sacctmgr's `None` by default), and account and settings of each association, the default
-        account first.
+    Returns name, AdminLevel (sacctmgr's `None` by default), and account and settings of each association, the default
+    account first.
     """
     everywhere = dict(limits.normal(one.settings, limits.USER_BY_NAME))
     level = everywhere.pop(limits.LEVEL, "None")

@@ -73,9 +73,8 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 def settings(plan_input: PlanInput, backup: Backup, host: str) -> str:
     """The settings of the backup program as JSON text.
 
-    Args:
-        host: the host; slurmctld's state and the munge key are saved on the primary controller, the database on
-            slurmdbd's host.
+    `host`: the host; slurmctld's state and the munge key are saved on the primary controller, the database on
+    slurmdbd's host.
     """
     cluster = plan_input.cluster
     database = cluster.database if host in cluster.database_hosts else None

@@ -29,8 +29,7 @@ from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.carried_files import CarriedFiles
 from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
 
-OURS = ("slurm.conf", "gres.conf", "cgroup.conf", JOB_CONTAINER)
-"""The files that slurmfab writes itself."""
+OURS = ("slurm.conf", "gres.conf", "cgroup.conf", JOB_CONTAINER)  # the files that slurmfab writes itself
 
 GIVEN_UP = "# slurmd reads files of its own again, once it has been restarted; then slurmfab removes this.\n"
 """The text of the drop-in between the first and the last step back to local files."""

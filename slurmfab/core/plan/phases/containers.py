@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.people.subordinate_ids import SubordinateIds
 from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
 
-WAYS = (podman, oci, apptainer, enroot, docker)
-"""The modules of all ways, in the order of a deployment."""
+WAYS = (podman, oci, apptainer, enroot, docker)  # the modules of all ways, in the order of a deployment
 
 
 OF_USERS = frozenset({SubordinateIds.kind, UserDirectories.kind})

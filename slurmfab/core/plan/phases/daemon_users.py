@@ -16,15 +16,13 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
-ROLES = {"slurmctld": "controller", "slurmdbd": "database"}
-"""The role of a host that has the daemon."""
+ROLES = {"slurmctld": "controller", "slurmdbd": "database"}  # the role of a host that has the daemon
 
 
 def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, ...]:
     """The file that extends a daemon's unit, in force from its next start; its removal where the unit needs none.
 
-    Args:
-        daemon: one of `ROLES`.
+    `daemon`: one of `ROLES`.
     """
     version = plan_input.slurm_of(host)
     _, pid = log_and_pid(plan_input, host, daemon)
@@ -56,11 +54,7 @@ def starts_as_slurm(plan_input: PlanInput) -> bool:
 
 
 def log_and_pid(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, str]:
-    """The paths of a daemon's log and PID file; empty where it has none.
-
-    Args:
-        daemon: one of `ROLES`.
-    """
+    """The paths of a daemon's log and PID file; empty where it has none. `daemon`: one of `ROLES`."""
     if daemon == "slurmctld":
         settings = plan_input.conf_wanted.settings
         default = f"/var/run/{daemon}.pid"

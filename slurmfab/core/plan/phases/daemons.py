@@ -72,8 +72,7 @@ def runs_slurmctld(plan_input: PlanInput, host: str) -> bool:
 def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
     """A sentence on the daemons that restart or reconfigure for changed files; empty if no file changes.
 
-    Args:
-        hosts: the hosts of the run that answered.
+    `hosts`: the hosts of the run that answered.
     """
     files = {difference.file for difference in plan_input.differences}
     if not files:

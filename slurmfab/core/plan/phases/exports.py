@@ -39,11 +39,7 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def export_files(plan_input: PlanInput, host: str, *, drops: bool) -> ExportFiles:
-    """The exports of a host with their files.
-
-    Args:
-        drops: whether former entries go.
-    """
+    """The exports of a host with their files. `drops`: whether former entries go."""
     exports = exports_of(plan_input.cluster, host)
     entries = tuple(entry for export in exports for entry in entries_of(plan_input, export))
     settings = SETTINGS if is_ours(plan_input, host) else ""

@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.files.in_effect import InEffect, reader
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.service import Service
 
-APT = "/etc/apt/"
-"""The directory of the files with package sources, their keys and preferences."""
+APT = "/etc/apt/"  # the directory of the files with package sources, their keys and preferences
 
 
 def of_apt(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -30,11 +29,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def wanted(plan_input: PlanInput, host: str, *, is_of_apt: bool) -> Iterator[OwnedFile]:
-    """Yield the site's files on a host.
-
-    Args:
-        is_of_apt: whether those below apt's directory are meant, or the others.
-    """
+    """Yield the site's files on a host. `is_of_apt`: whether those below apt's directory are meant, or the others."""
     cluster = plan_input.cluster
     for content in plan_input.own_files:
         one = cluster.files[content.path]

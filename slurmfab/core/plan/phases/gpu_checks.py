@@ -22,8 +22,7 @@ from slurmfab.on_hosts.agent.services.timer import Timer
 
 SERVICE_FILE, TIMER_FILE = (f"{UNIT_FILES}/{GPU_CHECK_UNIT}.{kind}" for kind in ("service", "timer"))
 
-BESIDES_WAITING = 120
-"""Minutes that a run may take in addition to `wait` and four time limits of measurements."""
+BESIDES_WAITING = 120  # minutes that a run may take in addition to `wait` and four time limits of measurements
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -91,11 +90,7 @@ def own_partition(cluster: Cluster, lock: Lock) -> str | None:
 
 
 def settings(checks: GpuChecks, partition: str | None = None) -> str:
-    """The settings of the check program as JSON text.
-
-    Args:
-        partition: of the jobs, if the cluster file names none.
-    """
+    """The settings of the check program as JSON text. `partition`: of the jobs, if the cluster file names none."""
     wanted = {**checks.model_dump(exclude={"when"}), "directory": GPU_CHECK_HISTORY}
     wanted["partition"] = checks.partition or partition
     return json.dumps(wanted, indent=1, sort_keys=True) + "\n"

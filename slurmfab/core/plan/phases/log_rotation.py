@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.packaged_rotation import PackagedRotation
 
-OF = "log-rotation"
-"""What the facts of a host with this file have among `owned`."""
+OF = "log-rotation"  # what the facts of a host with this file have among `owned`
 
 PATH = "/etc/logrotate.d/slurmfab-slurm"
 SLURMD_PATH = "/etc/logrotate.d/slurmfab-slurmd"
@@ -63,9 +62,5 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def rotation(path: str, logs: str, units: tuple[str, ...]) -> OwnedFile:
-    """The file for logrotate about the logs of one directory.
-
-    Args:
-        units: the units of the daemons that write there.
-    """
+    """The file for logrotate about the logs of one directory. `units`: the units of the daemons that write there."""
     return OwnedFile(path, RULE.format(logs=logs, units=" ".join(units)))

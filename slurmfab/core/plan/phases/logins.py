@@ -14,24 +14,19 @@ from slurmfab.on_hosts.agent.files.user_slices import UserSlices
 from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 
-NODE_LOGINS = "node-logins"
-"""What the facts of a host with these lines have among `owned`."""
-
-XAUTH = "xauth"
-"""The package without which neither sshd nor Slurm forwards X11, on either side."""
+NODE_LOGINS = "node-logins"  # what the facts of a host with these lines have among `owned`
+XAUTH = "xauth"  # the package without which neither sshd nor Slurm forwards X11, on either side
 
 PAM_SYSTEMD = "libpam-systemd"
 """The package without which no login gets a slice of its user's, and with it its limits (pam_systemd(8))."""
 
-LIMITS, MOTD = "login-limits", "motd"
-"""What the facts of login hosts have among `owned`."""
+LIMITS, MOTD = "login-limits", "motd"  # what the facts of login hosts have among `owned`
 
 DROP_IN = "50-slurmfab.conf"
 OF_USERS, OF_ROOT = (f"{UNIT_FILES}/{slice}.d/{DROP_IN}" for slice in ("user-.slice", "user-0.slice"))
 """A drop-in for the slices of all users (systemd.unit(5)), and one for root's, which goes over it."""
 
-MESSAGE = "/etc/motd.d/slurmfab"
-"""A part of the message of the day, which Debian's sshd and login show (pam_motd(8))."""
+MESSAGE = "/etc/motd.d/slurmfab"  # a part of the message of the day, which Debian's sshd and login show (pam_motd(8))
 
 
 def node_logins(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

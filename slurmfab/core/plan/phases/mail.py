@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 
 CAPABILITY = "mail"
-TIMEOUT = 30
-"""Seconds that a relay may be silent."""
+TIMEOUT = 30  # seconds that a relay may be silent
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -52,11 +51,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 
 def settings(mail: Mail, password: str) -> str:
-    """The settings of msmtp(1).
-
-    Args:
-        password: the password of the login; empty for a relay without one.
-    """
+    """The settings of msmtp(1). `password`: the password of the login; empty for a relay without one."""
     values = {
         "account": "default",
         "host": mail.host,

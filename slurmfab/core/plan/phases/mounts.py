@@ -24,8 +24,7 @@ DAEMONS = ("slurmctld.service", "slurmd.service", "slurmdbd.service")
 """Daemons that start when all mounts have been tried."""
 
 SLURMCTLD_DROP_IN = f"{UNIT_FILES}/slurmctld.service.d/slurmfab-mounts.conf"
-SECONDS = 60
-"""Time limit of mount(8), and of umount(8)."""
+SECONDS = 60  # time limit of mount(8), and of umount(8)
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

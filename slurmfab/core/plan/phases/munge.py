@@ -11,8 +11,7 @@ from slurmfab.on_hosts.agent.munge.directories import MungeDirectories
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.services.service import Service
 
-ENCODES = ("munge", "--no-input")
-"""Succeeds if munged makes a credential (munge(1))."""
+ENCODES = ("munge", "--no-input")  # succeeds if munged makes a credential (munge(1))
 
 
 def key(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

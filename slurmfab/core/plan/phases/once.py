@@ -16,10 +16,7 @@ def once(find: Callable[Concatenate[PlanInput, More], Value]) -> Callable[Concat
     """Decorator that caches the values of a pure function of a plan input in the plan input itself.
 
     It works like `functools.cached_property`, for functions outside the class. Hosts with equal resources then share
-    the same objects.
-
-    Args:
-        find: a pure function; its arguments after the plan input have to be hashable.
+    the same objects. `find`: a pure function; its arguments after the plan input have to be hashable.
     """
 
     @wraps(find)

@@ -14,9 +14,7 @@ from slurmfab.on_hosts.agent.services.service import Service
 def owned(plan_input: PlanInput, host: str, of: str, files: Iterable[OwnedFile]) -> tuple[Resource, ...]:
     """The files of a capability on a host; without any, their removal where the host still has some.
 
-    Args:
-        of: the capability, such as `mounts`.
-        files: the files; empty for none.
+    `of`: the capability, such as `mounts`. `files`: the files; empty for none.
     """
     wanted = tuple(files)
     has_some = host in plan_input.facts and of in plan_input.facts[host].owned
@@ -26,12 +24,8 @@ def owned(plan_input: PlanInput, host: str, of: str, files: Iterable[OwnedFile])
 def removed(plan_input: PlanInput, host: str, of: str, program: str, timer: str = "") -> tuple[Resource, ...]:
     """The removal of a capability's timer, program and files from a host.
 
-    The files' record goes last: an interrupted run finds it.
-
-    Args:
-        of: the capability; its program is in a directory of this name.
-        program: the program's directory.
-        timer: the timer's unit; empty without one.
+    The files' record goes last: an interrupted run finds it. `of`: the capability; its program is in a directory of
+    this name. `program`: the program's directory. `timer`: the timer's unit; empty without one.
     """
     if host not in plan_input.facts:
         return ()

@@ -23,11 +23,8 @@ from slurmfab.on_hosts.agent.people.person_home import PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
-SUDOERS = "/etc/sudoers.d/slurmfab"
-"""The file with slurmfab's sudo rules."""
-
-SUDO_ROLES = ("controller", "login")
-"""The roles of hosts with sudo rules; a host that is only a compute node has none."""
+SUDOERS = "/etc/sudoers.d/slurmfab"  # the file with slurmfab's sudo rules
+SUDO_ROLES = ("controller", "login")  # the roles of hosts with sudo rules; a host that is only a compute node has none
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -79,8 +76,7 @@ def waits_for_mounts(plan_input: PlanInput, host: str, user: User) -> bool:
 def of_user(plan_input: PlanInput, host: str, user: User, managed: tuple[str, ...]) -> Iterator[Resource]:
     """Yield the account, home directory and SSH keys of one user on a host; a home that waits for mounts comes later.
 
-    Args:
-        managed: names of the groups whose members the cluster file alone decides.
+    `managed`: names of the groups whose members the cluster file alone decides.
     """
     numbers, home = plan_input.lock.ids, user.home_directory
     uid = numbers[f"{user.name}.uid"]

@@ -28,15 +28,11 @@ from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.timer import Timer
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
-PODMAN: Final = "podman"
-"""The capability, by which a host remembers its files, and the name of its program."""
+PODMAN: Final = "podman"  # the capability, by which a host remembers its files, and the name of its program
 
 TIMER = f"{PRUNE_UNIT}.timer"
-SCRIPT = "10-slurmfab-containers"
-"""The script before jobs: after that which makes their scratch directories."""
-
-MINUTES = 40
-"""How long a removal of images may take; the program stops by itself after 30."""
+SCRIPT = "10-slurmfab-containers"  # the script before jobs: after that which makes their scratch directories
+MINUTES = 40  # how long a removal of images may take; the program stops by itself after 30
 
 STORAGE_CONF = "/etc/containers/storage.conf"
 CONTAINERS_CONF = "/etc/containers/containers.conf.d/slurmfab.conf"

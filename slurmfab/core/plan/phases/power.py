@@ -30,8 +30,7 @@ from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.timer import Timer
 
-POWER = "power"
-"""The capability, by which a host remembers its files."""
+POWER = "power"  # the capability, by which a host remembers its files
 
 TIMER = f"{POWER_UNIT}.timer"
 SUDO_RULE = "/etc/sudoers.d/slurmfab-power"

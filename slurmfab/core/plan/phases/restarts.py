@@ -13,11 +13,8 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
-OF = "restarts"
-"""What the facts of a host with these files have among `owned`."""
-
-DROP_IN = "10-slurmfab.conf"
-"""Its number lets the settings of a site's drop-in go over it (systemd.unit(5))."""
+OF = "restarts"  # what the facts of a host with these files have among `owned`
+DROP_IN = "10-slurmfab.conf"  # its number lets the settings of a site's drop-in go over it (systemd.unit(5))
 
 PASSES_SIGPIPE_ON = SlurmVersion(26, 5)
 """From here on slurmd leaves SIGPIPE ignored, as systemd starts it, and with it every job (systemd.exec(5))."""

@@ -33,8 +33,7 @@ KINDS = ("prolog", "epilog")
 SCRIPTS = "/etc/slurm/{}.d"
 MPS_SCRIPTS = {"prolog": "00-slurmfab-mps", "epilog": "zz-slurmfab-mps"}
 HEALTH = "health"
-TASK_PROLOG = f"{PROGRAMS}/task-prolog"
-"""What slurm.conf names as TaskProlog."""
+TASK_PROLOG = f"{PROGRAMS}/task-prolog"  # what slurm.conf names as TaskProlog
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -55,8 +54,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | None]:
     """The wanted programs of a host.
 
-    Returns:
-        The kinds of scripts (`prolog`, `epilog`) and the health check; none of them if it is not a compute node.
+    Returns the kinds of scripts (`prolog`, `epilog`) and the health check; none of them if it is not a compute node.
     """
     if not plan_input.is_compute_node(host):
         return (), None
@@ -79,9 +77,8 @@ def task_prolog(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 def task_prolog_text(variables: tuple[tuple[str, str], ...], directories: tuple[str, str, bool] | None = None) -> str:
     """The text of that program, cached because it is the same on many nodes.
 
-    Args:
-        directories: where jobs have directories of their own, the variable that tells it, and whether TMPDIR is it,
-            too; `None` without such directories.
+    `directories`: where jobs have directories of their own, the variable that tells it, and whether TMPDIR is it, too;
+    `None` without such directories.
     """
     place = dict(zip(("path", "variable", "tmpdir"), directories, strict=True)) if directories else None
     return fill("task-prolog", {"variables": variables, "scratch": place})
@@ -90,8 +87,7 @@ def task_prolog_text(variables: tuple[tuple[str, str], ...], directories: tuple[
 def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, ...]:
     """A directory of scripts, and the program that runs them in the order of their names.
 
-    Args:
-        host: the compute node; without scripts of its own, the program finds none.
+    `host`: the compute node; without scripts of its own, the program finds none.
     """
     directory = SCRIPTS.format(kind)
     scripts = plan_input.cluster.prolog if kind == "prolog" else plan_input.cluster.epilog
@@ -129,8 +125,7 @@ def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Reso
 def filled(name: str, **context: str) -> str:
     """The text of a template with these values, cached because it is the same on all nodes.
 
-    Args:
-        name: name of the template without `.j2`.
+    `name`: name of the template without `.j2`.
     """
     return fill(name, context)
 

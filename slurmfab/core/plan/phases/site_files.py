@@ -26,8 +26,7 @@ def written_in(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 def written(plan_input: PlanInput, host: str, *, has_own_files: bool) -> tuple[Resource, ...]:
     """The site's files that a host writes.
 
-    Args:
-        has_own_files: whether the host has files of its own; otherwise it fetches those that slurmctld serves.
+    `has_own_files`: whether the host has files of its own; otherwise it fetches those that slurmctld serves.
     """
     files = wanted(plan_input, has_own_files)
     values = tuple((one.name, one.text, one.mode) for one in files)

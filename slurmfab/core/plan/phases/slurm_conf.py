@@ -39,8 +39,7 @@ WATCHED = tuple(f"{SLURM_DIRECTORY}/{name}" for name in ("slurm.conf", GRES, "cg
 JOB_CONTAINER = "job_container.conf"
 """The file about private directories of jobs; slurmd reads it if JobContainerType or NamespaceType asks for it."""
 
-NAME_MARK = "clustername"
-"""The file in the state directory in which slurmctld stores the cluster's name and ID."""
+NAME_MARK = "clustername"  # the file in the state directory in which slurmctld stores the cluster's name and ID
 
 
 def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -96,8 +95,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> tuple[Resource, ...]:
     """Slurm's files on a host with local files; an unused gres.conf is removed.
 
-    Args:
-        previewed: whether the installed Slurm judges them before anything is changed; one host's is enough.
+    `previewed`: whether the installed Slurm judges them before anything is changed; one host's is enough.
     """
     node = host if plan_input.is_compute_node(host) else ""
     files = plan_input.files_of(host)

@@ -26,8 +26,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
     """The apt source that a cluster file asks for; `None` for none.
 
-    Args:
-        key: the OpenPGP key of the repository, as text.
+    `key`: the OpenPGP key of the repository, as text.
     """
     slurm = cluster.slurm
     if isinstance(slurm.source, OtherSuite):
@@ -74,10 +73,7 @@ def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile
     """The packages from the directory of the cluster file that a host gets, sorted by name.
 
     These are those of Slurm's that its roles need, and what these need there. A host that has Slurm in another version
-    gets none: a deployment changes no version.
-
-    Args:
-        names: the packages that it needs.
+    gets none: a deployment changes no version. `names`: the packages that it needs.
     """
     if not plan_input.slurm_debs or host not in plan_input.facts:
         return ()

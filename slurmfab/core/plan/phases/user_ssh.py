@@ -27,12 +27,10 @@ KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts2"
 CLIENT = "/etc/ssh/ssh_config.d/slurmfab-users.conf"
 SERVER = f"{DROP_INS}/slurmfab-users.conf"
 EQUIV = "/etc/ssh/shosts.equiv"
-TARGETS = frozenset(("compute", "login"))
-"""The roles of hosts that let users in."""
+TARGETS = frozenset(("compute", "login"))  # the roles of hosts that let users in
 
 HEAD = "# Made by slurmfab from the cluster file; edits here are overwritten.\n"
-PREFERRED = "ssh-ed25519"
-"""The type of host key that suffices; the others only where a host has none of it."""
+PREFERRED = "ssh-ed25519"  # the type of host key that suffices; the others only where a host has none of it
 
 REFUSES = "    HostbasedAuthentication no\n"
 ACCEPTS = f"""{HEAD}# The first block that a user is in decides.
@@ -125,11 +123,7 @@ def equivalents(spelled: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def known_hosts(plan_input: PlanInput, spelled: Mapping[str, tuple[str, ...]]) -> str:
-    """The lines with the host keys of these hosts.
-
-    Args:
-        spelled: names and addresses by host.
-    """
+    """The lines with the host keys of these hosts. `spelled`: names and addresses by host."""
     return "".join(
         f"{','.join(names)} {kind} {key}\n"
         for name, names in spelled.items()

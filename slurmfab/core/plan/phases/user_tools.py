@@ -20,8 +20,7 @@ CAPABILITY = "user-tools"
 
 
 TOOLS = ("sjob", "slint", "sstatus")
-MODULES = tuple(f"programs.user_tools.{tool}" for tool in TOOLS)
-"""All commands, and their modules."""
+MODULES = tuple(f"programs.user_tools.{tool}" for tool in TOOLS)  # all commands, and their modules
 
 FILES: tuple[Callable[[PlanInput, str], Iterable[OwnedFile]], ...] = (user_guide.files,)
 """What returns further files of a host for users, such as a guide."""

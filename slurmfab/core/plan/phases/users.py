@@ -34,11 +34,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 @once
 def both(plan_input: PlanInput, moves: tuple[str, ...]) -> tuple[Resource, ...]:
-    """Both users and their groups.
-
-    Args:
-        moves: the users whose numbers change on the host: any of `slurm` and `munge`.
-    """
+    """Both users and their groups. `moves`: the users whose numbers change on the host: any of `slurm` and `munge`."""
     ids, munge = plan_input.lock.ids, plan_input.platform.munge
     # Only SSH needs a shell and a home for slurm.
     kept = plan_input.cluster.slurm_ssh.logins == "none"

@@ -29,11 +29,7 @@ def pinned(before: Cgroup | None, now: Cgroup, *, may_lose: bool = False) -> Cgr
     """The control groups that the lock is to hold for a host.
 
     Those that the host has now, unless they can do less: one host would then take the limits from the jobs of all
-    nodes, without any message.
-
-    Args:
-        now: what the host has.
-        may_lose: whether somebody has agreed to less.
+    nodes, without any message. `now`: what the host has. `may_lose`: whether somebody has agreed to less.
     """
     return before if before is not None and lacks(now, before) and not may_lose else now
 
@@ -55,10 +51,7 @@ def hosts_losing_limits(
     """The compute nodes with which all would lose their limits, with the reason: a deployment leaves them out.
 
     slurmd would not start there with the slurm.conf that the others need, and that is not changed for one of them.
-
-    Args:
-        lock: as it was before these facts.
-        allowed: names of dangers that are accepted.
+    `lock`: as it was before these facts. `allowed`: names of dangers that are accepted.
     """
     if LOST_LIMITS in allowed or not lock.slurm or not is_slurmfabs_choice(cluster):
         return {}
@@ -83,8 +76,7 @@ def cgroup_notices(
 ) -> Iterator[str]:
     """Notices about the compute nodes' control groups, a line for each group of equal hosts.
 
-    Args:
-        lock: with what these facts add to it.
+    `lock`: with what these facts add to it.
     """
     if not is_slurmfabs_choice(cluster):
         return

@@ -39,14 +39,9 @@ class KeysRefused(InputError):
 def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -> None:
     """Refuse a ClusterName other than that of the controller's state, unless the user allows it.
 
-    Most often the cluster file or the host is the wrong one, and the deployment would mix two clusters. slurmctld
-    ends with CLUSTER NAME MISMATCH when its state directory belongs to another cluster.
-
-    Args:
-        allowed: names of disruptive changes that the user allows, such as `ClusterName`.
-
-    Raises:
-        InputError: the names differ; nothing was changed.
+    Most often the cluster file or the host is the wrong one, and the deployment would mix two clusters. slurmctld ends
+    with CLUSTER NAME MISMATCH when its state directory belongs to another cluster. `allowed`: names of disruptive
+    changes that the user allows, such as `ClusterName`. Raises InputError if the names differ; nothing was changed.
     """
     found = plan_input.setting_before("ClusterName")
     if plan_input.renames_cluster and "ClusterName" not in allowed:
@@ -60,8 +55,7 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
 def refuse_kept_files(plan_input: PlanInput) -> None:
     """Refuse to keep files (`keep_files`) that name other hosts or ports than the cluster file, or that are missing.
 
-    Raises:
-        InputError: slurmfab would work with other nodes or places than Slurm; nothing was changed.
+    Raises InputError if slurmfab would work with other nodes or places than Slurm; nothing was changed.
     """
     if not plan_input.keeps_files:
         return
@@ -94,8 +88,7 @@ def changes_mode(plan_input: PlanInput, host: str) -> bool:
 def refuse_other_slurm_user(plan_input: PlanInput) -> None:
     """Refuse another SlurmUser than that of the controller's slurm.conf: state and logs belong to that user.
 
-    Raises:
-        InputError: they differ; nothing was changed.
+    Raises InputError if they differ; nothing was changed.
     """
     found, wanted = plan_input.setting_before("SlurmUser"), plan_input.cluster.slurm_user
     if not found and (wanted == "slurm" or not plan_input.controller_facts.slurm_conf):
@@ -115,8 +108,7 @@ def refuse_other_slurm_user(plan_input: PlanInput) -> None:
 def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
     """Refuse a run about some of the hosts that would leave them with a slurm.conf other than the controller's.
 
-    Raises:
-        InputError: slurm.conf changes and the run leaves out some hosts; nothing was changed.
+    Raises InputError if slurm.conf changes and the run leaves out some hosts; nothing was changed.
     """
     before = plan_input.controller_facts.slurm_conf
     if not before or set(plan_input.cluster.hosts) <= set(hosts):
@@ -131,8 +123,7 @@ def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
 def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
     """Refuse nodes that let in users with a job there, where Slurm cannot tell which processes are a job's.
 
-    Raises:
-        InputError: nobody would get in; nothing was changed.
+    Raises InputError if nobody would get in; nothing was changed.
     """
     if plan_input.cluster.node_logins != "with_job":
         return
@@ -148,8 +139,7 @@ def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
 def refuse_unknown_keys(plan_input: PlanInput) -> None:
     """Refuse keys and values that the installed Slurm does not know, before any file is sent.
 
-    Raises:
-        KeysRefused: one line for each mistake.
+    Raises KeysRefused if one line for each mistake.
     """
     cluster = plan_input.cluster
     node_keys = {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF}

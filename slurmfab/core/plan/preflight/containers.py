@@ -15,11 +15,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse what the hosts cannot carry out.
-
-    Raises:
-        InputError: with the users or hosts; nothing was changed.
-    """
+    """Refuse what the hosts cannot carry out. Raises InputError: with the users or hosts; nothing was changed."""
     refuse_numbers(plan_input)
     refuse_missing_apptainer(plan_input)
     refuse_second_pyxis(plan_input)
@@ -28,8 +24,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 def refuse_missing_apptainer(plan_input: PlanInput) -> None:
     """Refuse hosts whose release has no Apptainer, and that get none from the site.
 
-    Raises:
-        InputError: with the hosts.
+    Raises InputError: with the hosts.
     """
     hosts = [
         host
@@ -50,8 +45,7 @@ def refuse_missing_apptainer(plan_input: PlanInput) -> None:
 def refuse_second_pyxis(plan_input: PlanInput) -> None:
     """Refuse files under `slurm_files` that load pyxis as well, or a plugstack.conf that hides slurmfab's drop-in.
 
-    Raises:
-        InputError: with the file.
+    Raises InputError: with the file.
     """
     containers = plan_input.cluster.containers
     if containers is None or "enroot" not in containers.use:
@@ -80,8 +74,7 @@ INCLUDE = re.compile(rf"(?m)^\s*include\s+({SLURM_DIRECTORY}/)?{re.escape(PLUGST
 def refuse_numbers(plan_input: PlanInput) -> None:
     """Refuse UIDs without subordinate IDs; slurmfab takes many UIDs from hosts, so that the file does not show them.
 
-    Raises:
-        InputError: with the users; nothing was changed.
+    Raises InputError: with the users; nothing was changed.
     """
     cluster = plan_input.cluster
     if not cluster.has_podman or not cluster.unix_users:

@@ -10,10 +10,8 @@ from slurmfab.core.plan.plan_input import PlanInput
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse thresholds for GPU types that no node has.
 
-    While the hardware of some node is unknown, nothing is refused: that node may have such GPUs.
-
-    Raises:
-        InputError: with these types; nothing was changed.
+    While the hardware of some node is unknown, nothing is refused: that node may have such GPUs. Raises InputError:
+    with these types; nothing was changed.
     """
     cluster = plan_input.cluster
     if cluster.gpu_checks is None or len(plan_input.compute_nodes) < len(cluster.compute_nodes):

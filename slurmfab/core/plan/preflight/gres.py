@@ -45,8 +45,7 @@ def unfit(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse a cluster file that asks for GPUs that the lock does not hold, or for a missing AutoDetect plugin.
 
-    Raises:
-        InputError: with a line for each node; nothing was changed.
+    Raises InputError: with a line for each node; nothing was changed.
     """
     complaints = []
     for node in plan_input.compute_nodes:
@@ -80,9 +79,7 @@ def remarks(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str
 def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[DriverlessGpu]) -> str:
     """Why a new host cannot have the Gres of the cluster file; empty if it can.
 
-    Args:
-        gpus: its GPUs with a device file.
-        bare: its GPUs without a device file.
+    `gpus`: its GPUs with a device file. `bare`: its GPUs without a device file.
     """
     wanted, missing = wanted_gpus(settings), missing_files(settings, gpus)
     if missing:

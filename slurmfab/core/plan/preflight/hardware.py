@@ -23,8 +23,7 @@ OVERRIDES = "config_overrides"
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse a cluster file that gives nodes more cores or memory than the lock has for them.
 
-    Raises:
-        InputError: with a line for each kind of mistake; nothing was changed.
+    Raises InputError: with a line for each kind of mistake; nothing was changed.
     """
     if not any(group.settings for group in plan_input.cluster.nodes):
         return  # slurm.conf then says what was discovered
@@ -54,19 +53,14 @@ class Claim(NamedTuple):
 def excess(node: Node, memory_margin: str) -> Iterator[Claim]:
     """What a node's line would say that is more than its hardware.
 
-    Args:
-        node: with keys of the cluster file; the line otherwise says what was discovered.
+    `node`: with keys of the cluster file; the line otherwise says what was discovered.
     """
     line = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
     yield from (claim for claim in claims(line, node.hardware) if claim.wanted > claim.has)
 
 
 def claims(line: Mapping[str, str], hardware: Hardware) -> Iterator[Claim]:
-    """What a line says in numbers.
-
-    Args:
-        line: settings by key in lower case.
-    """
+    """What a line says in numbers. `line`: settings by key in lower case."""
     cores = hardware.Boards * hardware.SocketsPerBoard * hardware.CoresPerSocket
     yield Claim("RealMemory", number(line, "realmemory"), hardware.RealMemory)
     yield Claim(

@@ -58,10 +58,8 @@ def wrong_slurm_user(cluster: Cluster, fact: HostFacts, controller: HostFacts | 
 def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: str) -> dict[str, str]:
     """The hosts that cannot become compute nodes of a cluster: names and reasons.
 
-    Args:
-        cluster: the cluster file before they join.
-        facts: the facts of hosts that are not in the cluster yet.
-        expected: the cluster's version of Slurm; empty before its first deployment.
+    `cluster`: the cluster file before they join. `facts`: the facts of hosts that are not in the cluster yet.
+    `expected`: the cluster's version of Slurm; empty before its first deployment.
     """
     found = {
         host: (wrong_system(fact, cluster) or wrong_packages(fact, cluster) or wrong_clock(fact))
@@ -141,8 +139,7 @@ def wrong_slurm(
 ) -> str:
     """Why a host's Slurm does not work with slurmctld; empty if it does.
 
-    Args:
-        controller: the facts of the primary controller; `None` where they are not known.
+    `controller`: the facts of the primary controller; `None` where they are not known.
     """
 
     def way(trouble: str) -> str:

@@ -55,10 +55,7 @@ class Identity:
         """Whether the primary controller that a sign names is one of this cluster.
 
         A name alone does not tell it, since many controllers have the same: the address does, or else the munge key.
-
-        Args:
-            mark: the sign; it names a controller.
-            munge_key: SHA-256 of the munge key on its host.
+        `mark`: the sign; it names a controller. `munge_key`: SHA-256 of the munge key on its host.
         """
         name, address = split_controller(mark.controllers[0])
         if {name, address} & self.addresses:
@@ -66,11 +63,7 @@ class Identity:
         return short(name) in self.controllers and self.has_key(munge_key)
 
     def owns(self, mark: ClusterMark, munge_key: str) -> bool:
-        """Whether a sign is one of this cluster.
-
-        Args:
-            munge_key: SHA-256 of the munge key on its host.
-        """
+        """Whether a sign is one of this cluster. `munge_key`: SHA-256 of the munge key on its host."""
         if mark.cluster and mark.cluster.lower() not in self.names:
             return False
         if mark.controllers:
@@ -118,8 +111,7 @@ def munge_key_of(fact: HostFacts) -> str:
 def refuse_in_use(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str] = ()) -> None:
     """Refuse hosts that are new to the lock and belong to another cluster, and a controller beside a living one.
 
-    Raises:
-        InputError: with each such host, what was found there, and the ways out.
+    Raises InputError: with each such host, what was found there, and the ways out.
     """
     ours = identity(cluster, lock, facts)
     refuse_others(ours, {host: fact for host, fact in facts.items() if is_new_to(lock, host)}, allowed)
@@ -158,8 +150,7 @@ def refuse_others(ours: Identity, facts: Mapping[str, HostFacts], allowed: Colle
 def other_use(ours: Identity, fact: HostFacts) -> str:
     """What shows that a host belongs to another cluster, as a sentence; empty if nothing does.
 
-    Args:
-        ours: the cluster that would get the host.
+    `ours`: the cluster that would get the host.
     """
     use = fact.slurm_use
     signs = [mark for mark in use.marks if not is_unset(mark)]
@@ -193,8 +184,7 @@ def used_elsewhere(
 ) -> dict[str, str]:
     """The hosts that belong to another cluster, whether the lock has them or not: names, and what shows it.
 
-    Args:
-        ours: what tells the cluster from others; made from the arguments if left out.
+    `ours`: what tells the cluster from others; made from the arguments if left out.
     """
     ours = ours or identity(cluster, lock, facts)
     reasons = {
@@ -206,10 +196,8 @@ def used_elsewhere(
 def taken_by(ours: Identity, fact: HostFacts) -> str:
     """What shows that a host of the lock works for another cluster by now, as a sentence; empty if nothing does.
 
-    Another name alone is no sign of that, nor is another controller alone: this cluster may have changed them.
-
-    Args:
-        ours: the cluster whose lock has the host.
+    Another name alone is no sign of that, nor is another controller alone: this cluster may have changed them. `ours`:
+    the cluster whose lock has the host.
     """
     at_work = [daemon for daemon in DAEMONS if fact.services.get(daemon) in RUNNING]
     for mark in fact.slurm_use.marks[:1]:

@@ -12,8 +12,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse a package for `module` on hosts where somebody else has installed the other one.
 
-    Raises:
-        InputError: with the hosts; nothing was changed.
+    Raises InputError: with the hosts; nothing was changed.
     """
     wanted = plan_input.cluster.modules
     if wanted is None:

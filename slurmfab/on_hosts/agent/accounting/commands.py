@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.accounting.limit_values import TRES, tres_of
 from slurmfab.on_hosts.agent.accounting.reading import ActualTree, Key
 from slurmfab.on_hosts.agent.accounting.wanted_tree import Place, Values, WantedTree
 
-NAMES_PER_COMMAND = 200
-"""Highest number of names in one command."""
+NAMES_PER_COMMAND = 200  # highest number of names in one command
 
 DEFAULT_QOS = "DefaultQOS"
 OWN_COMMANDS = ("", tree.PARENT, tree.COORDINATORS, DEFAULT_QOS)
@@ -24,11 +23,7 @@ Command = List[str]
 
 
 class Commands:
-    """The commands that make one difference disappear.
-
-    Args:
-        changes: the wanted values that differ.
-    """
+    """The commands that make one difference disappear. `changes`: the wanted values that differ."""
 
     def __init__(self, wanted: WantedTree, actual: Dict[Place, Values], changes: Dict[Place, Values]) -> None:
         self.cluster = "cluster=" + wanted.cluster
@@ -143,10 +138,8 @@ def keys_by_name(fields: Iterable[Tuple[str, str, str, str]]) -> Dict[str, Key]:
 def batches(before: Sequence[str], prefix: str, names: Sequence[str], *after: str) -> Iterator[Command]:
     """The same command for many names, split into several commands; none for no names.
 
-    Args:
-        before: the arguments before the names.
-        prefix: directly before the names, such as `name=`.
-        after: the arguments after the names.
+    `before`: the arguments before the names. `prefix`: directly before the names, such as `name=`. `after`: the
+    arguments after the names.
     """
     for first in range(0, len(names), NAMES_PER_COMMAND):
         yield [*before, prefix + ",".join(names[first : first + NAMES_PER_COMMAND]), *after]
@@ -155,10 +148,8 @@ def batches(before: Sequence[str], prefix: str, names: Sequence[str], *after: st
 def removals(wanted: WantedTree, found: ActualTree, places: Sequence[Place]) -> Iterator[Command]:
     """The commands that remove what the cluster file does not name: users, then accounts, then QOS.
 
-    With several clusters in slurmdbd, users and accounts are removed from this cluster only.
-
-    Args:
-        found: what slurmdbd has.
+    With several clusters in slurmdbd, users and accounts are removed from this cluster only. `found`: what slurmdbd
+    has.
     """
     cluster = "cluster=" + wanted.cluster
     ours = [] if found.clusters == (wanted.cluster,) else [cluster]
@@ -176,8 +167,7 @@ def removals(wanted: WantedTree, found: ActualTree, places: Sequence[Place]) -> 
 def difference(wanted: WantedTree, found: ActualTree) -> Tuple[Dict[Place, Values], Dict[Place, Values]]:
     """Compare the wanted tree with slurmdbd's.
 
-    Returns:
-        slurmdbd's values in the wanted places, and the wanted values that differ.
+    Returns slurmdbd's values in the wanted places, and the wanted values that differ.
     """
     actual = wanted.actual_values(found)
     return actual, tree.differing(wanted.by_place(), actual)

@@ -16,24 +16,14 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 IDLE_FIELDS = ("job", "user", "account", "partition", "gpus", "gpu_seconds", "evidence", "running")
 
-MOST_LISTED = 50
-"""The most jobs that an answer lists of a kind."""
-
-MOST_ASKED = 200
-"""The most running jobs whose nodes are asked; those with the most GPU seconds."""
-
-STEPS_SECONDS = 60.0
-"""Time limit of the question to the nodes."""
-
-HARDLY_ANY = 0.01
-"""The part of one CPU's time below which a job's processes did not drive a GPU."""
-
-GPU_USE, CPU_TIME = "gpuutil", "cputime"
-"""What tells that GPUs are idle."""
+MOST_LISTED = 50  # the most jobs that an answer lists of a kind
+MOST_ASKED = 200  # the most running jobs whose nodes are asked; those with the most GPU seconds
+STEPS_SECONDS = 60.0  # time limit of the question to the nodes
+HARDLY_ANY = 0.01  # the part of one CPU's time below which a job's processes did not drive a GPU
+GPU_USE, CPU_TIME = "gpuutil", "cputime"  # what tells that GPUs are idle
 
 
-SEEN = ("cpu", "mem", "gres/gpuutil")
-"""What of the use of steps tells something here."""
+SEEN = ("cpu", "mem", "gres/gpuutil")  # what of the use of steps tells something here
 
 
 class Evidence(NamedTuple):
@@ -58,10 +48,7 @@ class Evidence(NamedTuple):
 def idle_row(job: Record, cpu_used: float, gpu_peak: float, *, is_running: bool) -> List[Tuple[Any, ...]]:
     """The row of a job that held its GPUs idle; none for another.
 
-    Args:
-        job: with GPUs.
-        cpu_used: seconds of CPU time.
-        gpu_peak: as in `Evidence`.
+    `job`: with GPUs. `cpu_used`: seconds of CPU time. `gpu_peak`: as in `Evidence`.
     """
     if gpu_peak > 0 or (gpu_peak < 0 and cpu_used > job.whole * HARDLY_ANY):
         return []

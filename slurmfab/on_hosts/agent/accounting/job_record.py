@@ -6,19 +6,16 @@ from typing import Mapping, NamedTuple
 
 
 class Record(NamedTuple):
-    """A job's record, or one of a part of a job that was requeued or resized.
-
-    Args:
-        user, account, partition, state: as sacct prints them; the state is its first word.
-        eligible, start, end: seconds since 1970; 0 for never.
-    """
+    """A job's record, or one of a part of a job that was requeued or resized."""
 
     number: str  # of the job; a task of an array has its own
     job: str  # the id as squeue prints it
+    # `user`, `account`, `partition`, `state`: as sacct prints them; the state is its first word.
     user: str
     account: str
     partition: str
     state: str
+    # `eligible`, `start`, `end`: seconds since 1970; 0 for never.
     eligible: int
     start: int
     end: int

@@ -40,8 +40,7 @@ ANSWER_SECONDS = 580.0
 
 HOUR, DAY = 3600, 86400
 HOURLY_UP_TO = 3 * DAY
-MOST_POINTS = 4000
-"""Of a longer window, only the last points are told."""
+MOST_POINTS = 4000  # of a longer window, only the last points are told
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
@@ -83,12 +82,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 def moment(text: str, now: int) -> int:
     """A time as seconds since 1970.
 
-    Args:
-        text: `2026-11-01T00:00:00` in the host's zone; `-3600` for so many seconds ago, from the last full hour on,
-            because sreport counts whole hours; empty for now.
-
-    Raises:
-        ResourceFailed: there is no such time.
+    `text`: `2026-11-01T00:00:00` in the host's zone; `-3600` for so many seconds ago, from the last full hour on,
+    because sreport counts whole hours; empty for now. Raises ResourceFailed if there is no such time.
     """
     if not text:
         return now
@@ -109,8 +104,7 @@ def text_of(when: int) -> str:
 def ask_records(context: Context, table: commands.Table, deadline: float) -> Iterator[List[str]]:
     """The rows that sacct prints; the name of an account may have line breaks.
 
-    Raises:
-        ResourceFailed: it fails, answers with other fields, or takes longer than the deadline.
+    Raises ResourceFailed if it fails, answers with other fields, or takes longer than the deadline.
     """
     return table.each(context.must(table.argv, seconds=max(deadline - time.monotonic(), 1), env=table.env))
 
@@ -125,8 +119,7 @@ def clipped_seconds(context: Context, since: int, until: int, deadline: float) -
 def ask_events(context: Context, since: int, until: int, deadline: float) -> Iterator[List[str]]:
     """What the cluster consisted of, and from when to when, as rows of start, end and TRES.
 
-    Raises:
-        ResourceFailed: sacctmgr fails, or takes longer than the deadline.
+    Raises ResourceFailed if sacctmgr fails, or takes longer than the deadline.
     """
     window = ("event=cluster", "start=uts%d" % since, "end=uts%d" % until)
     command = commands.accounts("event", ("TimeStart", "TimeEnd", "TRES"), *window)
@@ -193,9 +186,7 @@ def number(text: str) -> int:
 class Added:
     """The sums, and the jobs to list.
 
-    Args:
-        since: seconds since 1970.
-        idle_seconds: from which age on jobs can hold GPUs idle.
+    `since`: seconds since 1970. `idle_seconds`: from which age on jobs can hold GPUs idle.
     """
 
     def __init__(self, since: int, until: int, idle_seconds: int) -> None:

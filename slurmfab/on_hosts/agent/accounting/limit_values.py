@@ -19,8 +19,7 @@ _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)
 _TRES_NAME = re.compile(r"[a-z]+(/[a-z0-9_.:-]+)?")
 _POWERS = {"K": -1, "": 0, "M": 0, "G": 1, "T": 2, "P": 3}
-IN_MEGABYTES = ("mem", "vmem", "fs/disk", "bb/")
-"""TRES counted in megabytes, which sacctmgr prints with units."""
+IN_MEGABYTES = ("mem", "vmem", "fs/disk", "bb/")  # TRES counted in megabytes, which sacctmgr prints with units
 
 STATIC_TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
 """TRES that every slurmdbd knows; slurmctld tells it of the others, from AccountingStorageTRES (slurm.conf(5))."""
@@ -77,10 +76,7 @@ def _seconds_of(value: str, unit: int) -> int:
     """Convert a time as in sacctmgr(1) to seconds: `90`, `5:00`, `24:00:00`, `1-12`, `1-12:30`, `1-12:30:00`.
 
     Everything above the agent has `slurmfab.on_hosts.programs.user_tools.amounts.seconds_of`, which the agent cannot
-    import.
-
-    Args:
-        unit: seconds per unit if the time is a single number.
+    import. `unit`: seconds per unit if the time is a single number.
     """
     match = _TIME.fullmatch(value)
     if not match:

@@ -36,10 +36,8 @@ def described(
 ) -> Tuple[str, ...]:
     """The first of them in words, each with the user who set it, if slurmdbd still knows that.
 
-    Args:
-        sacctmgr: asks who.
-        places: account, user, partition and parent of associations by ID.
-        texts: description, organization and coordinators by account.
+    `sacctmgr`: asks who. `places`: account, user, partition and parent of associations by ID. `texts`: description,
+    organization and coordinators by account.
     """
     odd = list(odd_texts(places, texts))
     told = ["%s, set by %s" % (one.words, author(sacctmgr, one) or "an unknown user") for one in odd[:MOST_NAMED]]

@@ -9,8 +9,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 
-OF_ALL, OF_ACCOUNT, OF_USER = "all", "account", "user"
-"""Whose use a row is about."""
+OF_ALL, OF_ACCOUNT, OF_USER = "all", "account", "user"  # whose use a row is about
 
 # Texts, not compiled patterns: most requests use none.
 _PARTITION_QOS = r"^PartitionName=.* QoS=(\S+)"
@@ -25,11 +24,8 @@ USAGE_TIMEOUT = 20.0
 def read(user: str, accounts: Collection[str], partitions: str, context: Context) -> List[List[str]]:
     """The rows about the QOS of partitions; none if no partition has one, or slurmctld does not tell.
 
-    Args:
-        partitions: what `scontrol show partition` printed.
-
-    Returns:
-        QOS, whose use, account or empty, limit's name, limit and use as in `cpu=N(3),gres/gpu=4(2)` or `2(1)`.
+    `partitions`: what `scontrol show partition` printed. Returns QOS, whose use, account or empty, limit's name, limit
+    and use as in `cpu=N(3),gres/gpu=4(2)` or `2(1)`.
     """
     names = sorted({*re.findall(_PARTITION_QOS, partitions, re.MULTILINE)} - {"N/A"})
     found = find_user(context, user)

@@ -16,8 +16,7 @@ ACCOUNTS = {"account": NAME_BYTES, "coordinators": 2 * NAME_BYTES, "organization
 USERS = {"user": NAME_BYTES, "adminlevel": 20}
 """What is asked about associations, accounts and users whose names and texts coordinators choose, with their bytes."""
 
-MOST_ALONE = 50
-"""The number of long texts that are asked for one by one; further ones are cut off."""
+MOST_ALONE = 50  # the number of long texts that are asked for one by one; further ones are cut off
 
 NO_TEXTS: Tuple[str, str, FrozenSet[str]] = ("", "", frozenset())
 
@@ -41,27 +40,18 @@ class ActualAccount(NamedTuple):
 
 
 class ActualTree(Record):
-    """Everything that slurmdbd has for one cluster.
+    """Everything that slurmdbd has for one cluster."""
 
-    Args:
-        clusters: all registered clusters.
-        qos: by name, then values by key.
-        accounts: the cluster's accounts, by name.
-        associations: by account and user (empty user: the account itself), then values by key.
-        defaults: default account by user.
-        levels: AdminLevel by user.
-        partitioned: users' associations with single partitions, as account, user and partition.
-        odd: names and texts with line breaks and the like, in words, with who set them.
-    """
-
-    clusters: Tuple[str, ...]
-    qos: Dict[str, Dict[str, str]]
-    accounts: Dict[str, ActualAccount]
+    clusters: Tuple[str, ...]  # all registered clusters
+    qos: Dict[str, Dict[str, str]]  # by name, then values by key
+    accounts: Dict[str, ActualAccount]  # the cluster's accounts, by name
+    # By account and user (empty user: the account itself), then values by key.
     associations: Dict[Tuple[str, str], Dict[str, str]]
-    defaults: Dict[str, str]
-    levels: Dict[str, str]
+    defaults: Dict[str, str]  # default account by user
+    levels: Dict[str, str]  # AdminLevel by user
+    # Users' associations with single partitions, as account, user and partition.
     partitioned: Tuple[Tuple[str, str, str], ...]
-    odd: Tuple[str, ...] = ()
+    odd: Tuple[str, ...] = ()  # names and texts with line breaks and the like, in words, with who set them
 
     def coordinators(self, account: str) -> FrozenSet[str]:
         """An account's own coordinators: sacctmgr prints those of its parents too."""
@@ -77,11 +67,7 @@ class ActualTree(Record):
 
 
 def tres(sacctmgr: Sacctmgr) -> FrozenSet[str]:
-    """The TRES that slurmdbd knows, such as `cpu` and `gres/gpu`.
-
-    Raises:
-        ResourceFailed: slurmdbd does not answer.
-    """
+    """The TRES that slurmdbd knows, such as `cpu` and `gres/gpu`. Raises ResourceFailed if slurmdbd does not answer."""
     shown = sacctmgr.rows(("type", "name"), "tres")
     return frozenset("/".join(filter(None, row)).lower() for row in shown)
 
@@ -89,8 +75,7 @@ def tres(sacctmgr: Sacctmgr) -> FrozenSet[str]:
 def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Sequence[Key]) -> ActualTree:
     """Read everything of one cluster from slurmdbd; nothing is changed.
 
-    Raises:
-        ResourceFailed: slurmdbd does not answer.
+    Raises ResourceFailed if slurmdbd does not answer.
     """
     ours = ("assoc", "woplimits", "where", "cluster=" + cluster)
     defaults = ("assoc", "woplimits", "onlydefaults", "where", "cluster=" + cluster)

@@ -10,21 +10,14 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 
 
 class AssociationsGone(Resource):
-    """No association of a user in this cluster; the history of jobs is kept.
-
-    Args:
-        conf: of `Sacctmgr`.
-    """
+    """No association of a user in this cluster; the history of jobs is kept."""
 
     kind: ClassVar[str] = "associations-gone"
+    named_by: ClassVar[str] = "user"
     deadline: ClassVar[float] = 1800.0
     user: str
     cluster: str
-    conf: str
-
-    def name(self) -> str:
-        """The user."""
-        return self.user
+    conf: str  # of `Sacctmgr`
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """No accounts."""

@@ -10,8 +10,7 @@ from typing import List, Mapping, Sequence
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 PROGRAM = "sacctmgr"
-SACCTMGR_TIMEOUT = 300.0
-"""Seconds that one command may take: deleting an account with a long history takes that long."""
+SACCTMGR_TIMEOUT = 300.0  # seconds that one command may take: deleting an account with a long history takes that long
 
 NO_ANSWER = (
     "Connection refused",
@@ -27,18 +26,14 @@ JOBS_RUN = "Job(s) active"
 OTHER_FIELDS = "sacctmgr show %s answered with other fields than it was asked for, at %s"
 SHOWN_CHARACTERS = 80
 
-NAME_BYTES = 256
-"""What a name takes: slurmdbd stores 255 bytes of it."""
-
-CUT_OFF = "+"
-"""The last character of a text that is longer than its field."""
+NAME_BYTES = 256  # what a name takes: slurmdbd stores 255 bytes of it
+CUT_OFF = "+"  # the last character of a text that is longer than its field
 
 
 class Sacctmgr:
     """Runs sacctmgr with a temporary slurm.conf, which exists inside the `with` block.
 
-    Args:
-        conf: the text of that slurm.conf; empty to use the host's own.
+    `conf`: the text of that slurm.conf; empty to use the host's own.
     """
 
     def __init__(self, context: Context, conf: str) -> None:
@@ -65,8 +60,7 @@ class Sacctmgr:
     def run(self, argv: Sequence[str]) -> str:
         """Run one command and return its output.
 
-        Raises:
-            ResourceFailed: the command failed, or slurmdbd does not answer.
+        Raises ResourceFailed if the command failed, or slurmdbd does not answer.
         """
         return self.output(argv).decode(errors="replace")
 
@@ -84,12 +78,9 @@ class Sacctmgr:
     def rows(self, columns: Sequence[str], *arguments: str) -> List[List[str]]:
         """Run a `show` and return one list of columns for each line.
 
-        Args:
-            columns: for `format=`; only the last one may contain a `|`, and none a text of coordinators.
-            arguments: what to show, such as `("assoc", "where", "cluster=x")`.
-
-        Raises:
-            ResourceFailed: as for `run`, or a line has other columns.
+        `columns`: for `format=`; only the last one may contain a `|`, and none a text of coordinators. `arguments`:
+        what to show, such as `("assoc", "where", "cluster=x")`. Raises ResourceFailed as for `run`, or a line has other
+        columns.
         """
         lines = self.run(["-nP", "show", *arguments, "format=" + ",".join(columns)]).split("\n")
         found = [line.split("|", len(columns) - 1) for line in lines if line]
@@ -101,14 +92,9 @@ class Sacctmgr:
     def records(self, widths: Mapping[str, int], *arguments: str) -> List[List[str]]:
         """Run a `show` of names and texts, which coordinators choose, line breaks and separators included.
 
-        Each field has a fixed number of bytes, so no text can end its field, or look like another record.
-
-        Args:
-            widths: number of bytes of each column, by its name; a longer text is cut off, and ends in `+`.
-            arguments: what to show, as for `rows`.
-
-        Raises:
-            ResourceFailed: as for `run`, or the answer has another length.
+        Each field has a fixed number of bytes, so no text can end its field, or look like another record. `widths`:
+        number of bytes of each column, by its name; a longer text is cut off, and ends in `+`. `arguments`: what to
+        show, as for `rows`. Raises ResourceFailed as for `run`, or the answer has another length.
         """
         columns = ["%s%%-%d" % column for column in widths.items()]  # to the left: no name ends in spaces
         shown, sizes = self.output(["-n", "show", *arguments, "format=" + ",".join(columns)]), list(widths.values())

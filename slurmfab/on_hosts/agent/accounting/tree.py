@@ -25,11 +25,8 @@ LEFT_UNCHANGED = "not in the cluster file, left unchanged: %s. To remove them: "
 SHARED = "%s: QOS belong to all clusters of this slurmdbd, so these stay: %s"
 SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 
-PASSES = 2
-"""Number of comparisons: only after a parent's value is removed does a child's own show."""
-
-TRES_SECONDS = 30.0
-"""Time that slurmctld gets to tell slurmdbd its TRES."""
+PASSES = 2  # number of comparisons: only after a parent's value is removed does a child's own show
+TRES_SECONDS = 30.0  # time that slurmctld gets to tell slurmdbd its TRES
 
 POLL_SECONDS = 0.3
 
@@ -42,32 +39,22 @@ class AccountTree(Resource):
 
     Names that are not in the cluster file are left unchanged. Limits of TRES that slurmdbd does not know yet are
     skipped.
-
-    Args:
-        conf: of `Sacctmgr`.
-        qos_keys: the fields of each `Key` of a QOS.
-        keys: the fields of each `Key` of an association.
-        qos: name, description (empty to keep it) and settings of each.
-        accounts: name, parent, description, organization, coordinators and settings of each, parents first.
-        users: name, AdminLevel (empty to keep it), and account and settings of each association, the default account
-            first.
-        complete: `qos` and `accounts`, if the cluster file has that section, so that other names are undeclared.
     """
 
     kind: ClassVar[str] = "accounts"
+    named_by: ClassVar[str] = "cluster"
     deadline: ClassVar[float] = 1800.0
     cluster: str
-    conf: str
-    qos_keys: Tuple[KeyFields, ...]
-    keys: Tuple[KeyFields, ...]
-    qos: Tuple[Tuple[str, str, Settings], ...] = ()
+    conf: str  # of `Sacctmgr`
+    qos_keys: Tuple[KeyFields, ...]  # the fields of each `Key` of a QOS
+    keys: Tuple[KeyFields, ...]  # the fields of each `Key` of an association
+    qos: Tuple[Tuple[str, str, Settings], ...] = ()  # name, description (empty to keep it) and settings of each
+    # Name, parent, description, organization, coordinators and settings of each, parents first.
     accounts: Tuple[Tuple[str, str, str, str, Tuple[str, ...], Settings], ...] = ()
+    # Name, AdminLevel (empty to keep it), and account and settings of each association, the default account first.
     users: Tuple[Tuple[str, str, Tuple[Tuple[str, Settings], ...]], ...] = ()
+    # `qos` and `accounts`, if the cluster file has that section, so that other names are undeclared.
     complete: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The cluster."""
-        return self.cluster
 
     @property
     def tree(self) -> WantedTree:
@@ -108,11 +95,7 @@ class AccountTree(Resource):
             return tres(sacctmgr)
 
     def read(self, context: Context) -> ActualTree:
-        """Everything that slurmdbd has for the cluster.
-
-        Raises:
-            ResourceFailed: slurmdbd does not answer.
-        """
+        """Everything that slurmdbd has for the cluster. Raises ResourceFailed if slurmdbd does not answer."""
         if is_not_installed_yet(context) or would_be_started(context):
             return ActualTree((), {}, {}, {}, {}, {}, ())
         with Sacctmgr(context, self.conf) as sacctmgr:
@@ -126,8 +109,7 @@ class AccountTree(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
         """Change what differs, in the order that Slurm needs.
 
-        Raises:
-            ResourceFailed: sacctmgr refuses a command; the commands before it are done, those after it are not.
+        Raises ResourceFailed if sacctmgr refuses a command; the commands before it are done, those after it are not.
         """
         with Sacctmgr(context, self.conf) as sacctmgr:
             self.apply_changes(sacctmgr, frozenset(self.wanted(context)))
@@ -144,15 +126,11 @@ class AccountTree(Resource):
 
 
 class RestOfAccounts(AccountTree):
-    """The part of an account tree that has to wait until slurmctld runs with its new slurm.conf.
-
-    Args:
-        prune: whether undeclared users, accounts and QOS are removed.
-    """
+    """The part of an account tree that has to wait until slurmctld runs with its new slurm.conf."""
 
     kind: ClassVar[str] = "accounts-rest"
     deadline: ClassVar[float] = 1800.0
-    prune: bool = False
+    prune: bool = False  # whether undeclared users, accounts and QOS are removed
 
     def wanted(self, context: Context) -> State:
         """Limits of TRES that slurmdbd learns from slurmctld; with `prune`, no undeclared names.
@@ -184,9 +162,8 @@ class RestOfAccounts(AccountTree):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Set the limits once slurmdbd knows their TRES, and remove undeclared names.
 
-        Raises:
-            ResourceFailed: slurmdbd does not learn the TRES, or Slurm refuses a change, such as a removal while jobs
-                run.
+        Raises ResourceFailed if slurmdbd does not learn the TRES, or Slurm refuses a change, such as a removal while
+        jobs run.
         """
         with Sacctmgr(context, self.conf) as sacctmgr:
             if differing - {UNDECLARED}:
@@ -200,11 +177,7 @@ class RestOfAccounts(AccountTree):
 
 
 def wait_for_tres(sacctmgr: Sacctmgr, names: FrozenSet[str]) -> None:
-    """Wait until slurmdbd knows these TRES.
-
-    Raises:
-        ResourceFailed: it does not learn them in time.
-    """
+    """Wait until slurmdbd knows these TRES. Raises ResourceFailed if it does not learn them in time."""
     deadline = time.monotonic() + TRES_SECONDS
     while names - tres(sacctmgr):
         if time.monotonic() > deadline:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Container, Dict, Mapping
 
-UNITS: Dict[str, float] = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
-"""MiB by unit."""
+UNITS: Dict[str, float] = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}  # MiB by unit
 
 MEMORY = ("mem", "gres/gpumem", "vmem")
 
@@ -14,9 +13,7 @@ MEMORY = ("mem", "gres/gpumem", "vmem")
 def amounts(text: str, only: Container[str] = ()) -> Dict[str, float]:
     """The amounts in `cpu=4,mem=50M,gres/gpu:a100=2`, memory in MiB and CPU time in seconds.
 
-    Args:
-        text: as Slurm prints it.
-        only: names to look for, as there are very many texts; all when left out.
+    `text`: as Slurm prints it. `only`: names to look for, as there are very many texts; all when left out.
     """
     found: Dict[str, float] = {}
     for part in text.split(","):

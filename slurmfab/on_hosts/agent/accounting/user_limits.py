@@ -22,8 +22,7 @@ LIMITS_TIMEOUT = 20.0
 def read(user: str, context: Context) -> Dict[str, str]:
     """The user's associations and all QOS, as sacctmgr prints them.
 
-    Returns:
-        The texts `associations` and `qos`; an empty dict if slurmdbd does not answer.
+    Returns the texts `associations` and `qos`; an empty dict if slurmdbd does not answer.
     """
     queries = {
         "associations": commands.accounts("associations", ASSOCIATION_FIELDS, "where", "user=" + user),

@@ -9,8 +9,7 @@ from slurmfab.on_hosts.agent.accounting.reading import ActualTree, Key
 from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 
 MADE = "made"
-ROOT, NORMAL = "root", "normal"
-"""Account and user, and QOS, that slurmdbd creates by itself."""
+ROOT, NORMAL = "root", "normal"  # account and user, and QOS, that slurmdbd creates by itself
 
 QOS, ACCOUNT, ASSOCIATION, USER, CLUSTER = "qos", "account", "association", "user", "cluster"
 

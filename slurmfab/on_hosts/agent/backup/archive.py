@@ -25,28 +25,24 @@ from slurmfab.on_hosts.agent.backup import encryption
 from slurmfab.on_hosts.agent.backup.encryption import AgeProcess
 from slurmfab.on_hosts.agent.core.replace import sync
 
-FORMAT = 1
-"""Version of the format, stored in the manifest."""
+FORMAT = 1  # version of the format, stored in the manifest
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
 """The signature of the manifest, after it; not there in an archive that nobody has signed."""
 
 STATE, FILES, DATABASE, KEY = "state.tar.gz", "etc-slurm.tar.gz", "database.sql.gz", "munge.key"
-DATABASE_FILES = "etc-slurm-of-database.tar.gz"
-"""/etc/slurm of slurmdbd's host, if that is not the controller."""
+DATABASE_FILES = "etc-slurm-of-database.tar.gz"  # /etc/slurm of slurmdbd's host, if that is not the controller
 
 CLUSTER_FILE, LOCK = "cluster.yaml", "cluster.lock.json"
 
 SUFFIX = ".tar"
-UNFINISHED = ".new-"
-"""Prefix of the names of files that are not complete."""
+UNFINISHED = ".new-"  # prefix of the names of files that are not complete
 
 BLOCK = tarfile.BLOCKSIZE
 PIECE = 1 << 20
 
-MOST_HEADER_BYTES = 64 * 1024
-"""Size of the largest extended header of a tar that is read; names and owners fit in."""
+MOST_HEADER_BYTES = 64 * 1024  # size of the largest extended header of a tar that is read; names and owners fit in
 
 MOST_UNPACKED_AT_LEAST, MOST_RATIO = 256 << 20, 200
 """What a compressed part may become: 256 MiB, and 200 times its own size. Tar headers, texts and zeros of a real state
@@ -66,11 +62,7 @@ class BoundedHeader(tarfile.TarInfo):
     """
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
-        """Process a header, if it may be.
-
-        Raises:
-            tarfile.ReadError: it is refused.
-        """
+        """Process a header, if it may be. Raises tarfile.ReadError if it is refused."""
         too_long = self.type in _EXTENDED and self.size > MOST_HEADER_BYTES
         # Python before 3.14 reads a tar with a negative size in circles.
         if self.size < 0 or self.type == tarfile.GNUTYPE_SPARSE or too_long:
@@ -92,10 +84,8 @@ def unpacked_most(packed: int) -> int:
 class Archive:
     """A backup file that is being written.
 
-    Args:
-        directory: where the file is created; only its owner may have access to it.
-        name: the file's name without its suffix.
-        recipients: public keys that its parts are encrypted to; empty for no encryption.
+    `directory`: where the file is created; only its owner may have access to it. `name`: the file's name without its
+    suffix. `recipients`: public keys that its parts are encrypted to; empty for no encryption.
     """
 
     def __init__(self, directory: str, name: str, suffix: str = SUFFIX, recipients: Sequence[str] = ()) -> None:
@@ -116,8 +106,7 @@ class Archive:
     def begin(self, command: Sequence[str] = ()) -> None:
         """Begin a part.
 
-        Args:
-            command: of age, through which the part goes; by default the encryption to the recipients, if there are any.
+        `command`: of age, through which the part goes; by default the encryption to the recipients, if there are any.
         """
         self.header = self.file.tell()
         self.file.write(bytes(BLOCK))
@@ -168,11 +157,7 @@ class Archive:
     def finish(self, about: Mapping[str, Any], sign: Optional[Callable[[bytes], bytes]] = None) -> str:
         """Write the manifest and give the file its name, with a number if that name is taken.
 
-        Args:
-            sign: returns the signature of the manifest, or nothing.
-
-        Returns:
-            The file's path.
+        `sign`: returns the signature of the manifest, or nothing. Returns the file's path.
         """
         encrypted = {"encrypted_to": list(self.recipients)} if self.recipients else {}
         manifest = {"format": FORMAT, **about, **encrypted, "parts": dict(self.parts)}
@@ -213,11 +198,7 @@ class Archive:
 
 
 def take_name(new: str, path: str) -> None:
-    """Rename a file to a name that does not exist yet.
-
-    Raises:
-        FileExistsError: the name is taken.
-    """
+    """Rename a file to a name that does not exist yet. Raises FileExistsError if the name is taken."""
     try:
         os.link(new, path)
         os.unlink(new)
@@ -233,9 +214,7 @@ def take_name(new: str, path: str) -> None:
 def sweep(directory: str, beginning: str = UNFINISHED) -> None:
     """Remove unfinished files of killed processes; a running one holds a lock on its file (flock(2)).
 
-    Args:
-        directory: where.
-        beginning: prefix of the names of unfinished files.
+    `directory`: where. `beginning`: prefix of the names of unfinished files.
     """
     for name in os.listdir(directory):
         if name.startswith(beginning):
@@ -245,11 +224,7 @@ def sweep(directory: str, beginning: str = UNFINISHED) -> None:
 
 
 def header(name: str, size: int, when: float) -> bytes:
-    """The tar header of a part: one block for any size (GNU format for more than 8 GiB).
-
-    Args:
-        when: seconds since 1970.
-    """
+    """The tar header of a part: one block for any size (GNU format for more than 8 GiB). `when`: seconds since 1970."""
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = size, int(when), 0o600
     return info.tobuf(tarfile.GNU_FORMAT)

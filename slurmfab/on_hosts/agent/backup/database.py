@@ -21,8 +21,7 @@ DUMP_OPTIONS = ("--single-transaction", "--quick", "--skip-lock-tables", "--skip
 CLIENT_ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
 """Environment of database clients; without a home directory they read no option file of root."""
 
-END_MARK = b"-- slurmfab: the end\n"
-"""The last line of a dump, which shows that the dump is complete."""
+END_MARK = b"-- slurmfab: the end\n"  # the last line of a dump, which shows that the dump is complete
 
 
 def save_database(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict[str, Any]:
@@ -74,11 +73,7 @@ def start_program(argv: Sequence[str], descriptors: Tuple[int, ...]) -> Any:
 
 
 def find_client(*names: str) -> str:
-    """The first of these programs that is installed.
-
-    Raises:
-        ResourceFailed: none is installed.
-    """
+    """The first of these programs that is installed. Raises ResourceFailed if none is installed."""
     found = next((name for name in names if shutil.which(name, path=SYSTEM_PATH)), None)
     if found is None:
         raise ResourceFailed("%s is not installed; its package is mariadb-client" % names[0])
@@ -88,16 +83,9 @@ def find_client(*names: str) -> str:
 def login(stack: contextlib.ExitStack, context: Context, settings: str) -> Tuple[List[str], Tuple[int, ...]]:
     """Login options for a database client.
 
-    The password is passed in an anonymous file in memory, which no other process can open.
-
-    Args:
-        settings: path of slurmdbd.conf; empty for this host's server, which needs no options.
-
-    Returns:
-        The options, and the file descriptors that the client has to inherit.
-
-    Raises:
-        ResourceFailed: slurmdbd.conf cannot be read.
+    The password is passed in an anonymous file in memory, which no other process can open. `settings`: path of
+    slurmdbd.conf; empty for this host's server, which needs no options. Returns the options, and the file descriptors
+    that the client has to inherit. Raises ResourceFailed if slurmdbd.conf cannot be read.
     """
     if not settings:
         return [], ()

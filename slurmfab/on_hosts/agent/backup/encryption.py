@@ -12,8 +12,7 @@ from typing import Sequence, Tuple
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 PROGRAM = "age"
-SUFFIX = ".age"
-"""The end of the name of an encrypted part."""
+SUFFIX = ".age"  # the end of the name of an encrypted part
 
 _MOST_SAID = 300
 
@@ -31,11 +30,8 @@ def decrypting(identity: str) -> Tuple[str, ...]:
 class AgeProcess:
     """A running age that writes into a file.
 
-    Args:
-        descriptor: of the file; age writes from its present position on.
-
-    Raises:
-        ResourceFailed: age is not installed, or does not start.
+    `descriptor`: of the file; age writes from its present position on. Raises ResourceFailed if age is not installed,
+    or does not start.
     """
 
     def __init__(self, command: Sequence[str], descriptor: int) -> None:
@@ -49,11 +45,7 @@ class AgeProcess:
             raise ResourceFailed("age does not start: %s" % error.strerror) from error
 
     def write(self, data: bytes) -> None:
-        """Give age the next bytes.
-
-        Raises:
-            ResourceFailed: age has ended before.
-        """
+        """Give age the next bytes. Raises ResourceFailed if age has ended before."""
         assert self.process.stdin is not None
         left = memoryview(data)
         try:
@@ -66,8 +58,7 @@ class AgeProcess:
     def end(self) -> None:
         """Wait until age has written everything.
 
-        Raises:
-            ResourceFailed: age failed, such as for a wrong key; the text is its own.
+        Raises ResourceFailed if age failed, such as for a wrong key; the text is its own.
         """
         said = self.process.communicate()[1].decode(errors="replace")
         if self.process.returncode:

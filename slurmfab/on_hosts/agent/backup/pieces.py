@@ -6,11 +6,8 @@ import contextlib
 import gzip
 from typing import Any, BinaryIO, Callable, Iterator, cast
 
-Sink = Callable[[bytes], None]
-"""Gets the next bytes; raises an error to stop."""
-
-PIECE_BYTES = 48 * 1024
-"""Bytes per piece: 64 KiB in base64."""
+Sink = Callable[[bytes], None]  # gets the next bytes; raises an error to stop
+PIECE_BYTES = 48 * 1024  # bytes per piece: 64 KiB in base64
 
 COMPRESSION_LEVEL = 6
 

@@ -21,15 +21,11 @@ JOB_TABLES_QUERY = (
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Describe the present state.
 
-    Args:
-        request: `directory`: StateSaveLocation, missing or empty if the host is not a controller. `database`: the name
-            of this host's database, missing or empty for none. `staged` and `sha256`: the backup's part that would
-            replace it.
-
-    Returns:
-        `next_job_id`: the next job's id by slurmctld's state, 0 if no job was ever submitted. `state_files`: number of
-        files in the state. `is_running`: whether slurmctld runs. `newest_job`: highest job id in the database, 0
-        for none. `is_done`: whether the part was already restored, by a restoration that was interrupted later.
+    `request`: `directory`: StateSaveLocation, missing or empty if the host is not a controller. `database`: the name of
+    this host's database, missing or empty for none. `staged` and `sha256`: the backup's part that would replace it.
+    Returns `next_job_id`: the next job's id by slurmctld's state, 0 if no job was ever submitted. `state_files`: number
+    of files in the state. `is_running`: whether slurmctld runs. `newest_job`: highest job id in the database, 0 for
+    none. `is_done`: whether the part was already restored, by a restoration that was interrupted later.
     """
     return {
         "is_done": is_done(context, request["staged"], request["sha256"]),

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 
 COPY_BYTES = 1 << 20
 TABLES_QUERY = "select table_name from information_schema.tables where table_schema = %s;"
-LOADING, REPLACED = "%s_restoring", "%s_replaced"
-"""Names of temporary databases used during a restore."""
-
-LOADER = "slurmfab_restore"
-"""The database user that loads the dump; it exists as long as that takes."""
+LOADING, REPLACED = "%s_restoring", "%s_replaced"  # names of temporary databases used during a restore
+LOADER = "slurmfab_restore"  # the database user that loads the dump; it exists as long as that takes
 
 LOADER_PRIVILEGES = "SELECT, INSERT, CREATE, DROP, ALTER, INDEX, LOCK TABLES"
 """What a dump of tables needs. No other database, no file of the server, no view, trigger, procedure or event."""
@@ -46,18 +43,13 @@ or table_name not regexp '^[A-Za-z0-9_.$-]+$');"""
 
 
 class RestoredDatabase(Resource):
-    """This host's database with exactly the tables of a backup.
-
-    Args:
-        staged: path of the backup's part on this host.
-        sha256: of that part.
-    """
+    """This host's database with exactly the tables of a backup."""
 
     kind: ClassVar[str] = "restored-database"
     deadline: ClassVar[float] = 86400.0
     database: str
-    staged: str
-    sha256: str
+    staged: str  # path of the backup's part on this host
+    sha256: str  # of that part
 
     def name(self) -> str:
         """The database."""
@@ -76,8 +68,7 @@ class RestoredDatabase(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Load the tables under a temporary name, then exchange all tables by one statement, which is atomic.
 
-        Raises:
-            ResourceFailed: slurmdbd runs, the part is damaged, or the server refuses; the database is unchanged.
+        Raises ResourceFailed if slurmdbd runs, the part is damaged, or the server refuses; the database is unchanged.
         """
         if is_active(context, "slurmdbd"):
             raise ResourceFailed(
@@ -104,11 +95,7 @@ class RestoredDatabase(Resource):
     def load(self, context: Context, into: str) -> None:
         """Load the dump with the database client as a user who may do nothing else; check that it was complete.
 
-        Args:
-            into: name of the temporary database.
-
-        Raises:
-            ResourceFailed: the client fails, or the dump is incomplete.
+        `into`: name of the temporary database. Raises ResourceFailed if the client fails, or the dump is incomplete.
         """
         program, last = find_client("mariadb", "mysql"), b""
         with contextlib.ExitStack() as stack:
@@ -142,9 +129,7 @@ class RestoredDatabase(Resource):
 def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int, ...]) -> subprocess.Popen[bytes]:
     """Start a database client that reads SQL from a pipe.
 
-    Args:
-        output: where its output and errors go.
-        descriptors: the file descriptors that it inherits.
+    `output`: where its output and errors go. `descriptors`: the file descriptors that it inherits.
     """
     import subprocess  # not every request needs it
 
@@ -162,8 +147,7 @@ def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int,
 def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:
     """Copy a file object, and return its last bytes, as many as `END_MARK` has.
 
-    Raises:
-        EOFError: it has more than `most` bytes.
+    Raises EOFError if it has more than `most` bytes.
     """
     last, left = b"", most
     for piece in iter(lambda: source.read(COPY_BYTES), b""):
@@ -206,8 +190,7 @@ def loader(stack: contextlib.ExitStack, context: Context, database: str) -> Tupl
 def refuse_strange(context: Context, database: str) -> None:
     """Refuse what is no table as slurmdbd makes it: views, sequences, tables elsewhere, and names with other letters.
 
-    Raises:
-        ResourceFailed: the database holds such a thing; its name is in the message.
+    Raises ResourceFailed if the database holds such a thing; its name is in the message.
     """
     rows = mariadb.sql(context, STRANGE_QUERY % mariadb.quoted(database))
     if rows:

@@ -24,35 +24,21 @@ UNPACKED = ".slurmfab-restored"
 MOST_STATE_FILES, MOST_FILES = 4_000_000, 10_000
 """The most files in a state, which has two for each job, and in /etc/slurm."""
 
-DEEPEST = 32
-"""The most directories in a path of a backup; Slurm's state has two."""
-
-MARGIN = 256 << 20
-"""Bytes that have to stay free on the disk while files are unpacked."""
-
-REPLACED_PREFIX = ".before-restore-"
-"""Prefix of the directory that keeps the replaced state; slurmctld ignores it."""
-
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-"""Flags for a file that does not exist yet."""
+DEEPEST = 32  # the most directories in a path of a backup; Slurm's state has two
+MARGIN = 256 << 20  # bytes that have to stay free on the disk while files are unpacked
+REPLACED_PREFIX = ".before-restore-"  # prefix of the directory that keeps the replaced state; slurmctld ignores it
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW  # flags for a file that does not exist yet
 
 
 class RestoredState(Resource):
-    """slurmctld's state directory with exactly the state of a backup; the replaced state is kept inside it.
-
-    Args:
-        directory: StateSaveLocation; it exists and belongs to the slurm user.
-        staged: path of the backup's part on this host.
-        sha256: of that part.
-        stamp: when the restoration began, for the name of the directory with the replaced state.
-    """
+    """slurmctld's state directory with exactly the state of a backup; the replaced state is kept inside it."""
 
     kind: ClassVar[str] = "restored-state"
     deadline: ClassVar[float] = 3600.0
-    directory: str
-    staged: str
-    sha256: str
-    stamp: str
+    directory: str  # StateSaveLocation; it exists and belongs to the slurm user
+    staged: str  # path of the backup's part on this host
+    sha256: str  # of that part
+    stamp: str  # when the restoration began, for the name of the directory with the replaced state
 
     def name(self) -> str:
         """The directory."""
@@ -71,8 +57,7 @@ class RestoredState(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Unpack the whole state, then exchange it by renames.
 
-        Raises:
-            ResourceFailed: slurmctld runs, or the part is damaged; the state is unchanged.
+        Raises ResourceFailed if slurmctld runs, or the part is damaged; the state is unchanged.
         """
         if is_active(context, "slurmctld"):
             raise ResourceFailed("the state cannot be replaced while slurmctld runs. Stop it: systemctl stop slurmctld")
@@ -101,21 +86,14 @@ class RestoredState(Resource):
 
 
 class RestoredFiles(Resource):
-    """Files of a backup that are missing in a directory; existing files are left unchanged.
-
-    Args:
-        directory: absolute.
-        staged: path of the backup's part on this host.
-        sha256: of that part.
-        but: names that are not restored, because other resources write them.
-    """
+    """Files of a backup that are missing in a directory; existing files are left unchanged."""
 
     kind: ClassVar[str] = "restored-files"
     deadline: ClassVar[float] = 3600.0
-    directory: str
-    staged: str
-    sha256: str
-    but: Tuple[str, ...] = ()
+    directory: str  # absolute
+    staged: str  # path of the backup's part on this host
+    sha256: str  # of that part
+    but: Tuple[str, ...] = ()  # names that are not restored, because other resources write them
 
     def name(self) -> str:
         """The directory."""
@@ -146,8 +124,7 @@ class RestoredFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Restore the missing files with their modes; the slurm user's files belong to it again, all others to root.
 
-        Raises:
-            ResourceFailed: a link or a file is in the way of a directory.
+        Raises ResourceFailed if a link or a file is in the way of a directory.
         """
         slurm = uid_of(context, "slurm"), gid_of(context, "slurm")
         with (
@@ -162,11 +139,8 @@ class RestoredFiles(Resource):
 def put_below(folder: Folder, path: str, member: Member, slurm: Tuple[int, int]) -> None:
     """Restore a file below a directory.
 
-    Args:
-        path: of the file, relative to the directory; missing directories are made, links are not followed.
-
-    Raises:
-        ResourceFailed: a link or a file is in the way of a directory.
+    `path`: of the file, relative to the directory; missing directories are made, links are not followed. Raises
+    ResourceFailed if a link or a file is in the way of a directory.
     """
     first, _, rest = path.partition("/")
     if not rest:
@@ -229,11 +203,7 @@ def room_of(file: BinaryIO) -> int:
 
 
 def unpack(member: Member, target: BinaryIO) -> None:
-    """Write the content of a file of a tar to an open file.
-
-    Raises:
-        ResourceFailed: it would fill the disk.
-    """
+    """Write the content of a file of a tar to an open file. Raises ResourceFailed if it would fill the disk."""
     info, tar = member
     space = os.fstatvfs(target.fileno())
     if space.f_bavail * space.f_frsize < info.size + MARGIN:

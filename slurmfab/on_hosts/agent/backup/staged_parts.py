@@ -48,11 +48,7 @@ def stage(request: Mapping[str, Any], context: Context) -> None:
 
 
 def staged(backup: str, name: str) -> str:
-    """The path of a part.
-
-    Raises:
-        ResourceFailed: the name is not valid for a part.
-    """
+    """The path of a part. Raises ResourceFailed if the name is not valid for a part."""
     if not _NAME.fullmatch(name):
         raise ResourceFailed("%r is not the name of a part" % name[:80])
     return "%s/%s/%s" % (RESTORING, backup, name)
@@ -73,11 +69,7 @@ def begin(context: Context, backup: str) -> None:
 
 
 def write(context: Context, place: str, at: int, data: bytes) -> None:
-    """Write the next bytes of a part; at position 0 the file is truncated first.
-
-    Args:
-        at: position of the bytes.
-    """
+    """Write the next bytes of a part; at position 0 the file is truncated first. `at`: position of the bytes."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (0 if at else os.O_TRUNC)
     descriptor = os.open(context.path(place), flags, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -88,11 +80,7 @@ def write(context: Context, place: str, at: int, data: bytes) -> None:
 def require(context: Context, place: str, sha256: str) -> None:
     """Check that a part arrived unchanged.
 
-    Args:
-        sha256: its digest when it was sent.
-
-    Raises:
-        ResourceFailed: the part is missing or different.
+    `sha256`: its digest when it was sent. Raises ResourceFailed if the part is missing or different.
     """
     digest = hashlib.sha256()
     try:

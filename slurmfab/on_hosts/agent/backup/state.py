@@ -83,11 +83,7 @@ def save_state(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict[str, Any]:
     """Save the files below a directory; links are replaced by the files they point to.
 
-    Args:
-        request: `directory`: its path.
-
-    Returns:
-        `files`: the number of saved files.
+    `request`: `directory`: its path. Returns `files`: the number of saved files.
     """
     seen: Set[str] = set()
     with compressed(sink) as file, tarfile.open(fileobj=file, mode="w|") as tar, contextlib.ExitStack() as stack:
@@ -105,9 +101,7 @@ def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 def followed(folder: Folder, name: str, links: int = 0) -> BinaryIO:
     """A file in a directory, open; for a link, the file that it leads to.
 
-    Raises:
-        ResourceFailed: it is not a regular file, or the link is not root's.
-        OSError: it cannot be read.
+    Raises ResourceFailed if it is not a regular file, or the link is not root's. Raises OSError if it cannot be read.
     """
     status = folder.find(name)
     if status is not None and stat.S_ISLNK(status.st_mode) and links < MAX_LINKS:
@@ -130,8 +124,7 @@ class KnownJob(NamedTuple):
 def begun_at(state: str, stamp: str) -> float:
     """When a job began, in seconds since 1970; 0 for one that waits: its time is an estimate.
 
-    Args:
-        stamp: StartTime, as squeue(1) prints it.
+    `stamp`: StartTime, as squeue(1) prints it.
     """
     return 0.0 if state == "PENDING" else commands.moment(stamp) or 0.0
 
@@ -150,16 +143,9 @@ def known_jobs(context: Context) -> Optional[Dict[int, KnownJob]]:
 def written_jobs(path: str, known: Mapping[int, KnownJob]) -> Optional[BinaryIO]:
     """Wait until slurmctld has written its newest job, and which jobs run, to its list, and open the list.
 
-    A restored job that runs and is pending in the list would be ended.
-
-    Args:
-        known: the jobs that slurmctld knows, by job id.
-
-    Returns:
-        The open file; `None` if there is no list and no job.
-
-    Raises:
-        ResourceFailed: the job is not written in time.
+    A restored job that runs and is pending in the list would be ended. `known`: the jobs that slurmctld knows, by job
+    id. Returns the open file; `None` if there is no list and no job. Raises ResourceFailed if the job is not written in
+    time.
     """
     newest, begun = max(known, default=0), max((job.begun for job in known.values()), default=0.0)
     deadline, settled = time.monotonic() + WRITTEN_SECONDS, time.monotonic() + SAVE_SECONDS
@@ -184,8 +170,7 @@ def written_jobs(path: str, known: Mapping[int, KnownJob]) -> Optional[BinaryIO]
 def job_id(file: BinaryIO) -> int:
     """The next job's id from slurmctld's list of jobs; the file is rewound.
 
-    Raises:
-        ResourceFailed: the file is not such a list.
+    Raises ResourceFailed if the file is not such a list.
     """
     return list_header(file)[2]
 
@@ -193,8 +178,7 @@ def job_id(file: BinaryIO) -> int:
 def list_time(file: BinaryIO) -> int:
     """When slurmctld wrote its list of jobs, in seconds since 1970; the file is rewound.
 
-    Raises:
-        ResourceFailed: the file is not such a list.
+    Raises ResourceFailed if the file is not such a list.
     """
     return list_header(file)[1]
 
@@ -203,10 +187,7 @@ def list_header(file: BinaryIO) -> Tuple[int, int, int]:
     """The protocol's version, the time in seconds since 1970 and the next job's id from slurmctld's list of jobs.
 
     The list begins with the text PROTOCOL_VERSION and these numbers (job_mgr.c, dump_all_job_state(), the same from
-    22.05 to 26.05). The file is rewound.
-
-    Raises:
-        ResourceFailed: the file is not such a list.
+    22.05 to 26.05). The file is rewound. Raises ResourceFailed if the file is not such a list.
     """
     file.seek(0)
     start = file.read(64)
@@ -226,10 +207,8 @@ def as_owner(directory: str) -> Iterator[None]:
     """Work in a directory as its owner, if that is not root.
 
     So no link and no swap of names below it gives the owner more than the owner has anyway; and a file server may deny
-    root any access.
-
-    Raises:
-        UnsafePath: a link leads to the directory; or it is root's, and another user can replace it.
+    root any access. Raises UnsafePath if a link leads to the directory; or it is root's, and another user can replace
+    it.
     """
     with open_folder(directory) as folder:
         owner, group, intruder = folder.status.st_uid, folder.status.st_gid, folder.intruder
@@ -255,10 +234,8 @@ def files_below(directory: str) -> List[str]:
 def add(tar: tarfile.TarFile, directory: str, name: str, seen: Set[str]) -> None:
     """Add a regular file to a tar, if it still exists and was not added before.
 
-    Args:
-        directory: the directory that is saved.
-        name: the file's path in it; one that slurmctld's user cannot read is not slurmctld's and left out.
-        seen: paths already added; gets this one.
+    `directory`: the directory that is saved. `name`: the file's path in it; one that slurmctld's user cannot read is
+    not slurmctld's and left out. `seen`: paths already added; gets this one.
     """
     if name in seen:
         return

@@ -25,15 +25,10 @@ from slurmfab.on_hosts.agent.core.safe_paths import refuse_others
 def main(settings: str) -> int:
     """Make a backup and remove the oldest ones.
 
-    Args:
-        settings: path of a JSON file: `cluster`, `directory`, `keep` (number of backups), `files` (a directory to
-            save),
-            and, where this host has them: `state` (StateSaveLocation), `key` (path of the munge key), `database` (its
-            name), `login` (path of the slurmdbd.conf with the login for an external database), `encrypt_to` (public
-            keys of age).
-
-    Returns:
-        The exit code: 0, or 1 after a failure.
+    `settings`: path of a JSON file: `cluster`, `directory`, `keep` (number of backups), `files` (a directory to save),
+    and, where this host has them: `state` (StateSaveLocation), `key` (path of the munge key), `database` (its name),
+    `login` (path of the slurmdbd.conf with the login for an external database), `encrypt_to` (public keys of age).
+    Returns the exit code: 0, or 1 after a failure.
     """
     os.umask(0o077)
     try:
@@ -49,11 +44,7 @@ def main(settings: str) -> int:
 
 
 def make_backup(wanted: Mapping[str, Any], context: Context) -> str:
-    """Make a backup, and return its path.
-
-    Raises:
-        ResourceFailed, OSError: the backup failed; its file was removed.
-    """
+    """Make a backup, and return its path. Raises ResourceFailed, OSError if the backup failed; its file was removed."""
     directory = wanted["directory"]
     if os.stat(directory).st_mode & 0o077:
         raise ResourceFailed("%s is accessible to other users: chmod 700 %s" % (directory, directory))
@@ -96,11 +87,7 @@ def prefix(wanted: Mapping[str, Any]) -> str:
 
 
 def version(context: Context) -> str:
-    """The upstream version of the installed Slurm.
-
-    Raises:
-        ResourceFailed: Slurm is not installed.
-    """
+    """The upstream version of the installed Slurm. Raises ResourceFailed if Slurm is not installed."""
     return context.must(commands.VERSION).split()[-1]
 
 

@@ -20,14 +20,9 @@ Command = Tuple[str, ...]
 PARTITION = "slurmfab"
 """The hidden partition of all compute nodes, for jobs of slurmfab itself; only root and the slurm user may use it."""
 
-MARK_BYTES = 6
-"""Random bytes of a mark: too many to guess in all the names of a full queue."""
-
-TABLE_SECONDS = 60.0
-"""Time limit of one table of squeue or sinfo."""
-
-PING: Command = ("scontrol", "ping")
-"""Tells which slurmctld answers; succeeds if any does."""
+MARK_BYTES = 6  # random bytes of a mark: too many to guess in all the names of a full queue
+TABLE_SECONDS = 60.0  # time limit of one table of squeue or sinfo
+PING: Command = ("scontrol", "ping")  # tells which slurmctld answers; succeeds if any does
 
 PRIMARY_ANSWERS: Command = ("sh", "-c", "scontrol ping | grep -q '^Slurmctld(primary) .* is UP'")
 """Succeeds if the primary slurmctld answers."""
@@ -39,8 +34,7 @@ SHOW_ASSOCIATIONS: Command = ("scontrol", "show", "assoc_mgr", "flags=assoc,qos"
 
 SHOW_CONFIG: Command = ("scontrol", "show", "config")
 SHOW_PARTITIONS: Command = ("scontrol", "--all", "--oneliner", "show", "partition")
-SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")
-"""Succeeds if the host's own slurmd answers (scontrol(1))."""
+SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")  # succeeds if the host's own slurmd answers (scontrol(1))
 
 DIAGNOSTICS: Command = ("sdiag",)
 """Shows what slurmctld's scheduler and its remote procedure calls do, as `Name: number`, in sections."""
@@ -52,15 +46,13 @@ QUEUE_WITHOUT_TEXTS: Command = ("squeue", "--all", "--format=%i|%P|%u|%T|%r|%M|%
 """Shows the jobs without what their users have named or written; for people, who see it if a text breaks a line."""
 
 NODE_VERSION: Command = ("slurmd", "-V")
-NODE_HARDWARE: Command = ("slurmd", "-C")
-"""Prints the hardware as slurmd sees it, as a line of slurm.conf."""
+NODE_HARDWARE: Command = ("slurmd", "-C")  # prints the hardware as slurmd sees it, as a line of slurm.conf
 
 SHARES: Command = ("sshare", "--noheader", "--parsable2", "--users=root",
                    "--format=Account,User,NormShares,EffectvUsage,LevelFS")  # fmt: skip
 """Prints the shares of all accounts, and of root among the users; separated by `|`, accounts indented by level."""
 
-VERSION: Command = ("scontrol", "--version")
-"""Prints `slurm` and the version, without asking a daemon."""
+VERSION: Command = ("scontrol", "--version")  # prints `slurm` and the version, without asking a daemon
 
 DATABASE_VERSION: Command = ("slurmdbd", "-V")
 """Prints the same where Slurm's commands find no slurm.conf, without which they print nothing."""
@@ -96,16 +88,14 @@ class Table:
     def rows(self, shown: str) -> List[List[str]]:
         """The values of each job or node, in the order of the fields.
 
-        Raises:
-            ResourceFailed: the answer has other fields, as when it was cut off.
+        Raises ResourceFailed if the answer has other fields, as when it was cut off.
         """
         return list(self.each(shown))
 
     def each(self, shown: str) -> Iterator[List[str]]:
         """The same one by one, for the records of months.
 
-        Raises:
-            ResourceFailed: see `rows`; after the rows that were whole.
+        Raises ResourceFailed: see `rows`; after the rows that were whole.
         """
         row: List[str] = []
         begin, end = 0, shown.find(self.mark)
@@ -120,20 +110,14 @@ class Table:
             raise ResourceFailed("%s answered with other fields than it was asked for" % self.argv[0])
 
     def ask(self, context: Context, seconds: float = TABLE_SECONDS) -> List[List[str]]:
-        """Run the program and return its rows.
-
-        Raises:
-            ResourceFailed: it fails, or `rows` does.
-        """
+        """Run the program and return its rows. Raises ResourceFailed if it fails, or `rows` does."""
         return self.rows(context.must(self.argv, seconds=seconds, env=self.env))
 
 
 def jobs(fields: Sequence[str], *options: str) -> Table:
     """All jobs of all users and partitions that have not ended.
 
-    Args:
-        fields: of a job, as named by squeue(1), --Format.
-        options: of squeue, such as `--states=all`.
+    `fields`: of a job, as named by squeue(1), --Format. `options`: of squeue, such as `--states=all`.
     """
     return Table(("squeue", "--all", "--noheader", *options), fields)
 
@@ -157,11 +141,7 @@ def is_job_id(text: str) -> bool:
 
 
 def job_ids(ids: Iterable[str]) -> Tuple[str, ...]:
-    """The ids of jobs as arguments of a command.
-
-    Raises:
-        ResourceFailed: one of them is none.
-    """
+    """The ids of jobs as arguments of a command. Raises ResourceFailed if one of them is none."""
     found = tuple(ids)
     wrong = next((one for one in found if not is_job_id(one)), None)
     if wrong is not None:
@@ -171,20 +151,12 @@ def job_ids(ids: Iterable[str]) -> Tuple[str, ...]:
 
 
 def cancel(ids: Iterable[str]) -> Command:
-    """Cancels jobs; those that have ended are no error.
-
-    Raises:
-        ResourceFailed: a text is not the id of a job.
-    """
+    """Cancels jobs; those that have ended are no error. Raises ResourceFailed if a text is not the id of a job."""
     return ("scancel", "--quiet", "--", *job_ids(ids))
 
 
 def cancel_named(name: str, user: str = "") -> Command:
-    """Cancels the jobs of this name.
-
-    Args:
-        user: whose they are; empty for those of all users.
-    """
+    """Cancels the jobs of this name. `user`: whose they are; empty for those of all users."""
     return ("scancel", "--quiet", "--name=" + name, *(["--user=" + user] if user else []))
 
 
@@ -194,11 +166,7 @@ def cancel_all_of(user: str) -> Command:
 
 
 def signal_batch(job: str, signal: str) -> Command:
-    """Sends a signal to the script of a job.
-
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
+    """Sends a signal to the script of a job. Raises ResourceFailed if `job` is not the id of a job."""
     return ("scancel", "--batch", "--signal=" + signal, "--", *job_ids([job]))
 
 
@@ -230,8 +198,7 @@ class JobState(NamedTuple):
 def job_states(jobs: Iterable[str]) -> Command:
     """Prints what `states` reads about jobs, also about ended ones.
 
-    Raises:
-        ResourceFailed: a text is not the id of a job.
+    Raises ResourceFailed if a text is not the id of a job.
     """
     fields = ",".join(field + ":|" for field in ("JobID", "State", "Reason", "NodeList", "exit_code", "StartTime"))
     return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
@@ -267,11 +234,7 @@ def exit_code(text: str) -> str:
 
 
 def recorded(job: str, *fields: str) -> Command:
-    """Prints fields of a job in slurmdbd, separated by `|`.
-
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
+    """Prints fields of a job in slurmdbd, separated by `|`. Raises ResourceFailed if `job` is not the id of a job."""
     return ("sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + ",".join(job_ids([job])),
             "--format=" + ",".join(fields))  # fmt: skip
 
@@ -282,11 +245,7 @@ def show_nodes(*names: str) -> Command:
 
 
 def update_nodes(names: Iterable[str], *settings: str) -> Command:
-    """Changes nodes.
-
-    Args:
-        names: NodeNames.
-    """
+    """Changes nodes. `names`: NodeNames."""
     return ("scontrol", "update", "NodeName=" + ",".join(names), *settings)
 
 
@@ -303,9 +262,7 @@ def reboot(node: str, reason: str) -> Command:
 def reserve(name: str, user: str, nodes: Iterable[str], duration: str) -> Command:
     """Reserves nodes for a user at once, also nodes with jobs.
 
-    Args:
-        user: who may use it.
-        duration: minutes, or `UNLIMITED`.
+    `user`: who may use it. `duration`: minutes, or `UNLIMITED`.
     """
     return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user,
             "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=" + duration, "Flags=IGNORE_JOBS")  # fmt: skip
@@ -370,10 +327,8 @@ def show_qos_usage(names: Iterable[str]) -> Command:
 def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
     """Prints rows of slurmdbd with fields separated by `|`.
 
-    Args:
-        what: sacctmgr(1)'s word for them, such as `associations`.
-        fields: to print; all but the last one must be without free text.
-        arguments: further words, such as `where user=ann`.
+    `what`: sacctmgr(1)'s word for them, such as `associations`. `fields`: to print; all but the last one must be
+    without free text. `arguments`: further words, such as `where user=ann`.
     """
     return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))
 
@@ -381,12 +336,8 @@ def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
 def job_records(since: int, until: int, fields: Sequence[str], *options: str) -> Table:
     """The records of all jobs that were eligible or ran between two times, with times as seconds since 1970.
 
-    A job that was requeued or resized has a record for each part.
-
-    Args:
-        since: seconds since 1970.
-        fields: as named by sacct(1).
-        options: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
+    A job that was requeued or resized has a record for each part. `since`: seconds since 1970. `fields`: as named by
+    sacct(1). `options`: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
     """
     window = ("--starttime=uts%d" % since, "--endtime=uts%d" % until)
     return Table(("sacct", "--allusers", "--duplicates", "--noheader", *window, *options), fields)
@@ -395,8 +346,7 @@ def job_records(since: int, until: int, fields: Sequence[str], *options: str) ->
 def use_by_steps(jobs: Iterable[str]) -> Command:
     """Prints what the steps of running jobs have used so far, as ID and two lists of TRES, separated by `|`.
 
-    Raises:
-        ResourceFailed: a text is not the id of a job.
+    Raises ResourceFailed if a text is not the id of a job.
     """
     return ("sstat", "--allsteps", "--noheader", "--parsable2", "--jobs=" + ",".join(job_ids(jobs)),
             "--format=JobID,TRESUsageInMax,TRESUsageInTot")  # fmt: skip
@@ -405,5 +355,4 @@ def use_by_steps(jobs: Iterable[str]) -> Command:
 IN_SECONDS: Dict[str, str] = {"SLURM_TIME_FORMAT": "%s"}
 """The environment in which sacct and sacctmgr print times as seconds since 1970."""
 
-NO_RECORDS = "accounting storage is disabled"
-"""What sacct says where Slurm keeps no records of jobs."""
+NO_RECORDS = "accounting storage is disabled"  # what sacct says where Slurm keeps no records of jobs

@@ -6,17 +6,14 @@ import contextlib
 import os
 from typing import Iterator
 
-NO_GROUP = 65534
-"""The group to work with in place of root's."""
+NO_GROUP = 65534  # the group to work with in place of root's
 
 
 @contextlib.contextmanager
 def acting_as(uid: int, gid: int) -> Iterator[None]:
     """Read and write files with the rights of a user, without supplementary groups; as before if this is not root.
 
-    Args:
-        uid: UID; that of root changes nothing.
-        gid: GID; `NO_GROUP` takes the place of root's group.
+    `uid`: UID; that of root changes nothing. `gid`: GID; `NO_GROUP` takes the place of root's group.
     """
     if os.geteuid() != 0 or uid == 0:
         yield

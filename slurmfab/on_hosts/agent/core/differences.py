@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-DIFF_LINES = 200
-"""The maximum number of lines of a unified diff in a report."""
+DIFF_LINES = 200  # the maximum number of lines of a unified diff in a report
 
 
 def difference(before: str, after: str) -> str:
@@ -20,16 +19,14 @@ def difference(before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-DIGEST_DIGITS = 32
-"""Hexadecimal digits of a digest: half of SHA-256, more than enough to distinguish two values."""
+DIGEST_DIGITS = 32  # hexadecimal digits of a digest: half of SHA-256, more than enough to distinguish two values
 
 
 def digests(before: Any, after: Any, key: str) -> str:
     """Keyed digests (HMAC) of both values, joined by a slash; empty without a key.
 
-    Args:
-        key: a random key of one saved plan, so that the digests of two plans cannot be compared, and a digest reveals
-            nothing about a secret that cannot be guessed.
+    `key`: a random key of one saved plan, so that the digests of two plans cannot be compared, and a digest reveals
+    nothing about a secret that cannot be guessed.
     """
     if not key:
         return ""

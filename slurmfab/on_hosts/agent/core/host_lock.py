@@ -31,11 +31,7 @@ class Lock:
     def take(self, path: str, who: str) -> None:
         """Take the lock, unless this session has it already.
 
-        Args:
-            who: the name of this session for other sessions.
-
-        Raises:
-            LockHeld: another session has it.
+        `who`: the name of this session for other sessions. Raises LockHeld if another session has it.
         """
         if self.descriptor is not None:
             return

@@ -18,9 +18,7 @@ def read(context: Context, path: str) -> Dict[str, Any]:
 def write(context: Context, path: str, record: Mapping[str, Any]) -> None:
     """Replace the record at this path whole, or remove it if the new one is empty.
 
-    Args:
-        path: below a directory of root's, which is made if it is missing.
-        record: values that JSON knows.
+    `path`: below a directory of root's, which is made if it is missing. `record`: values that JSON knows.
     """
     if not record:
         replace.unlink(context.path(path))

@@ -15,8 +15,7 @@ CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\\s*$")
 COMMENT = re.compile(rb"(?<!\\)#.*", re.DOTALL)
 
 MOST_LEVELS = 8
-MOST_FILES = 100
-"""How many files are read for one text; a file that includes itself ends there."""
+MOST_FILES = 100  # how many files are read for one text; a file that includes itself ends there
 
 MOST_BYTES = 4 << 20
 """The size of the largest file that is read; a slurm.conf of ten thousand nodes, each in a line, has less."""
@@ -26,8 +25,7 @@ TOO_LARGE = (
 )
 """The remark on a file that is too large."""
 
-Read = Callable[[str], bytes]
-"""Returns the content of a file, empty if it cannot be read."""
+Read = Callable[[str], bytes]  # returns the content of a file, empty if it cannot be read
 
 
 def read_included(path: str) -> bytes:
@@ -38,8 +36,7 @@ def read_included(path: str) -> bytes:
 def too_large(path: str, content: bytes) -> str:
     """A remark on the first file that is included and not read for its size; empty for none.
 
-    Args:
-        path: of the file that includes others.
+    `path`: of the file that includes others.
     """
     found: List[str] = []
 
@@ -58,10 +55,8 @@ def whole(path: str, content: bytes, read: Read = read_included) -> bytes:
     """The text of a file with all that it includes, as Slurm reads it (slurm.conf(5); parse_config.c).
 
     A relative name is relative to the directory of the file that has the line, and `%c` is the name of the cluster. A
-    line stays as it is if its file is missing, empty or too large, or there are too many.
-
-    Args:
-        read: reads the other files.
+    line stays as it is if its file is missing, empty or too large, or there are too many. `read`: reads the other
+    files.
     """
     if len(content) > MOST_BYTES or b"nclude" not in content.lower():  # hosts without such a line are in a hurry
         return content

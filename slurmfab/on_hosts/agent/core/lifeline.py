@@ -15,8 +15,7 @@ import threading
 import time
 from typing import Any, BinaryIO, Callable, Optional
 
-HEARTBEAT = 5.0
-"""Seconds between heartbeats, in either direction."""
+HEARTBEAT = 5.0  # seconds between heartbeats, in either direction
 
 SILENCE = 60.0
 """Seconds without data after which the deployer counts as disconnected; a laptop may be busy, or lose its wifi."""
@@ -68,11 +67,7 @@ class Answers:
 
 
 class KeepAlive:
-    """A context that sends heartbeats while a request is handled.
-
-    Args:
-        seconds: time between heartbeats.
-    """
+    """A context that sends heartbeats while a request is handled. `seconds`: time between heartbeats."""
 
     def __init__(self, answers: Answers, seconds: float = HEARTBEAT) -> None:
         self.answers = answers
@@ -96,10 +91,8 @@ class KeepAlive:
 class Lifeline:
     """The deployer's frames, until it disconnects or sends no data for too long.
 
-    Args:
-        stdin: input with frames.
-        leave: called once or twice when no more frames will come.
-        silence: seconds without data after which the deployer counts as disconnected.
+    `stdin`: input with frames. `leave`: called once or twice when no more frames will come. `silence`: seconds without
+    data after which the deployer counts as disconnected.
     """
 
     def __init__(self, stdin: BinaryIO, leave: Callable[[], None], silence: float = SILENCE) -> None:
@@ -131,11 +124,7 @@ class Lifeline:
     def frame(self, size: int) -> bytes:
         """The next bytes of the input; each part of them counts as a heartbeat.
 
-        Args:
-            size: number of bytes.
-
-        Raises:
-            OSError: the input ends before.
+        `size`: number of bytes. Raises OSError if the input ends before.
         """
         frame = bytearray()
         while len(frame) < size:

@@ -28,9 +28,7 @@ def link_target(path: str) -> str:
 def put_link(folder: Folder, name: str, target: str) -> None:
     """Make a link in one step, in place of a file or another link.
 
-    Args:
-        folder: the open directory, which only root can change.
-        target: where it leads.
+    `folder`: the open directory, which only root can change. `target`: where it leads.
     """
     replace.clear(folder, name)
     temporary = replace.temporary_name(name, os.urandom(replace.DIGITS // 2).hex())

@@ -10,8 +10,7 @@ import stat
 from typing import Iterator, List
 
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-MOST_BYTES = 64 << 20
-"""The most bytes of a file that are read."""
+MOST_BYTES = 64 << 20  # the most bytes of a file that are read
 
 PIECE_BYTES = 65536
 
@@ -19,8 +18,7 @@ PIECE_BYTES = 65536
 def read_small(path: str, most: int) -> bytes:
     """The content of a regular file; empty when it cannot be read, or has more bytes than that, of which none is read.
 
-    Args:
-        most: the number of bytes.
+    `most`: the number of bytes.
     """
     try:
         return read_bytes(path)[: most + 1] if os.stat(path).st_size <= most else b""

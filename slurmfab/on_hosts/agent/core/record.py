@@ -57,8 +57,7 @@ class Record:
     __dataclass_fields__: ClassVar[Any] = AsDataclass()
 
     FIELDS: ClassVar[Tuple[str, ...]] = ()
-    UNSHOWN: ClassVar[Tuple[str, ...]] = ()
-    """Fields that `repr` omits: secrets and long texts."""
+    UNSHOWN: ClassVar[Tuple[str, ...]] = ()  # fields that `repr` omits: secrets and long texts
 
     OPEN_AFTER: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
     NEEDED_AFTER: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
@@ -68,8 +67,7 @@ class Record:
     given; after one positional value, the path, `{mode}` can be given and nothing must.
     """
 
-    VALUES: ClassVar[Any] = attrgetter("FIELDS")
-    """Returns the values by which records are compared."""
+    VALUES: ClassVar[Any] = attrgetter("FIELDS")  # returns the values by which records are compared
 
     def __init_subclass__(cls) -> None:
         """Collect the fields of a class."""
@@ -83,8 +81,7 @@ class Record:
     def __init__(self, *values: Any, **named: Any) -> None:
         """Set the fields from positional values in their order, and from named values.
 
-        Raises:
-            TypeError: a field is missing, given twice or unknown.
+        Raises TypeError if a field is missing, given twice or unknown.
         """
         # Set one by one, so that records share one table of names: a plan for thousands of hosts has many records.
         place, count = object.__setattr__, len(values)

@@ -16,27 +16,16 @@ from typing import Dict, Iterator
 
 from slurmfab.on_hosts.agent.core.safe_paths import Folder, Opened, make_or_enter
 
-GONE = ".slurmfab-gone"
-"""The directory in which root removes something, beside where it was; only root can enter it."""
-
-ROUND = 1000
-"""After how many files the time limit of a removal is looked at."""
-
-MOST_TURNS = 20
-"""How often the files of one directory are removed in one go while a process makes new ones."""
+GONE = ".slurmfab-gone"  # the directory in which root removes something, beside where it was; only root can enter it
+ROUND = 1000  # after how many files the time limit of a removal is looked at
+MOST_TURNS = 20  # how often the files of one directory are removed in one go while a process makes new ones
 
 
 def remove(base: Folder, name: str, until: float) -> str:
     """Remove something, and the place where that is done.
 
-    Args:
-        base: the directory that it is in, which only root can change.
-
-    Returns:
-        As `empty`.
-
-    Raises:
-        OSError: as for `set_aside`.
+    `base`: the directory that it is in, which only root can change. Returns as `empty`. Raises OSError as for
+    `set_aside`.
     """
     set_aside(base, name)
     left = empty(base, until)
@@ -48,8 +37,7 @@ def remove(base: Folder, name: str, until: float) -> str:
 def set_aside(base: Folder, name: str) -> None:
     """Move something out of the way, to be removed; nothing if it is not there.
 
-    Raises:
-        OSError: it is a mount point, for example.
+    Raises OSError if it is a mount point, for example.
     """
     with make_or_enter(base, GONE) as gone:
         gone.set_access(mode=0o700)
@@ -67,11 +55,8 @@ def fresh_name() -> str:
 def empty(base: Folder, until: float) -> str:
     """Remove what was set aside; one process at a time, and another one then does it for this one.
 
-    Args:
-        base: the directory that it was in.
-
-    Returns:
-        What could not be removed, and why; empty if nothing is left, or another process is at it.
+    `base`: the directory that it was in. Returns what could not be removed, and why; empty if nothing is left, or
+    another process is at it.
     """
     try:
         gone = base.enter(GONE)
@@ -89,11 +74,8 @@ def empty(base: Folder, until: float) -> str:
 def remove_all(gone: Folder, until: float) -> Dict[str, str]:
     """Remove everything in a directory.
 
-    Args:
-        gone: the directory; it is one that only root can enter, or it is removed with its user's rights alone.
-
-    Returns:
-        Why something could not be removed, by name.
+    `gone`: the directory; it is one that only root can enter, or it is removed with its user's rights alone. Returns
+    why something could not be removed, by name.
     """
     stuck: Dict[str, str] = {}
     turns: Dict[str, int] = {}
@@ -115,10 +97,8 @@ def remove_all(gone: Folder, until: float) -> Dict[str, str]:
 def take_apart(gone: Folder, name: str, until: float) -> None:
     """Remove a file, or the files of a directory; its directories are moved beside it, for another turn.
 
-    A directory that somebody fills meanwhile is left for another turn, too.
-
-    Raises:
-        OSError: something cannot be removed or moved.
+    A directory that somebody fills meanwhile is left for another turn, too. Raises OSError if something cannot be
+    removed or moved.
     """
     status = gone.find(name)
     if status is None or not stat.S_ISDIR(status.st_mode):

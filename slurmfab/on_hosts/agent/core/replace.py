@@ -25,21 +25,18 @@ from slurmfab.on_hosts.agent.core.safe_paths import (
     user,
 )
 
-DIGITS = 8
-"""Number of hexadecimal digits in the name of a temporary file."""
+DIGITS = 8  # number of hexadecimal digits in the name of a temporary file
 
 UNCHANGED = -1
 """As UID or GID: leave it as the kernel set it (chown(2)), which honors a set-group-ID bit on the directory."""
 
-Access = Tuple[int, int, int]
-"""UID, GID and permission bits."""
+Access = Tuple[int, int, int]  # UID, GID and permission bits
 
 
 def regular(path: str) -> Optional[os.stat_result]:
     """The status of a regular file, `None` when nothing has this name.
 
-    Raises:
-        ResourceFailed: it is a symbolic link, a directory or a device.
+    Raises ResourceFailed if it is a symbolic link, a directory or a device.
     """
     try:
         folder, name = open_parent(path)
@@ -55,9 +52,7 @@ def regular(path: str) -> Optional[os.stat_result]:
 def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
     """Status and content of the same regular file, `None` when nothing has this name.
 
-    Raises:
-        ResourceFailed: as for `regular`.
-        OSError: the file cannot be read.
+    Raises ResourceFailed as for `regular`. Raises OSError if the file cannot be read.
     """
     try:
         folder, name = open_parent(path)
@@ -70,9 +65,7 @@ def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
 def read(path: str) -> Optional[bytes]:
     """The content of a regular file, `None` when nothing has this name.
 
-    Raises:
-        ResourceFailed: as for `regular`.
-        OSError: the file cannot be read.
+    Raises ResourceFailed as for `regular`. Raises OSError if the file cannot be read.
     """
     found = find(path)
     return None if found is None else found[1]
@@ -165,11 +158,7 @@ def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
 def rename(old: str, new: str) -> None:
     """Rename a file within its directory.
 
-    Args:
-        new: its new path, in the same directory; a file there is replaced.
-
-    Raises:
-        OSError: there is no such file.
+    `new`: its new path, in the same directory; a file there is replaced. Raises OSError if there is no such file.
     """
     folder, name = open_parent(old)
     with folder:
@@ -179,8 +168,7 @@ def rename(old: str, new: str) -> None:
 def unlink(path: str) -> None:
     """Remove a file or a link, if there is one.
 
-    Raises:
-        OSError: it is a directory, or its file system is read-only.
+    Raises OSError if it is a directory, or its file system is read-only.
     """
     try:
         folder, name = open_parent(path)
@@ -199,11 +187,7 @@ def sync(directory: str) -> None:
 
 
 def temporary_name(name: str, digits: str) -> str:
-    """The name of the temporary file that will replace a file, beside it.
-
-    Args:
-        digits: `DIGITS` hexadecimal digits.
-    """
+    """The name of the temporary file that will replace a file, beside it. `digits`: `DIGITS` hexadecimal digits."""
     return ".slurmfab-%s.%s" % (name, digits)
 
 
@@ -240,12 +224,9 @@ def change_access(path: str, uid: int, gid: int, mode: int) -> None:
     """Set owner, group and permission bits of a regular file.
 
     Another name of the file, outside of a directory that others can change, would get them too. So such a file is
-    replaced by a copy, and only if it belongs to the wanted owner already, who can read it.
-
-    Raises:
-        ResourceFailed: it is a symbolic link, or not a regular file.
-        UnsafePath: the file has other names, and another owner.
-        FileNotFoundError: there is no such file.
+    replaced by a copy, and only if it belongs to the wanted owner already, who can read it. Raises ResourceFailed if it
+    is a symbolic link, or not a regular file. Raises UnsafePath if the file has other names, and another owner. Raises
+    FileNotFoundError if there is no such file.
     """
     folder, name = open_parent(path)
     with folder:

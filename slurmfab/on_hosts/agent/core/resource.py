@@ -20,8 +20,7 @@ WOULD_CHANGE = "would change"
 FAILED = "failed"
 SKIPPED = "skipped"
 
-PAUSE_SECONDS = 0.1
-"""Time between two looks at a resource that settles."""
+PAUSE_SECONDS = 0.1  # time between two looks at a resource that settles
 
 State = Mapping[str, Any]
 """The actual or the wanted state of a resource: JSON values by name; `None` for something absent."""
@@ -41,8 +40,7 @@ class LeftAsItWas(Exception):
 class OtherHostsFailed(Exception):
     """Other hosts that are not as wanted, which is no failure of the host that tells it.
 
-    Args:
-        reasons: by host, why, and what to try.
+    `reasons`: by host, why, and what to try.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -51,40 +49,27 @@ class OtherHostsFailed(Exception):
 
 
 class Change(Record):
-    """One difference between the actual and the wanted state.
+    """One difference between the actual and the wanted state."""
 
-    Args:
-        name: what differs, such as `mode` or `content`.
-        actual: the actual value as text; empty when it is absent or a secret.
-        digest: for a saved plan, digests of both values where they are not shown in full: secrets and long texts.
-    """
-
-    name: str
-    actual: str = ""
+    name: str  # what differs, such as `mode` or `content`
+    actual: str = ""  # the actual value as text; empty when it is absent or a secret
     wanted: str = ""
     diff: str = ""
+    # For a saved plan, digests of both values where they are not shown in full: secrets and long texts.
     digest: str = ""
 
 
 class Outcome(Record):
-    """The result of applying one resource on one host.
+    """The result of applying one resource on one host."""
 
-    Args:
-        id: the resource's id, such as `user:slurm`.
-        status: `ok`, `changed`, `would change`, `failed` or `skipped`.
-        changes: the differences that were found; for `ok`, those that were left as they were, with a remark.
-        message: why it failed or was skipped, and what to try; for `ok` and `changed`, a remark.
-        seconds: time that it took on the host.
-        drift: the kind of drift, which the deployer determines.
-        others: other hosts that are not as wanted, with the reason; the deployer makes them outcomes of these hosts.
-    """
-
-    id: str
-    status: str
+    id: str  # the resource's id, such as `user:slurm`
+    status: str  # `ok`, `changed`, `would change`, `failed` or `skipped`
+    # The differences that were found; for `ok`, those that were left as they were, with a remark.
     changes: tuple[Change, ...] = ()
-    message: str = ""
-    seconds: float = 0.0
-    drift: str = ""
+    message: str = ""  # why it failed or was skipped, and what to try; for `ok` and `changed`, a remark
+    seconds: float = 0.0  # time that it took on the host
+    drift: str = ""  # the kind of drift, which the deployer determines
+    # Other hosts that are not as wanted, with the reason; the deployer makes them outcomes of these hosts.
     others: tuple[tuple[str, str], ...] = ()
 
 
@@ -176,8 +161,7 @@ class Context:
     ) -> str:
         """Run a program that has to succeed, and return what it printed; the arguments are those of `run`.
 
-        Raises:
-            ResourceFailed: as for `run`, or the exit code is not 0; with the last lines that the program printed.
+        Raises ResourceFailed as for `run`, or the exit code is not 0; with the last lines that the program printed.
         """
         done = self.run(argv, stdin, seconds, env, account)
         if done.returncode != 0:
@@ -202,11 +186,12 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Resource(Record):
     """The base class of all resource types.
 
-    A resource type is a record whose fields describe the wanted state. It MUST define `kind`, `name()`, `wanted()`,
-    `actual()` and `converge()`; it MAY define the other methods, and a `deadline` of its own.
+    A resource type is a record whose fields describe the wanted state. It MUST define `kind`, `named_by` or
+    `name()`, `wanted()`, `actual()` and `converge()`; it MAY define the other methods, and a `deadline` of its own.
     """
 
     kind: ClassVar[str] = ""
+    named_by: ClassVar[str]  # the field that distinguishes a resource from others of its kind on a host
     deadline: ClassVar[float] = 300.0
     """Seconds after which a run goes on without a host that is still at work on it; a field `seconds` adds to it."""
     settling_seconds: ClassVar[float] = 0.0
@@ -219,7 +204,7 @@ class Resource(Record):
 
     def name(self) -> str:
         """The part of the id that distinguishes this resource from others of its kind on a host."""
-        raise NotImplementedError
+        return str(getattr(self, self.named_by))
 
     def wanted(self, context: Context) -> State:
         """The wanted state; only the names in it are compared with the actual state."""
@@ -232,11 +217,8 @@ class Resource(Record):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Change the host so that its state is the wanted one.
 
-        Args:
-            differing: the names that differ; never empty.
-
-        Raises:
-            ResourceFailed: that failed; the next run can start from the state that is left.
+        `differing`: the names that differ; never empty. Raises ResourceFailed: that failed; the next run can start from
+        the state that is left.
         """
         raise NotImplementedError
 
@@ -245,11 +227,7 @@ class Resource(Record):
         return frozenset()
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002 - part of the contract
-        """The files that converging changes: services watch them, and the undo store copies them before.
-
-        Args:
-            differing: the names that differ.
-        """
+        """The files that converging changes: services watch them, and the undo store copies them before."""
         return ()
 
     def units(self) -> tuple[str, ...]:
@@ -264,11 +242,8 @@ class Resource(Record):
 def apply(resource: Resource, context: Context) -> Outcome:
     """Read a resource's state, compare, converge unless this is a dry run, and read again.
 
-    Args:
-        context: the request's context; the paths that were or would be changed are added to `touched`.
-
-    Returns:
-        The outcome; `changed` means that the state was read again and is the wanted one.
+    `context`: the request's context; the paths that were or would be changed are added to `touched`. Returns the
+    outcome; `changed` means that the state was read again and is the wanted one.
     """
     changes: tuple[Change, ...] = ()
     context.remark = ""
@@ -291,8 +266,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
 def converge(resource: Resource, context: Context, changes: tuple[Change, ...]) -> Outcome:
     """Converge a resource, and read its state again.
 
-    Raises:
-        ResourceFailed, OSError, LeftAsItWas: the resource raises it.
+    Raises ResourceFailed, OSError, LeftAsItWas if the resource raises it.
     """
     differing = frozenset(change.name for change in changes)
     context.keep(resource, context, differing)

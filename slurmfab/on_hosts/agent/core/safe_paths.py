@@ -24,14 +24,9 @@ WAY_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """For opening files: a FIFO does not block, and a terminal does not become the agent's."""
 
-MAX_LINKS = 40
-"""How many links one path may have, as in the kernel (path_resolution(7))."""
-
-MAX_BYTES = 16 * 1024 * 1024
-"""The size up to which a file in a directory that others can change is read."""
-
-MAX_DEPTH = 100
-"""How deep directories may be nested where all files below one are listed or removed."""
+MAX_LINKS = 40  # how many links one path may have, as in the kernel (path_resolution(7))
+MAX_BYTES = 16 * 1024 * 1024  # the size up to which a file in a directory that others can change is read
+MAX_DEPTH = 100  # how deep directories may be nested where all files below one are listed or removed
 
 OTHERS_WRITE = 0o022
 
@@ -136,8 +131,7 @@ class Folder:
     def rename(self, old: str, new: str) -> None:
         """Rename something in it; a file with the new name is replaced.
 
-        Raises:
-            OSError: there is no such name, or the new one is a directory's.
+        Raises OSError if there is no such name, or the new one is a directory's.
         """
         try:
             os.rename(old, new, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
@@ -147,8 +141,7 @@ class Folder:
     def unlink(self, name: str) -> None:
         """Remove a file or a link in it, if there is one.
 
-        Raises:
-            OSError: it is a directory, or its file system is read-only.
+        Raises OSError if it is a directory, or its file system is read-only.
         """
         try:
             os.unlink(name, dir_fd=self.descriptor)
@@ -160,11 +153,8 @@ class Folder:
     def walk(self, below: str = "", depth: int = 0) -> Iterator[Tuple[str, Folder, str]]:
         """All files and links below it: the path relative to it, the open directory that it is in, and the name.
 
-        Args:
-            below: path that each result begins with, with a slash at the end.
-
-        Raises:
-            UnsafePath: directories are nested too deep.
+        `below`: path that each result begins with, with a slash at the end. Raises UnsafePath if directories are nested
+        too deep.
         """
         if depth > MAX_DEPTH:
             raise UnsafePath("%s is nested in more than %d directories" % (self.path, MAX_DEPTH))
@@ -179,9 +169,7 @@ class Folder:
     def remove(self, name: str, depth: int = 0) -> None:
         """Remove a file, a link, or a directory with everything in it, if there is such a name.
 
-        Raises:
-            UnsafePath: directories are nested too deep.
-            OSError: something cannot be removed.
+        Raises UnsafePath if directories are nested too deep. Raises OSError if something cannot be removed.
         """
         status = self.find(name)
         if status is None or not stat.S_ISDIR(status.st_mode):
@@ -218,8 +206,7 @@ class Folder:
     def open(self, name: str) -> Optional[int]:
         """Open a regular file for reading; `None` if there is no such name. Never blocks and follows no link.
 
-        Raises:
-            ResourceFailed: it is a symbolic link, a directory or a device.
+        Raises ResourceFailed if it is a symbolic link, a directory or a device.
         """
         try:
             descriptor = os.open(name, os.O_RDONLY | FILE_FLAGS, dir_fd=self.descriptor)
@@ -240,8 +227,7 @@ class Folder:
     def read(self, name: str) -> Optional[Tuple[os.stat_result, bytes]]:
         """Status and content of the same regular file; `None` if there is no such name.
 
-        Raises:
-            ResourceFailed: as for `open`; or another user can change the directory, and the file is very large.
+        Raises ResourceFailed as for `open`; or another user can change the directory, and the file is very large.
         """
         descriptor = self.open(name)
         if descriptor is None:
@@ -258,8 +244,7 @@ class Folder:
     def require_regular(self, name: str, status: os.stat_result) -> None:
         """Refuse a name that is not a regular file.
 
-        Raises:
-            ResourceFailed: it is a symbolic link, a directory or a device.
+        Raises ResourceFailed if it is a symbolic link, a directory or a device.
         """
         if stat.S_ISLNK(status.st_mode):
             target = self.target(name)
@@ -362,8 +347,7 @@ def make_or_enter(folder: Folder, name: str) -> Folder:
 def open_parent(path: str, make: bool = False) -> Tuple[Folder, str]:
     """Open the directory of a path, and return it with the last name of the path.
 
-    Raises:
-        OSError, UnsafePath: as for `open_folder`.
+    Raises OSError, UnsafePath as for `open_folder`.
     """
     directory, name = os.path.split(path)
     return open_folder(directory, make), name
@@ -372,12 +356,8 @@ def open_parent(path: str, make: bool = False) -> Tuple[Folder, str]:
 def open_itself(path: str, make: bool = False) -> Optional[Folder]:
     """Open a directory that must not be reached by a link of its own name; `None` where nothing has this name.
 
-    Args:
-        make: whether to make it, and directories above it, where they are missing.
-
-    Raises:
-        ResourceFailed: it is a link, or something else that is not a directory.
-        OSError, UnsafePath: as for `open_folder`.
+    `make`: whether to make it, and directories above it, where they are missing. Raises ResourceFailed if it is a link,
+    or something else that is not a directory. Raises OSError, UnsafePath as for `open_folder`.
     """
     try:
         folder, name = open_parent(path, make)
@@ -430,11 +410,7 @@ def refuse_others(path: str) -> None:
 def open_file(path: str) -> Optional[Tuple[int, str]]:
     """Open a regular file for reading: its descriptor, and who else than root may change its directory (`others`).
 
-    Returns:
-        `None` if there is no such file.
-
-    Raises:
-        ResourceFailed, OSError: as for `Folder.open` and `open_folder`.
+    Returns `None` if there is no such file. Raises ResourceFailed, OSError as for `Folder.open` and `open_folder`.
     """
     try:
         folder, name = open_parent(path)
@@ -448,11 +424,7 @@ def open_file(path: str) -> Optional[Tuple[int, str]]:
 def read_end(path: str, size: int) -> Optional[bytes]:
     """The last bytes of a regular file, such as a log; `None` if there is no such file.
 
-    Args:
-        size: how many bytes at most.
-
-    Raises:
-        ResourceFailed, OSError: as for `open_file`.
+    `size`: how many bytes at most. Raises ResourceFailed, OSError as for `open_file`.
     """
     opened = open_file(path)
     if opened is None:

@@ -21,17 +21,13 @@ NO_ROOT = (
     "unix_socket), or manage the server yourself: in the cluster file, database: {host: HOST, external: localhost, ...}"
 )
 
-CONNECT_SECONDS, READ_SECONDS = 10, 20
-"""Time that a server gets to accept a connection, and to answer."""
-
-OPT_CONNECT_TIMEOUT, OPT_READ_TIMEOUT, OPT_WRITE_TIMEOUT = 0, 11, 12
-"""Numbers of `enum mysql_option` (mysql.h)."""
+CONNECT_SECONDS, READ_SECONDS = 10, 20  # time that a server gets to accept a connection, and to answer
+OPT_CONNECT_TIMEOUT, OPT_READ_TIMEOUT, OPT_WRITE_TIMEOUT = 0, 11, 12  # numbers of `enum mysql_option` (mysql.h)
 
 ACCESS_DENIED, NO_SUCH_DATABASE = 1044, 1049
 """Error numbers after a valid login to a database that is not allowed, or does not exist (mysqld_error.h)."""
 
-LOGIN_ACCEPTED = (0, ACCESS_DENIED, NO_SUCH_DATABASE)
-"""Error numbers for which user and password are right."""
+LOGIN_ACCEPTED = (0, ACCESS_DENIED, NO_SUCH_DATABASE)  # error numbers for which user and password are right
 
 
 def is_installed() -> bool:
@@ -116,8 +112,7 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
 def load_library() -> ctypes.CDLL:
     """The library, with the types of the functions used here (mysql.h).
 
-    Raises:
-        ResourceFailed: it is not installed, or python3 cannot load libraries.
+    Raises ResourceFailed if it is not installed, or python3 cannot load libraries.
     """
     try:
         import ctypes  # few requests need it, and a minimal python3 has none

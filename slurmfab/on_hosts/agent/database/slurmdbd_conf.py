@@ -18,8 +18,7 @@ PATH = "/etc/slurm/slurmdbd.conf"
 MODE = 0o600
 """slurmdbd up to 24.11 refuses to start with another owner than SlurmUser or another mode (slurmdbd.conf(5))."""
 
-PASSWORD_BYTES = 32
-"""Random bytes of a generated password."""
+PASSWORD_BYTES = 32  # random bytes of a generated password
 
 PASSWORD_LINE = re.compile(r"^[ \t]*StoragePass[ \t]*=[ \t]*(.*?)[ \t]*(?:#.*)?$", re.IGNORECASE | re.MULTILINE)
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -38,24 +37,17 @@ DEFAULTS = {
 
 MADE_BY_SLURMFAB = b"# Made by slurmfab"
 INCLUDE = re.compile(rb"^[ \t]*include[ \t]", re.IGNORECASE | re.MULTILINE)
-HIDDEN = "StoragePass=(hidden)"
-"""Replaces the password's line when the file is compared."""
+HIDDEN = "StoragePass=(hidden)"  # replaces the password's line when the file is compared
 
 
 class SlurmdbdConf(Resource):
-    """slurmdbd.conf, readable for the slurm user only; a generated password in it is kept.
-
-    Args:
-        content: the text without the line with the password, which is added at the end.
-        password: the password; empty to generate one on the host and keep it.
-        owner: the user of slurmdbd; `group` likewise its group.
-    """
+    """slurmdbd.conf, readable for the slurm user only; a generated password in it is kept."""
 
     kind: ClassVar[str] = "slurmdbd-conf"
     UNSHOWN = ("password",)
-    content: str
-    password: str = ""
-    owner: str = "slurm"
+    content: str  # the text without the line with the password, which is added at the end
+    password: str = ""  # the password; empty to generate one on the host and keep it
+    owner: str = "slurm"  # the user of slurmdbd; `group` likewise its group
     group: str = "slurm"
 
     def name(self) -> str:
@@ -115,8 +107,7 @@ class SlurmdbdConf(Resource):
     def refuse_other_storage(self, content: bytes) -> None:
         """Refuse to move slurmdbd to another database, because the accounting history would stay behind unnoticed.
 
-        Raises:
-            ResourceFailed: the present file names another server or database.
+        Raises ResourceFailed if the present file names another server or database.
         """
         before, wanted = place_in(content), place_in(self.content.encode())
         if before and before != wanted:
@@ -172,11 +163,7 @@ def password_in(content: bytes) -> str:
 
 
 def present_password(context: Context) -> str:
-    """The database password in this host's slurmdbd.conf.
-
-    Raises:
-        ResourceFailed: there is none.
-    """
+    """The database password in this host's slurmdbd.conf. Raises ResourceFailed if there is none."""
     password = password_in(replace.read(context.path(PATH)) or b"")
     if not password:
         raise ResourceFailed("%s has no StoragePass" % PATH)

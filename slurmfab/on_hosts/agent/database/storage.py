@@ -19,16 +19,11 @@ ALL_PRIVILEGES = re.compile(r"GRANT ALL PRIVILEGES ON (\S+)\.\* TO ")
 
 
 class Storage(Resource):
-    """A database, and a local user with all privileges on it and slurmdbd.conf's password.
-
-    Args:
-        database: its name (StorageLoc).
-        user: the database user (StorageUser).
-    """
+    """A database, and a local user with all privileges on it and slurmdbd.conf's password."""
 
     kind: ClassVar[str] = "storage"
-    database: str
-    user: str
+    database: str  # its name (StorageLoc)
+    user: str  # the database user (StorageUser)
 
     def name(self) -> str:
         """Database and user."""
@@ -41,10 +36,8 @@ class Storage(Resource):
     def actual(self, context: Context) -> State:
         """The same as found on the server.
 
-        In a dry run it is empty before MariaDB is installed, and unknown while MariaDB is stopped.
-
-        Raises:
-            ResourceFailed: the server does not run or does not answer.
+        In a dry run it is empty before MariaDB is installed, and unknown while MariaDB is stopped. Raises
+        ResourceFailed if the server does not run or does not answer.
         """
         if not is_active(context, MARIADB_UNIT):
             if not context.dry_run:

@@ -20,22 +20,16 @@ ADVICE = {
 
 
 class StorageLogin(Resource):
-    """An external database server that accepts a user and password; there is nothing to converge.
-
-    Args:
-        user: the database user (StorageUser).
-        database: the database's name (StorageLoc).
-        kept: whether the password is the one in this host's slurmdbd.conf.
-    """
+    """An external database server that accepts a user and password; there is nothing to converge."""
 
     kind: ClassVar[str] = "storage-login"
     UNSHOWN = ("password",)
     host: str
     port: int
-    user: str
-    database: str
+    user: str  # the database user (StorageUser)
+    database: str  # the database's name (StorageLoc)
     password: str = ""
-    kept: bool = False
+    kept: bool = False  # whether the password is the one in this host's slurmdbd.conf
 
     def name(self) -> str:
         """User and server."""
@@ -48,8 +42,7 @@ class StorageLogin(Resource):
     def actual(self, context: Context) -> State:
         """Whether the login is accepted; empty in a dry run before the library is installed with slurmdbd.
 
-        Raises:
-            ResourceFailed: it is not accepted; the text says why.
+        Raises ResourceFailed if it is not accepted; the text says why.
         """
         if context.dry_run and not mariadb.is_installed():
             return {}
@@ -67,8 +60,7 @@ class StorageLogin(Resource):
     def kept_password(self, context: Context) -> str:
         """The password in this host's slurmdbd.conf.
 
-        Raises:
-            ResourceFailed: there is none; the text says what to do.
+        Raises ResourceFailed if there is none; the text says what to do.
         """
         try:
             return present_password(context)

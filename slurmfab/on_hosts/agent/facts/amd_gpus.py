@@ -18,8 +18,7 @@ MODELS = {
 }  # fmt: skip
 """Product names by PCI device ID (PCI ID database, vendor 1002); sysfs has a product name for some boards only."""
 
-MIN_MEMORY = 4 << 30
-"""Bytes; a GPU with less memory of its own is the graphics part of a processor."""
+MIN_MEMORY = 4 << 30  # bytes; a GPU with less memory of its own is the graphics part of a processor
 
 
 def read(root: str) -> List[Dict[str, Any]]:
@@ -48,8 +47,7 @@ def bus_address(domain: int, location: int) -> str:
 def model(root: str, bus: str, target: int) -> str:
     """The product's name; if unknown, the compiler's name of its architecture, such as `gfx90a`.
 
-    Args:
-        target: KFD's gfx_target_version, 0 for none.
+    `target`: KFD's gfx_target_version, 0 for none.
     """
     folder = "%s%s/%s" % (root, DEVICES, bus)
     known = MODELS.get(read_text(folder + "/device")) or read_text(folder + "/product_name")

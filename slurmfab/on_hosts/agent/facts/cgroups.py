@@ -25,8 +25,7 @@ MEMSW = "memory/memory.memsw.limit_in_bytes"
 def read(root: str = "") -> Dict[str, object]:
     """The version, the controllers that Slurm can use, whether swap is accounted, and the problems.
 
-    Returns:
-        `version`, `controllers`, `swap` and `troubles`, the fields of `slurmfab.cluster.facts.Cgroup`.
+    Returns `version`, `controllers`, `swap` and `troubles`, the fields of `slurmfab.cluster.facts.Cgroup`.
     """
     mounts = read_text(root + "/proc/self/mounts")
     places = ("", *CONTROLLERS)
@@ -93,10 +92,8 @@ def v2_troubles(
 ) -> List[str]:
     """Problems of a v2 tree; devices need no controller there, since eBPF limits them.
 
-    Args:
-        known: of `parse_known`.
-        is_writable: whether /sys/fs/cgroup is writable.
-        lacks_bus: whether the D-Bus system bus is missing.
+    `known`: of `parse_known`. `is_writable`: whether /sys/fs/cgroup is writable. `lacks_bus`: whether the D-Bus system
+    bus is missing.
     """
     if not is_writable:
         return ["read-only"]
@@ -114,10 +111,7 @@ def v1_troubles(
 ) -> List[str]:
     """Problems of v1 controllers, each of which is a mount of its own.
 
-    Args:
-        mounted: of `parse_mounts`.
-        known: of `parse_known`.
-        writable: the controllers whose directory is writable.
+    `mounted`: of `parse_mounts`. `known`: of `parse_known`. `writable`: the controllers whose directory is writable.
     """
     troubles = []
     for name in CONTROLLERS:

@@ -14,11 +14,7 @@ from slurmfab.on_hosts.agent.facts.hardware import CPUS
 
 
 class Sockets:
-    """The sockets of a host, each with its processors and cores.
-
-    Args:
-        root: where the file system begins.
-    """
+    """The sockets of a host, each with its processors and cores. `root`: where the file system begins."""
 
     def __init__(self, root: str) -> None:
         self.cpus: Dict[str, Set[int]] = {}
@@ -44,11 +40,7 @@ class Sockets:
 
 
 def ranges(sockets: List[int], size: int) -> str:
-    """The cores of some sockets as ranges; adjacent sockets form one range.
-
-    Args:
-        size: cores per socket.
-    """
+    """The cores of some sockets as ranges; adjacent sockets form one range. `size`: cores per socket."""
     runs: List[List[int]] = []
     for number in sockets:
         if runs and runs[-1][1] == number - 1:

@@ -9,8 +9,7 @@ from slurmfab.on_hosts.agent.core.reading import is_device
 from slurmfab.on_hosts.agent.facts import amd_gpus, nvidia_gpus, pci
 from slurmfab.on_hosts.agent.facts.gpu_cores import Sockets
 
-MAKER_BY_PREFIX = {"/dev/nvidia": "NVIDIA", "/dev/dri/": "AMD"}
-"""The maker by the beginning of a device file's path."""
+MAKER_BY_PREFIX = {"/dev/nvidia": "NVIDIA", "/dev/dri/": "AMD"}  # the maker by the beginning of a device file's path
 
 VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon"}
 
@@ -18,11 +17,8 @@ VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "rade
 def read(root: str = "", named: Iterable[str] = ()) -> List[Dict[str, Any]]:
     """The GPUs with a device file, NVIDIA's first, in the order of the files' numbers.
 
-    Args:
-        named: device files that also count as GPUs, of other makers; missing ones are skipped.
-
-    Returns:
-        The fields of `slurmfab.cluster.facts.Gpu`; a MIG instance is one GPU.
+    `named`: device files that also count as GPUs, of other makers; missing ones are skipped. Returns the fields of
+    `slurmfab.cluster.facts.Gpu`; a MIG instance is one GPU.
     """
     found = [*nvidia_gpus.read(root), *amd_gpus.read(root)]
     more = [file for file in named if file not in {gpu["file"] for gpu in found} and is_device(root + file)]
@@ -43,8 +39,7 @@ def read(root: str = "", named: Iterable[str] = ()) -> List[Dict[str, Any]]:
 def without_driver(root: str, usable: List[Dict[str, Any]]) -> List[Dict[str, str]]:
     """The GPUs on the PCI bus without a device file, as fields of `slurmfab.cluster.facts.DriverlessGpu`.
 
-    Args:
-        usable: the GPUs with a device file. If the PCI address of one is unknown, no GPU of its maker is reported.
+    `usable`: the GPUs with a device file. If the PCI address of one is unknown, no GPU of its maker is reported.
     """
     seen = {gpu["bus"] for gpu in usable}
     unclear = {

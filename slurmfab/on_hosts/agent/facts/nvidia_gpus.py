@@ -15,15 +15,13 @@ from slurmfab.on_hosts.agent.facts.pci import address
 
 DRIVER = "/proc/driver/nvidia"
 TOOLS = ("/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi")
-SMI_TIMEOUT = 20
-"""Seconds for nvidia-smi: without persistence mode it initializes each GPU first."""
+SMI_TIMEOUT = 20  # seconds for nvidia-smi: without persistence mode it initializes each GPU first
 
 
 def read(root: str) -> List[Dict[str, Any]]:
     """GPUs with a device file, in the order of its number.
 
-    Returns:
-        Dicts with `file`, `model` and `bus`, and for a MIG instance also `profile` and `with_files`.
+    Returns dicts with `file`, `model` and `bus`, and for a MIG instance also `profile` and `with_files`.
     """
     minors = sorted(number(name, "nvidia") for name in names(root + "/dev"))
     minors = [minor for minor in minors if minor >= 0 and is_device("%s/dev/nvidia%d" % (root, minor))]
@@ -54,11 +52,7 @@ def driver_gpus(root: str) -> List[Dict[str, Any]]:
 def parse_information(name: str, text: str) -> Dict[str, Any]:
     """One GPU from the driver's file `information`; empty if the file lacks the device's number.
 
-    Args:
-        name: of the GPU's directory, which is a PCI address.
-
-    Returns:
-        `minor`, `model` and `bus`.
+    `name`: of the GPU's directory, which is a PCI address. Returns `minor`, `model` and `bus`.
     """
     fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     if not fields.get("Device Minor", "").isdigit():
@@ -86,8 +80,7 @@ def run_smi(root: str, option: str) -> str:
 def parse_details(text: str) -> List[Dict[str, Any]]:
     """The GPUs in the output of `nvidia-smi -q`.
 
-    Returns:
-        Dicts with `minor`, `model`, `bus`, and `instances`: by MIG index, the IDs (GPU instance, compute instance).
+    Returns dicts with `minor`, `model`, `bus`, and `instances`: by MIG index, the IDs (GPU instance, compute instance).
     """
     found = []
     for bus, block in re.findall(r"^GPU ([0-9A-Fa-f:.]+)\n((?:[ \t]+.*\n?|\n)*)", text, re.M):
@@ -134,12 +127,8 @@ def capability(path: str) -> str:
 def mig_profiles(listing: str, details: str) -> Dict[str, Dict[Tuple[int, int], str]]:
     """The profile of each MIG instance, such as `1g.5gb`.
 
-    Args:
-        listing: output of `nvidia-smi -L`: profiles by MIG index, GPUs in the order of `details`.
-        details: output of `nvidia-smi -q`: IDs by MIG index.
-
-    Returns:
-        By the GPU's PCI address, then by (GPU instance, compute instance).
+    `listing`: output of `nvidia-smi -L`: profiles by MIG index, GPUs in the order of `details`. `details`: output of
+    `nvidia-smi -q`: IDs by MIG index. Returns by the GPU's PCI address, then by (GPU instance, compute instance).
     """
     blocks = re.split(r"^GPU \d+:.*$", listing, flags=re.M)[1:]
     found = {}

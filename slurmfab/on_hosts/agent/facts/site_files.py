@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.core.reading import read_bytes, read_text
 def read(root: str, asked: Iterable[str]) -> Dict[str, Any]:
     """SHA-256 (hexadecimal) by name of the files that are here, and the names of those that slurmfab has written.
 
-    Args:
-        asked: names below Slurm's directory; the files that slurmfab has written are told of besides.
+    `asked`: names below Slurm's directory; the files that slurmfab has written are told of besides.
     """
     written = read_text(root + SITE_FILES).split()
     paths = {name: "%s%s/%s" % (root, SLURM_DIRECTORY, name) for name in sorted({*asked, *written})}

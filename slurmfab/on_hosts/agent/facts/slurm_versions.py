@@ -18,15 +18,13 @@ ANY_CONF = b"ClusterName=any\nSlurmctldHost=localhost\n"
 """A slurm.conf for Slurm's commands, which tell no version without one, nor with one that has a mistake."""
 
 ANSWER = re.compile(r"\b\d\d\.\d\d\.\d+[\w.+~-]{0,64}", re.ASCII)
-SECONDS = 20.0
-"""Time limit of a program, which only prints a line."""
+SECONDS = 20.0  # time limit of a program, which only prints a line
 
 
 def read(root: str, programs: Iterable[str]) -> Dict[str, str]:
     """The versions of the programs that are there and tell one, by the names of the programs.
 
-    Args:
-        programs: their paths; of two programs of one name, the first that tells a version counts.
+    `programs`: their paths; of two programs of one name, the first that tells a version counts.
     """
     marks = {path: mark(root + path) for path in programs}
     cache = Compiled(root + DIRECTORY)

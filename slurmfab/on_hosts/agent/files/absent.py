@@ -11,20 +11,12 @@ from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 
 
 class Absent(Resource):
-    """No file, symbolic link or device at this path; a directory there is a failure.
-
-    Args:
-        path: absolute path.
-        secret: whether no report may show the content that the file had.
-    """
+    """No file, symbolic link or device at this path; a directory there is a failure."""
 
     kind: ClassVar[str] = "absent"
-    path: str
-    secret: bool = False
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
+    named_by: ClassVar[str] = "path"
+    path: str  # absolute path
+    secret: bool = False  # whether no report may show the content that the file had
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
         """The file."""
@@ -41,8 +33,7 @@ class Absent(Resource):
     def actual(self, context: Context) -> State:
         """Whether the file, or a copy of a secret beside it, exists.
 
-        Raises:
-            ResourceFailed: a directory has this path.
+        Raises ResourceFailed if a directory has this path.
         """
         path = context.path(self.path)
         try:

@@ -13,23 +13,17 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_o
 
 
 class Block(Resource):
-    """Lines between `# BEGIN slurmfab NAME` and `# END slurmfab NAME`; the rest of the file stays byte for byte.
-
-    Args:
-        path: absolute path of the file.
-        content: the lines; empty to remove the block.
-        owner: user name for a file that has to be made; an existing file keeps its owner unless `strict`.
-        strict: whether an existing file has to be the owner's, and has all permission bits of `mode` and gives no
-            others the right to write. More rights to read and another group are no difference.
-    """
+    """Lines between `# BEGIN slurmfab NAME` and `# END slurmfab NAME`; the rest of the file stays byte for byte."""
 
     kind: ClassVar[str] = "block"
-    path: str
+    path: str  # absolute path of the file
     block: str
-    content: Any
-    owner: str = "root"
+    content: Any  # the lines; empty to remove the block
+    owner: str = "root"  # user name for a file that has to be made; an existing file keeps its owner unless `strict`
     group: str = "root"
     mode: int = 0o644
+    # Whether an existing file has to be the owner's, and has all permission bits of `mode` and gives no others the
+    # right to write. More rights to read and another group are no difference.
     strict: bool = False
 
     def name(self) -> str:
@@ -54,8 +48,7 @@ class Block(Resource):
     def actual(self, context: Context) -> State:
         """The lines that are in the block now, and whose the file is.
 
-        Raises:
-            ResourceFailed: the markers are damaged.
+        Raises ResourceFailed if the markers are damaged.
         """
         found = replace.find(context.path(self.path))
         access = self.wanted(context)["access"]
@@ -75,8 +68,7 @@ class Block(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Put the block where the old one was, or at the end of the file.
 
-        Raises:
-            ResourceFailed: the markers are damaged.
+        Raises ResourceFailed if the markers are damaged.
         """
         path = context.path(self.path)
         found = replace.find(path)

@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.identities.ways import closed_ways, open_ways
 ANYTHING = "*"
 """As a mark: the path is used for one purpose only, so a directory there is the right one whatever is in it."""
 
-OF_FILE_SYSTEM = ("lost+found",)
-"""Names in a file system without files (mke2fs(8))."""
+OF_FILE_SYSTEM = ("lost+found",)  # names in a file system without files (mke2fs(8))
 
 
 class Directory(Resource):
@@ -27,29 +26,22 @@ class Directory(Resource):
 
     An existing directory with another owner, group or mode is changed only if it is empty, belongs to the wanted owner
     already, or contains one of the marks; otherwise it is somebody else's and refused.
-
-    Args:
-        path: absolute path; missing directories above it are made with owner root and mode 0755.
-        marks: patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
-        kept: whether an existing directory is right as it is, whoever it belongs to.
-        alone: whether nobody but root may be able to put another directory in its place, or in that of one above.
-        for_root: whether root works there, so that no other user may put another directory in its place, or have put
-            links in it; what only other owners and modes would allow is mended.
     """
 
     kind: ClassVar[str] = "directory"
-    path: str
+    named_by: ClassVar[str] = "path"
+    path: str  # absolute path; missing directories above it are made with owner root and mode 0755
     owner: str = "root"
     group: str = "root"
     mode: int = 0o755
+    # Patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
     marks: Tuple[str, ...] = (ANYTHING,)
-    kept: bool = False
+    kept: bool = False  # whether an existing directory is right as it is, whoever it belongs to
+    # Whether nobody but root may be able to put another directory in its place, or in that of one above.
     alone: bool = False
+    # Whether root works there, so that no other user may put another directory in its place, or have put links in it;
+    # what only other owners and modes would allow is mended.
     for_root: bool = False
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Owner, group and mode, and no directory above that keeps the owner out."""
@@ -59,9 +51,8 @@ class Directory(Resource):
     def actual(self, context: Context) -> State:
         """Owner, group and mode of the directory on the host, and what keeps its owner out; empty where there is none.
 
-        Raises:
-            ResourceFailed: the path is not a directory, leads through a link of another user, or is somebody else's; or
-                another user than root can put another one in its place, which is refused with `alone`.
+        Raises ResourceFailed if the path is not a directory, leads through a link of another user, or is somebody
+        else's; or another user than root can put another one in its place, which is refused with `alone`.
         """
         if self.alone:
             refuse_others(context.path(self.path))
@@ -78,11 +69,7 @@ class Directory(Resource):
             return {**found, "way": way or None}
 
     def found(self, context: Context) -> Optional[Folder]:
-        """The directory, open; `None` where there is none.
-
-        Raises:
-            ResourceFailed: as for `actual`.
-        """
+        """The directory, open; `None` where there is none. Raises ResourceFailed as for `actual`."""
         path = context.path(self.path)
         try:
             return open_folder(path)
@@ -96,8 +83,7 @@ class Directory(Resource):
     def refuse_foreign(self, context: Context, folder: Folder, found: Mapping[str, str]) -> None:
         """Refuse to change a directory that is somebody else's.
 
-        Raises:
-            ResourceFailed: with the directory's content, and what to do.
+        Raises ResourceFailed: with the directory's content, and what to do.
         """
         wanted = self.wanted(context)
         if all(found[name] == wanted[name] for name in found) or (
@@ -122,8 +108,7 @@ class Directory(Resource):
     def refuse_planted(self, folder: Folder) -> None:
         """Refuse a directory of root where another user may have put something that leads elsewhere.
 
-        Raises:
-            ResourceFailed: with the first such name.
+        Raises ResourceFailed: with the first such name.
         """
         found = planted(folder) if self.for_root else ""
         if found:
@@ -162,9 +147,7 @@ def planted(folder: Folder, *, inside: bool = True) -> str:
     """The first name in a directory by which root, who works there, is led to another file; empty for none.
 
     What another user has made counts also where only root can change names by now: the directory may have been theirs.
-
-    Args:
-        inside: whether directories of other users in it are looked at, too; users have theirs in slurmd's.
+    `inside`: whether directories of other users in it are looked at, too; users have theirs in slurmd's.
     """
     for name in folder.names():
         status = folder.find(name)

@@ -16,28 +16,18 @@ OTHER_NAMES = "a file with other names (hard links) in a directory that other us
 
 
 class File(Resource):
-    """A regular file with this content, owner, group and mode; its directory has to exist.
-
-    Args:
-        path: absolute path.
-        content: the whole content, as text or in base64.
-        secret: whether no report, log or error may show the content.
-        encoding: what `content` is: `text` (written as UTF-8) or `base64`.
-    """
+    """A regular file with this content, owner, group and mode; its directory has to exist."""
 
     kind: ClassVar[str] = "file"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("content",)
-    path: str
-    content: Any
+    path: str  # absolute path
+    content: Any  # the whole content, as text or in base64
     owner: str = "root"
     group: str = "root"
     mode: int = 0o644
-    secret: bool = False
-    encoding: str = "text"
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
+    secret: bool = False  # whether no report, log or error may show the content
+    encoding: str = "text"  # what `content` is: `text` (written as UTF-8) or `base64`
 
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""
@@ -62,8 +52,7 @@ class File(Resource):
     def actual(self, context: Context) -> State:
         """The same of the file on the host, empty where there is none.
 
-        Raises:
-            ResourceFailed: something that is not a regular file has this path.
+        Raises ResourceFailed if something that is not a regular file has this path.
         """
         path = context.path(self.path)
         try:
@@ -86,8 +75,7 @@ class File(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Replace the file in one step, or only set its owner, group and mode.
 
-        Raises:
-            ResourceFailed: the directory, the owner or the group does not exist.
+        Raises ResourceFailed if the directory, the owner or the group does not exist.
         """
         path = context.path(self.path)
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)

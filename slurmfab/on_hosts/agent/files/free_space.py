@@ -7,20 +7,16 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 
-LEAST_BYTES = 1 << 20
-"""A file system with less room for users counts as full."""
+LEAST_BYTES = 1 << 20  # a file system with less room for users counts as full
 
 ENOUGH = {"space": "enough"}
 
 
 class FreeSpace(Resource):
-    """Room on the file systems of these directories; what fills them is an administrator's, so it is only reported.
-
-    Args:
-        paths: absolute paths of directories; one that does not exist stands for the place where it would be made.
-    """
+    """Room on the file systems of these directories; what fills them is an administrator's, so it is only reported."""
 
     kind: ClassVar[str] = "free-space"
+    # Absolute paths of directories; one that does not exist stands for the place where it would be made.
     paths: Tuple[str, ...]
 
     def name(self) -> str:
@@ -32,11 +28,7 @@ class FreeSpace(Resource):
         return ENOUGH
 
     def actual(self, context: Context) -> State:
-        """The same.
-
-        Raises:
-            ResourceFailed: a file system is full; with the directories on it and a repair.
-        """
+        """The same. Raises ResourceFailed if a file system is full; with the directories on it and a repair."""
         full: Dict[int, List[str]] = {}
         for path in self.paths:
             place = nearest(context.path(path))

@@ -8,11 +8,8 @@ from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.files.marked_block import join_lines, split_lines
 
-LOOPBACK = ("127.", "::1")
-"""Beginnings of addresses that lead to the host itself."""
-
-OURS = "# by slurmfab, was "
-"""The comment behind an address that was changed, before the address that was there."""
+LOOPBACK = ("127.", "::1")  # beginnings of addresses that lead to the host itself
+OURS = "# by slurmfab, was "  # the comment behind an address that was changed, before the address that was there
 
 
 class HostNames(Resource):
@@ -21,19 +18,13 @@ class HostNames(Resource):
     All lines of a name count, and a loopback address is preferred (getaddrinfo(3), RFC 6724). A program that asks for
     its own host's address, such as PyTorch's rendezvous, would tell other hosts to connect to themselves. The names get
     the host's address in place, so that the first name of the line stays the host's full name (hostname(1)).
-
-    Args:
-        path: absolute path of the file.
-        addresses: pairs of a name and its IP address; names with these and a domain belong to the same host.
     """
 
     kind: ClassVar[str] = "host-names"
-    path: str
+    named_by: ClassVar[str] = "path"
+    path: str  # absolute path of the file
+    # Pairs of a name and its IP address; names with these and a domain belong to the same host.
     addresses: Tuple[Tuple[str, str], ...]
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
         """The file."""
@@ -61,8 +52,7 @@ class HostNames(Resource):
     def corrected(self, line: str) -> List[str]:
         """The lines in place of a line: the same, or others with the names' addresses.
 
-        Args:
-            line: of the file, with its newline.
+        `line`: of the file, with its newline.
         """
         text, _, comment = line.partition("#")
         address, *names = text.split() or [""]

@@ -23,8 +23,7 @@ READERS: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
 udevd follows its rules with the next event of a device; `udevadm trigger` would make events for all devices.
 """
 
-RECORD = "/run/slurmfab-in-effect.json"
-"""Which files were read since the boot; after the next one, all were."""
+RECORD = "/run/slurmfab-in-effect.json"  # which files were read since the boot; after the next one, all were
 
 YES, NO, COMING, UNTIL_BOOT = "yes", "no", "no, before its change", "until the next boot"
 
@@ -42,14 +41,10 @@ def reader(path: str) -> Optional[List[str]]:
 
 
 class InEffect(Resource):
-    """Files that were read since they were written; what a former one has set stays until the next boot.
-
-    Args:
-        paths: the files; each has a program that reads it.
-    """
+    """Files that were read since they were written; what a former one has set stays until the next boot."""
 
     kind: ClassVar[str] = "in-effect"
-    paths: Tuple[str, ...]
+    paths: Tuple[str, ...]  # the files; each has a program that reads it
 
     def name(self) -> str:
         """The same on each host."""
@@ -71,8 +66,7 @@ class InEffect(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Have the files read that were written since.
 
-        Raises:
-            LeftAsItWas: a program does not take its file, and why.
+        Raises LeftAsItWas if a program does not take its file, and why.
         """
         record, failures = read_record(context), []
         for path in self.paths:
@@ -93,11 +87,7 @@ class InEffect(Resource):
 
 
 def is_read(context: Context, path: str, record: Dict[str, str]) -> bool:
-    """Whether a file has been read as it is now: at the boot, or since.
-
-    Args:
-        record: from `read_record`.
-    """
+    """Whether a file has been read as it is now: at the boot, or since. `record`: from `read_record`."""
     if path in record:
         return record[path] == version(context, path)
     try:

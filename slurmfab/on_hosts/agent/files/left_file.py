@@ -16,19 +16,13 @@ class LeftFile(Resource):
     """A file in a directory, or in the nearest parent directory that exists.
 
     The directory's owner makes, looks for and removes it, because a file server may deny root access (root_squash).
-
-    Args:
-        directory: absolute path.
-        file: name of the file.
-        there: whether the file has to exist; otherwise it has to be absent.
-        seconds: how long to wait for that state, because another host's file may appear with a delay.
     """
 
     kind: ClassVar[str] = "left-file"
-    directory: str
-    file: str
-    there: bool = True
-    seconds: float = 0.0
+    directory: str  # absolute path
+    file: str  # name of the file
+    there: bool = True  # whether the file has to exist; otherwise it has to be absent
+    seconds: float = 0.0  # how long to wait for that state, because another host's file may appear with a delay
 
     def name(self) -> str:
         """The path of the file, if the directory exists."""
@@ -49,11 +43,7 @@ class LeftFile(Resource):
             time.sleep(0.2)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make or remove the file.
-
-        Raises:
-            ResourceFailed: the directory's owner is not allowed to.
-        """
+        """Make or remove the file. Raises ResourceFailed if the directory's owner is not allowed to."""
         path, owner = self.place(context)
         context.must([*(("touch",) if self.there else ("rm", "--force")), "--", path], account=owner)
 

@@ -23,23 +23,16 @@ class MarkedBlock(Record):
     """The marker lines of a block, and how the block is read from lines and put into them.
 
     White space around a marker line does not matter, so a marker of a file with CR LF is recognized.
-
-    Args:
-        begin: the line before the block.
-        end: the line after it.
     """
 
-    begin: str
-    end: str
+    begin: str  # the line before the block
+    end: str  # the line after it
 
     def content(self, lines: List[str]) -> Optional[str]:
         """The text of the block, `None` where there is no block.
 
-        Args:
-            lines: of the file, each with its newline.
-
-        Raises:
-            DamagedBlock: a marker is missing, stands there twice, or both are in the wrong order.
+        `lines`: of the file, each with its newline. Raises DamagedBlock if a marker is missing, stands there twice, or
+        both are in the wrong order.
         """
         span = self._span(lines)
         return "".join(lines[span[0] + 1 : span[1]]) if span else None
@@ -47,12 +40,8 @@ class MarkedBlock(Record):
     def replaced(self, lines: List[str], content: str) -> List[str]:
         """The lines with a new block in place of the old one, or at the end where there is none.
 
-        Args:
-            lines: of the file, each with its newline; the last one may lack it.
-            content: of the new block, with newlines; empty to remove the block.
-
-        Raises:
-            DamagedBlock: as for `content`.
+        `lines`: of the file, each with its newline; the last one may lack it. `content`: of the new block, with
+        newlines; empty to remove the block. Raises DamagedBlock as for `content`.
         """
         span = self._span(lines)
         new = [self.begin + "\n", content, self.end + "\n"] if content else []
@@ -67,11 +56,7 @@ class MarkedBlock(Record):
         return [line for line in lines if line.strip() not in (self.begin, self.end)]
 
     def _span(self, lines: List[str]) -> Optional[Tuple[int, int]]:
-        """The indices of both marker lines, `None` where there is no block.
-
-        Raises:
-            DamagedBlock: as for `content`.
-        """
+        """The indices of both marker lines, `None` where there is no block. Raises DamagedBlock as for `content`."""
         begins = [index for index, line in enumerate(lines) if line.strip() == self.begin]
         ends = [index for index, line in enumerate(lines) if line.strip() == self.end]
         if not begins and not ends:

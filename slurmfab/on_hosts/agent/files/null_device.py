@@ -9,8 +9,7 @@ from typing import ClassVar
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 
 NULL = "/dev/null"
-DEVICE = (1, 3)
-"""Major and minor number (null(4))."""
+DEVICE = (1, 3)  # major and minor number (null(4))
 
 MODE = 0o666
 TEMPORARY = NULL + ".slurmfab"

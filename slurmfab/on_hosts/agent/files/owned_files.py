@@ -12,13 +12,11 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, group_name, uid_of, user_name
 
-RECORD = "the record of slurmfab's files"
-"""The name in a state for the paths in the capability's record."""
+RECORD = "the record of slurmfab's files"  # the name in a state for the paths in the capability's record
 
 ACCESS = " access"
 OURS, EARLIER = "slurmfab's file", "the file before slurmfab's"
-MOST_BYTES = 1 << 20
-"""The most bytes of a file of somebody else that are kept until slurmfab's goes."""
+MOST_BYTES = 1 << 20  # the most bytes of a file of somebody else that are kept until slurmfab's goes
 
 
 class OwnedFile(NamedTuple):
@@ -42,20 +40,13 @@ class OwnedFiles(Resource):
 
     A file that was there before slurmfab's is kept in the record, and is put back when slurmfab's goes. Directories
     that slurmfab made go when they are empty.
-
-    Args:
-        of: the capability, such as `mounts`: lower-case letters and hyphens.
-        files: the values of an `OwnedFile` each; empty to take all back.
     """
 
     kind: ClassVar[str] = "owned-files"
+    named_by: ClassVar[str] = "of"
     UNSHOWN = ("files",)
-    of: str
-    files: Tuple[Tuple[str, str, int, str, str, bool], ...]
-
-    def name(self) -> str:
-        """The capability."""
-        return self.of
+    of: str  # the capability, such as `mounts`: lower-case letters and hyphens
+    files: Tuple[Tuple[str, str, int, str, str, bool], ...]  # the values of an `OwnedFile` each; empty to take all back
 
     @property
     def record_path(self) -> str:
@@ -103,8 +94,7 @@ class OwnedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Note what was there, write what differs, take away what is former, and keep the record.
 
-        Raises:
-            ResourceFailed: something that is not a file has a file's place, or an owner does not exist.
+        Raises ResourceFailed if something that is not a file has a file's place, or an owner does not exist.
         """
         record = read_record(context, self.record_path)
         for path in self.by_path():
@@ -143,8 +133,7 @@ class FileRecord:
     def note(self, context: Context, path: str) -> None:
         """Take note of what has the path of a file that slurmfab is about to write for the first time.
 
-        Raises:
-            ResourceFailed: it is no regular file, or too large to be kept.
+        Raises ResourceFailed if it is no regular file, or too large to be kept.
         """
         if path in self.files:
             return
@@ -190,8 +179,7 @@ def paths_text(paths: Any) -> Optional[str]:
 def actual_file(context: Context, one: OwnedFile) -> State:
     """Content and access of a file; a missing file is one difference, not two.
 
-    Raises:
-        ResourceFailed: something that is not a regular file has its path.
+    Raises ResourceFailed if something that is not a regular file has its path.
     """
     there = replace.find(context.path(one.path))
     if there is None:
@@ -205,8 +193,7 @@ def actual_file(context: Context, one: OwnedFile) -> State:
 def put(context: Context, one: OwnedFile) -> None:
     """Write a file in one step, in a directory that is made if need be.
 
-    Raises:
-        ResourceFailed: its owner or its group does not exist.
+    Raises ResourceFailed if its owner or its group does not exist.
     """
     access = uid_of(context, one.owner), gid_of(context, one.group), one.mode
     folder, name = open_parent(context.path(one.path), make=True)

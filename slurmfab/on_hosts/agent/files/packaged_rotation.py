@@ -24,15 +24,11 @@ class PackagedRotation(Resource):
     """The file for logrotate(8) of the package of slurmctld or slurmdbd, which run as the slurm user.
 
     Other lines of it stay, and so does a file that asks in another way, or that an admin removed.
-
-    Args:
-        daemon: the daemon, whose package has the same name.
-        program: path of its program, without which the package is not installed yet.
     """
 
     kind: ClassVar[str] = "packaged-rotation"
-    daemon: str
-    program: str
+    daemon: str  # the daemon, whose package has the same name
+    program: str  # path of its program, without which the package is not installed yet
 
     def name(self) -> str:
         """The path of the file."""

@@ -12,21 +12,13 @@ from slurmfab.on_hosts.agent.core.safe_paths import Folder, make_itself, make_or
 
 
 class Program(Resource):
-    """A directory with these files alone, owned by root and readable by all; without files, no such directory.
-
-    Args:
-        path: absolute path of the directory; other files in it are removed.
-        files: path below the directory and text of each file.
-    """
+    """A directory with these files alone, owned by root and readable by all; without files, no such directory."""
 
     kind: ClassVar[str] = "program"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("files",)
-    path: str
-    files: Tuple[Tuple[str, str], ...]
-
-    def name(self) -> str:
-        """The directory."""
-        return self.path
+    path: str  # absolute path of the directory; other files in it are removed
+    files: Tuple[Tuple[str, str], ...]  # path below the directory and text of each file
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The digest of all files."""
@@ -41,11 +33,7 @@ class Program(Resource):
             return {"program": digest([(path, content_of(inner, name)) for path, inner, name in folder.walk()])}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Write the files, and remove others.
-
-        Raises:
-            ResourceFailed: the directory is a symbolic link.
-        """
+        """Write the files, and remove others. Raises ResourceFailed if the directory is a symbolic link."""
         path, wanted = context.path(self.path), dict(self.files)
         if not wanted:
             folder, name = open_parent(path)
@@ -71,8 +59,7 @@ def content_of(folder: Folder, name: str) -> bytes:
 def put_below(folder: Folder, path: str, content: bytes) -> None:
     """Write a file below a directory, unless it has this content.
 
-    Args:
-        path: of the file, relative to the directory; missing directories are made.
+    `path`: of the file, relative to the directory; missing directories are made.
     """
     first, _, rest = path.partition("/")
     if rest:
@@ -85,11 +72,7 @@ def put_below(folder: Folder, path: str, content: bytes) -> None:
 
 
 def digest(files: Iterable[Tuple[str, bytes]]) -> str:
-    """Twelve hexadecimal digits that identify a set of files.
-
-    Args:
-        files: path and content of each file.
-    """
+    """Twelve hexadecimal digits that identify a set of files. `files`: path and content of each file."""
     import hashlib  # slow to import, and most hosts have no program
 
     total = hashlib.sha256()

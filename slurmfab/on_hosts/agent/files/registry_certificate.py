@@ -13,12 +13,10 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of
 
-AUTHORITY = REGISTRY + "/authority.pem"
-"""Key and certificate of the authority, for root alone."""
+AUTHORITY = REGISTRY + "/authority.pem"  # key and certificate of the authority, for root alone
 
 AUTHORITY_DAYS, DAYS = 30 * 365, 2 * 365
-RENEWED = 60
-"""Days before its end at which a certificate is made anew."""
+RENEWED = 60  # days before its end at which a certificate is made anew
 
 YES, ENOUGH = "yes", "in %d days or more" % RENEWED
 VALID, NAMES, ENDS = "signed by its authority", "names", "ends"
@@ -49,15 +47,11 @@ class RegistryCertificate(Resource):
 
     Neither of the two keys ever leaves the host. The authority is kept while its certificate lasts, so that what
     other hosts trust stays the same when the server's certificate is renewed.
-
-    Args:
-        certified: names and IP addresses of the registry, sorted; empty if there is to be none.
-        group: the group that may read the server's key.
     """
 
     kind: ClassVar[str] = "registry-certificate"
-    certified: Tuple[str, ...]
-    group: str = "root"
+    certified: Tuple[str, ...]  # names and IP addresses of the registry, sorted; empty if there is to be none
+    group: str = "root"  # the group that may read the server's key
 
     def name(self) -> str:
         """The same on each host."""
@@ -85,8 +79,7 @@ class RegistryCertificate(Resource):
     def actual(self, context: Context) -> State:
         """The same as found.
 
-        Raises:
-            ResourceFailed: openssl is missing, or something that is not a regular file has the place of one.
+        Raises ResourceFailed if openssl is missing, or something that is not a regular file has the place of one.
         """
         state: Dict[str, str] = {}
         for path, (group, _) in self.access().items():
@@ -101,8 +94,7 @@ class RegistryCertificate(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make what is missing, invalid or about to end, and set who may read it; or remove all.
 
-        Raises:
-            ResourceFailed: openssl fails, or the group does not exist.
+        Raises ResourceFailed if openssl fails, or the group does not exist.
         """
         if not self.certified:
             remove(context, self.access())
@@ -206,11 +198,7 @@ def is_address(text: str) -> bool:
 
 
 def remove(context: Context, paths: Dict[str, Tuple[str, int]]) -> None:
-    """Remove these files, and their directory once it is empty.
-
-    Raises:
-        ResourceFailed: it is no directory.
-    """
+    """Remove these files, and their directory once it is empty. Raises ResourceFailed if it is no directory."""
     for path in paths:
         replace.unlink(context.path(path))
     try:

@@ -12,18 +12,11 @@ SAFE = {"file": "leads nowhere else"}
 
 
 class RootLog(Resource):
-    """A log that a daemon writes as root, or the place for one, where no other user has put anything.
-
-    Args:
-        path: absolute path of the log.
-    """
+    """A log that a daemon writes as root, or the place for one, where no other user has put anything."""
 
     kind: ClassVar[str] = "root-log"
-    path: str
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
+    named_by: ClassVar[str] = "path"
+    path: str  # absolute path of the log
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """A file that has no other name, or none."""
@@ -32,8 +25,7 @@ class RootLog(Resource):
     def actual(self, context: Context) -> State:
         """The same; or what is there instead.
 
-        Raises:
-            ResourceFailed: a directory on the way is a link of another user.
+        Raises ResourceFailed if a directory on the way is a link of another user.
         """
         try:
             folder, name = open_parent(context.path(self.path))
@@ -45,8 +37,7 @@ class RootLog(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Remove what another user has put there, where nobody can do so again.
 
-        Raises:
-            ResourceFailed: another user can change the directory.
+        Raises ResourceFailed if another user can change the directory.
         """
         folder, name = open_parent(context.path(self.path))
         with folder:

@@ -13,28 +13,20 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_o
 
 ACCESS = "root:root 0755"
 DIRECTORY = "the directory"
-OTHER = "something else"
-"""The content that reports show for a symbolic link, a directory or a device."""
+OTHER = "something else"  # the content that reports show for a symbolic link, a directory or a device
 
 
 class Scripts(Resource):
     """A directory with these scripts alone, owned by root and readable by all; without scripts, no such directory.
 
     Each script is replaced in one step, so a script that runs meanwhile continues unchanged.
-
-    Args:
-        path: absolute path of the directory; other files in it are removed.
-        files: name and text of each script.
     """
 
     kind: ClassVar[str] = "scripts"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("files",)
-    path: str
-    files: Tuple[Tuple[str, str], ...]
-
-    def name(self) -> str:
-        """The directory."""
-        return self.path
+    path: str  # absolute path of the directory; other files in it are removed
+    files: Tuple[Tuple[str, str], ...]  # name and text of each script
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The scripts that differ, including those to remove."""
@@ -55,8 +47,7 @@ class Scripts(Resource):
     def actual(self, context: Context) -> State:
         """The same of the files on the host.
 
-        Raises:
-            ResourceFailed: something that is not a directory has the path.
+        Raises ResourceFailed if something that is not a directory has the path.
         """
         state: Dict[str, object] = {name + " access": ACCESS for name, _ in self.files}
         folder = open_itself(context.path(self.path))
@@ -76,8 +67,7 @@ class Scripts(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the scripts, and remove all other files.
 
-        Raises:
-            ResourceFailed: something that is not a directory has its path.
+        Raises ResourceFailed if something that is not a directory has its path.
         """
         path, wanted = context.path(self.path), dict(self.files)
         if not wanted:

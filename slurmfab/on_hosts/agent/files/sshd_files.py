@@ -15,8 +15,7 @@ PID_FILE = "/run/sshd.pid"
 """sshd writes it whenever it has loaded its files; without it, sshd starts for each connection."""
 
 
-RELOAD_SECONDS, POLL_SECONDS = 20.0, 0.1
-"""How long sshd may take to load its files, and the time between two looks."""
+RELOAD_SECONDS, POLL_SECONDS = 20.0, 0.1  # how long sshd may take to load its files, and the time between two looks
 
 
 class SshdFiles(OwnedFiles):
@@ -45,8 +44,7 @@ class SshdFiles(OwnedFiles):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write or take back the files, and have sshd load them.
 
-        Raises:
-            ResourceFailed: as for files; or sshd does not accept them, and they are taken back.
+        Raises ResourceFailed as for files; or sshd does not accept them, and they are taken back.
         """
         super().converge(context, differing - {LOADED})
         judged = context.run(["sshd", "-t"])
@@ -69,8 +67,7 @@ def changed_at(context: Context, path: str) -> float:
 def wait_until_loaded(files: SshdFiles, context: Context) -> None:
     """Wait until sshd has loaded the files: a reload returns when the signal is sent.
 
-    Raises:
-        ResourceFailed: it takes too long.
+    Raises ResourceFailed if it takes too long.
     """
     deadline = time.monotonic() + RELOAD_SECONDS
     while files.is_outdated(context):

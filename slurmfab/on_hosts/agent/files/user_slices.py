@@ -30,8 +30,7 @@ class UserSlices(OwnedFiles):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write or take back the drop-ins, and have systemd load them.
 
-        Raises:
-            ResourceFailed: as for files, or systemd does not answer.
+        Raises ResourceFailed as for files, or systemd does not answer.
         """
         super().converge(context, differing - {LOADED})
         context.must(["systemctl", "daemon-reload"])

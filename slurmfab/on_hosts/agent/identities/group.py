@@ -17,22 +17,14 @@ def shadow_prefix(context: Context) -> List[str]:
 
 
 class Group(Resource):
-    """A group with this GID; the GID of an existing group is never changed, because files carry it.
-
-    Args:
-        moved: whether an earlier resource changes the group's GID; a dry run then counts it as right.
-        system: whether a daemon uses the group; otherwise users of the cluster do.
-    """
+    """A group with this GID; the GID of an existing group is never changed, because files carry it."""
 
     kind: ClassVar[str] = "group"
+    named_by: ClassVar[str] = "group"
     group: str
     gid: int
-    moved: bool = False
-    system: bool = True
-
-    def name(self) -> str:
-        """The group's name."""
-        return self.group
+    moved: bool = False  # whether an earlier resource changes the group's GID; a dry run then counts it as right
+    system: bool = True  # whether a daemon uses the group; otherwise users of the cluster do
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The GID."""
@@ -41,8 +33,7 @@ class Group(Resource):
     def actual(self, context: Context) -> State:
         """The GID of the group on the host, `None` where there is no such group.
 
-        Raises:
-            ResourceFailed: the group has another GID.
+        Raises ResourceFailed if the group has another GID.
         """
         gid = find_group(context, self.group)
         if gid is not None and self.moved and context.dry_run:
@@ -56,10 +47,6 @@ class Group(Resource):
         return {"gid": gid}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make the group by groupadd(8).
-
-        Raises:
-            ResourceFailed: groupadd failed.
-        """
+        """Make the group by groupadd(8). Raises ResourceFailed if groupadd failed."""
         kind = ["--system"] if self.system else []
         context.must(["groupadd", *shadow_prefix(context), *kind, "--gid", str(self.gid), self.group])

@@ -9,23 +9,17 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.record import Record
 from slurmfab.on_hosts.agent.core.resource import Context
 
-NAMED_IN_MESSAGE = 5
-"""How many processes a message names at most."""
+NAMED_IN_MESSAGE = 5  # how many processes a message names at most
 
 _UNIT = re.compile(r"/([^/]+)\.service(?:/|$)", re.MULTILINE)
 
 
 class Process(Record):
-    """A process.
-
-    Args:
-        command: name of the program, such as `slurmctld`.
-        unit: name of its systemd service without `.service`, empty for none.
-    """
+    """A process."""
 
     pid: int
-    command: str
-    unit: str
+    command: str  # name of the program, such as `slurmctld`
+    unit: str  # name of its systemd service without `.service`, empty for none
 
     def __str__(self) -> str:
         """Process ID and name, such as `4711 (bash)`."""

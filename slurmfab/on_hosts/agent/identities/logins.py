@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 
-NOLOGIN = "/etc/nologin"
-"""While this file exists, only root can log in (pam_nologin(8))."""
+NOLOGIN = "/etc/nologin"  # while this file exists, only root can log in (pam_nologin(8))
 
 SSHD = ("/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d")
 SSHD_ADDITION = "/etc/ssh/sshd_config.d/slurm.conf"
@@ -22,26 +21,19 @@ SSHD_ADDITION = "/etc/ssh/sshd_config.d/slurm.conf"
 LISTED = re.compile(r"^\s*(?:allow|deny)(?:users|groups)\b", re.I | re.M)
 """A line of sshd's files that names who may log in."""
 
-SHOWN = 100
-"""The most characters of /etc/nologin that a message shows."""
+SHOWN = 100  # the most characters of /etc/nologin that a message shows
 
 
 class SshLogin(Resource):
     """The host lets a user in by SSH: without /etc/nologin, and without a list of sshd's that the user is not in.
 
     Both are an administrator's decisions, so they are reported and not changed.
-
-    Args:
-        origin: an IP address from which the user logs in.
     """
 
     kind: ClassVar[str] = "ssh-login"
+    named_by: ClassVar[str] = "user"
     user: str
-    origin: str
-
-    def name(self) -> str:
-        """The user."""
-        return self.user
+    origin: str  # an IP address from which the user logs in
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The user can log in."""
@@ -50,8 +42,7 @@ class SshLogin(Resource):
     def actual(self, context: Context) -> State:
         """The same; a user that does not exist yet counts as allowed.
 
-        Raises:
-            ResourceFailed: the user cannot log in; with the reason and a repair.
+        Raises ResourceFailed if the user cannot log in; with the reason and a repair.
         """
         found = find_user(context, self.user)
         if found is None:
@@ -73,11 +64,7 @@ class SshLogin(Resource):
 
 
 def nologin(user: str, text: str) -> Tuple[str, str]:
-    """What /etc/nologin does, and the repair.
-
-    Args:
-        text: content of the file, which everybody who logs in sees.
-    """
+    """What /etc/nologin does, and the repair. `text`: content of the file, which everybody who logs in sees."""
     says = " (it says: %s)" % " ".join(text.split())[:SHOWN] if text else ""
     problem = "%s exists%s, so only root can log in, and neither %s nor any other user" % (NOLOGIN, says, user)
     return problem, "rm %s, once its reason is over" % NOLOGIN
@@ -92,11 +79,7 @@ def sshd_files(context: Context) -> Iterator[str]:
 
 
 def lists(shown: str) -> Dict[str, List[str]]:
-    """The patterns of AllowUsers and the like, by keyword in lower case.
-
-    Args:
-        shown: the output of `sshd -T`.
-    """
+    """The patterns of AllowUsers and the like, by keyword in lower case. `shown`: the output of `sshd -T`."""
     found: Dict[str, List[str]] = {}
     for line in shown.splitlines():
         keyword, _, patterns = line.partition(" ")
@@ -108,11 +91,8 @@ def lists(shown: str) -> Dict[str, List[str]]:
 def barred(user: str, groups: Sequence[str], found: Dict[str, List[str]]) -> Optional[Tuple[str, str]]:
     """Which of sshd's lists keeps a user out, and the repair; `None` if none does.
 
-    An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many.
-
-    Args:
-        groups: names of its groups.
-        found: patterns by keyword; see `lists`.
+    An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many. `groups`:
+    names of its groups. `found`: patterns by keyword; see `lists`.
     """
     problem, users, own = "sshd keeps %s out: %s %s", {user}, set(groups)
     for keyword, who in (("DenyUsers", users), ("DenyGroups", own)):

@@ -17,22 +17,15 @@ All other types are network file systems (nfs, lustre, any fuse), kernel interfa
 
 
 class Mount(Record):
-    """One line of /proc/self/mountinfo (proc(5)).
-
-    Args:
-        device: `major:minor` of the file system.
-        type: file system type, such as `ext4`.
-        read_only: whether the mount or the file system is read-only.
-        source: the device or the server's directory that is mounted.
-    """
+    """One line of /proc/self/mountinfo (proc(5))."""
 
     id: int
-    device: str
+    device: str  # `major:minor` of the file system
     root: str
     path: str
-    type: str
-    read_only: bool
-    source: str = ""
+    type: str  # file system type, such as `ext4`
+    read_only: bool  # whether the mount or the file system is read-only
+    source: str = ""  # the device or the server's directory that is mounted
 
     @property
     def is_local(self) -> bool:
@@ -98,9 +91,7 @@ def mounts_to_search(mounts: List[Mount]) -> List[Mount]:
 def shows_all(other: Mount, mount: Mount, points: List[str]) -> bool:
     """Whether another mount shows all files of a mount.
 
-    Args:
-        other: the other mount.
-        points: mount points of all mounts, which may hide files.
+    `other`: the other mount. `points`: mount points of all mounts, which may hide files.
     """
     if other.device != mount.device or not below(mount.root, other.root):
         return False

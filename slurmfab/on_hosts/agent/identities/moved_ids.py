@@ -17,14 +17,9 @@ from slurmfab.on_hosts.agent.services.service import show
 NUMBER, PRIMARY_GID = 2, 3
 """Indices of fields in passwd(5): UID and primary GID; in group(5) the GID has the index of the UID."""
 
-NSCD = "/run/nscd/socket"
-"""Exists while nscd(8) runs, which caches users and groups."""
-
-DOWN = ("inactive", "failed", None)
-"""ActiveStates of a unit that need not be stopped."""
-
-NAMED_IN_MESSAGE = 5
-"""How many files a message names at most."""
+NSCD = "/run/nscd/socket"  # exists while nscd(8) runs, which caches users and groups
+DOWN = ("inactive", "failed", None)  # ActiveStates of a unit that need not be stopped
+NAMED_IN_MESSAGE = 5  # how many files a message names at most
 
 
 class MovedIds(Resource):
@@ -32,25 +27,16 @@ class MovedIds(Resource):
 
     Files are changed first, and the entries in /etc/passwd and /etc/group last. After an interruption the next run
     finds the old IDs there and continues; files that have the new IDs already are not changed again.
-
-    Args:
-        user: name of the user and of its group; a missing user or group is not made.
-        gid: the group's GID; it becomes the user's primary group.
-        daemons: services that are stopped first, in this order; a later resource starts them again.
-        needed: directories that the services need; see `refuse_foreign`.
     """
 
     kind: ClassVar[str] = "moved-ids"
+    named_by: ClassVar[str] = "user"
     deadline: ClassVar[float] = 86400.0
-    user: str
+    user: str  # name of the user and of its group; a missing user or group is not made
     uid: int
-    gid: int
-    daemons: Tuple[str, ...] = ()
-    needed: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The user's name."""
-        return self.user
+    gid: int  # the group's GID; it becomes the user's primary group
+    daemons: Tuple[str, ...] = ()  # services that are stopped first, in this order; a later resource starts them again
+    needed: Tuple[str, ...] = ()  # directories that the services need; see `refuse_foreign`
 
     def units(self) -> Tuple[str, ...]:
         """The services, so that the undo store knows that they ran."""
@@ -74,8 +60,7 @@ class MovedIds(Resource):
     def actual(self, context: Context) -> State:
         """The IDs; in a dry run with other IDs, a remark has the number of files and processes with the old ones.
 
-        Raises:
-            ResourceFailed: it is not safe to change the IDs.
+        Raises ResourceFailed if it is not safe to change the IDs.
         """
         now = self.numbers(context)
         if now != self.wanted(context):
@@ -90,10 +75,8 @@ class MovedIds(Resource):
     def forecast(self, context: Context, tally: FileTally, processes: int) -> str:
         """What the change will affect, such as `1234 files below /var (local file systems), 2 processes; …`.
 
-        Args:
-            context: the request's context; running services are added to `stopped`.
-            tally: files with the old IDs.
-            processes: number of processes with the old IDs.
+        `context`: the request's context; running services are added to `stopped`. `tally`: files with the old IDs.
+        `processes`: number of processes with the old IDs.
         """
         count = "%s, %d process%s" % (tally, processes, "" if processes == 1 else "es")
         daemons = self.active(context)
@@ -111,8 +94,7 @@ class MovedIds(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Stop the services, change the files, then change /etc/passwd and /etc/group.
 
-        Raises:
-            ResourceFailed: a process or a file keeps an old ID; then /etc/passwd and /etc/group are unchanged.
+        Raises ResourceFailed if a process or a file keeps an old ID; then /etc/passwd and /etc/group are unchanged.
         """
         old = self.numbers(context)
         running = self.active(context)
@@ -146,11 +128,7 @@ class MovedIds(Resource):
         return FileSearch(context, self.pair(old, "uid"), self.pair(old, "gid"), change).run()
 
     def pair(self, old: State, kind: str) -> Dict[int, int]:
-        """The new ID by the old one, empty if they are equal.
-
-        Args:
-            kind: `uid` or `gid`.
-        """
+        """The new ID by the old one, empty if they are equal. `kind`: `uid` or `gid`."""
         new = self.uid if kind == "uid" else self.gid
         return {} if old[kind] == new else {old[kind]: new}
 
@@ -172,8 +150,7 @@ class MovedIds(Resource):
     def refuse_entries(self, context: Context, old: State) -> None:
         """Refuse IDs that other users or groups share, and IDs that do not come from this host's /etc/passwd.
 
-        Raises:
-            ResourceFailed: with the names of the others.
+        Raises ResourceFailed: with the names of the others.
         """
         for file, kind, new in (("passwd", "uid", self.uid), ("group", "gid", self.gid)):
             if old[kind] == new:
@@ -220,13 +197,8 @@ class MovedIds(Resource):
         """The processes of the services with the old IDs; refuse when other processes have them.
 
         systemd's manager of the user stays for ten seconds after the last login (logind.conf(5), UserStopDelaySec), and
-        is no reason to refuse.
-
-        Args:
-            stopped: whether the services have been stopped, so that no process may be left.
-
-        Raises:
-            ResourceFailed: with the processes' numbers and names.
+        is no reason to refuse. `stopped`: whether the services have been stopped, so that no process may be left.
+        Raises ResourceFailed: with the processes' numbers and names.
         """
         found = with_numbers(context, self.pair(old, "uid"), self.pair(old, "gid"))
         others = [one for one in found if stopped or one.unit not in (*self.daemons, manager(old))]
@@ -239,11 +211,7 @@ class MovedIds(Resource):
 
 
 def manager(old: State) -> str:
-    """The unit of systemd's manager of a user, without the services in it.
-
-    Args:
-        old: the user's IDs, as in `numbers`.
-    """
+    """The unit of systemd's manager of a user, without the services in it. `old`: the user's IDs, as in `numbers`."""
     return "user@%d" % old["uid"]
 
 

@@ -31,8 +31,7 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """Errors of opening a directory that was removed or replaced meanwhile."""
 
-MAX_DEPTH = 100_000
-"""How many directories may be open at once: one on each level."""
+MAX_DEPTH = 100_000  # how many directories may be open at once: one on each level
 
 
 @dataclass
@@ -69,8 +68,7 @@ class FileSearch:
     def run(self) -> FileTally:
         """Search all local file systems.
 
-        Raises:
-            ResourceFailed: a directory tree is too deep, or /proc is not mounted.
+        Raises ResourceFailed if a directory tree is too deep, or /proc is not mounted.
         """
         found = mounts.read(self.context.path("/proc/self/mountinfo"))
         if not found:
@@ -126,8 +124,7 @@ class FileSearch:
     def consider_files(self, directory: int, mount: Mount, path: str) -> List[str]:
         """Count or change the files in a directory, and return the names of its subdirectories.
 
-        Args:
-            mount: the mount that it is on.
+        `mount`: the mount that it is on.
         """
         inside, hidden = [], self.hidden.get(path, ())
         with os.scandir(directory) as found:
@@ -148,8 +145,7 @@ class FileSearch:
     def visit(self, name: str, directory: Optional[int], mount: Mount, path: str) -> None:
         """Open a file, and count or change it if it is on the expected mount.
 
-        Args:
-            name: file name, or the whole path without a directory.
+        `name`: file name, or the whole path without a directory.
         """
         try:
             descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
@@ -164,8 +160,7 @@ class FileSearch:
     def consider(self, descriptor: int, mount: Mount, path: str) -> None:
         """Count an open file if it has one of the old IDs, and change it if `change` is set.
 
-        Args:
-            mount: the mount that it is on.
+        `mount`: the mount that it is on.
         """
         status = os.fstat(descriptor)
         uid, gid = self.uids.get(status.st_uid, -1), self.gids.get(status.st_gid, -1)

@@ -11,15 +11,13 @@ from typing import Callable, Iterator, List
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
-LOCK_SECONDS = 15.0
-"""How long to wait for the lock, as lckpwdf(3) does."""
+LOCK_SECONDS = 15.0  # how long to wait for the lock, as lckpwdf(3) does
 
 
 def edit(context: Context, path: str, change: Callable[[List[str]], List[str]]) -> None:
     """Change the lines of a file of passwd(5) or group(5), and replace the file in one step.
 
-    Raises:
-        ResourceFailed: another program holds the lock.
+    Raises ResourceFailed if another program holds the lock.
     """
     with locked(context):
         path = context.path(path)
@@ -34,8 +32,7 @@ def edit(context: Context, path: str, change: Callable[[List[str]], List[str]]) 
 def locked(context: Context) -> Iterator[None]:
     """Hold the lock of all files of users and groups, subuid(5) among them.
 
-    Raises:
-        ResourceFailed: another program holds the lock.
+    Raises ResourceFailed if another program holds the lock.
     """
     descriptor = os.open(context.path("/etc/.pwd.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
@@ -48,11 +45,7 @@ def locked(context: Context) -> Iterator[None]:
 def wait_for_lock(descriptor: int, seconds: float = LOCK_SECONDS) -> None:
     """Lock a whole file, as lockf(3) does.
 
-    Args:
-        seconds: how long to wait.
-
-    Raises:
-        ResourceFailed: another program holds the lock all that time.
+    `seconds`: how long to wait. Raises ResourceFailed if another program holds the lock all that time.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -11,25 +11,16 @@ from slurmfab.on_hosts.agent.core.safe_paths import OTHERS_WRITE, Folder, Unsafe
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of, user_name
 from slurmfab.on_hosts.agent.identities.ways import closed_ways, open_ways
 
-KEY = "id_ed25519"
-"""The private key's name in `.ssh`."""
+KEY = "id_ed25519"  # the private key's name in `.ssh`
 
 
 class SshKey(Resource):
-    """A user's home, `.ssh` and an ed25519 key pair without a passphrase, with the modes that sshd's StrictModes needs.
-
-    Args:
-        user: user name; the primary group has the same name.
-        home: path of the home directory; it is made if it is missing.
-    """
+    """A user's home, `.ssh` and an ed25519 key pair without a passphrase; modes as sshd's StrictModes needs."""
 
     kind: ClassVar[str] = "ssh-key"
-    user: str
-    home: str
-
-    def name(self) -> str:
-        """The user."""
-        return self.user
+    named_by: ClassVar[str] = "user"
+    user: str  # user name; the primary group has the same name
+    home: str  # path of the home directory; it is made if it is missing
 
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:
         """Both keys, if one of them differs."""
@@ -52,8 +43,7 @@ class SshKey(Resource):
     def actual(self, context: Context) -> State:
         """The same on the host; a home that only its user can write to counts as safe, whatever its exact mode.
 
-        Raises:
-            ResourceFailed: `.ssh` is not a directory, or a key is not a regular file.
+        Raises ResourceFailed if `.ssh` is not a directory, or a key is not a regular file.
         """
         try:
             home = open_folder(context.path(self.home))
@@ -82,8 +72,7 @@ class SshKey(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make what is missing, and set owners and modes; ssh-keygen(1) makes the keys, as the user.
 
-        Raises:
-            ResourceFailed: the user does not exist, ssh-keygen fails, or a directory is somebody else's.
+        Raises ResourceFailed if the user does not exist, ssh-keygen fails, or a directory is somebody else's.
         """
         account = (uid_of(context, self.user), gid_of(context, self.user))
         with open_folder(context.path(self.home), make=True) as home:
@@ -98,11 +87,7 @@ class SshKey(Resource):
                 self.make_keys(context, folder, account)
 
     def make_keys(self, context: Context, folder: Folder, account: Tuple[int, int]) -> None:
-        """Make a missing key, and set owners and modes.
-
-        Args:
-            folder: `.ssh`.
-        """
+        """Make a missing key, and set owners and modes. `folder`: `.ssh`."""
         private, public = folder.find(KEY), folder.find(KEY + ".pub")
         if private is None or not private.st_size:
             self.make(context, folder, account)
@@ -118,8 +103,7 @@ class SshKey(Resource):
     def make(self, context: Context, folder: Folder, account: Tuple[int, int]) -> None:
         """Make a key pair under temporary names and rename it, so that an interrupted run leaves no single key.
 
-        Args:
-            folder: `.ssh`.
+        `folder`: `.ssh`.
         """
         temporary = KEY + ".slurmfab"
         for name in (temporary, temporary + ".pub", KEY + ".pub"):
@@ -143,12 +127,8 @@ class SshKey(Resource):
 def refuse_foreign(folder: Folder, uid: int, marks: Tuple[str, ...]) -> None:
     """Refuse to give away a directory that another user can have put there.
 
-    Args:
-        uid: UID of the user who would get it.
-        marks: names, one of which shows what the directory is for.
-
-    Raises:
-        UnsafePath: it is somebody else's, and contains files but none of these names.
+    `uid`: UID of the user who would get it. `marks`: names, one of which shows what the directory is for. Raises
+    UnsafePath if it is somebody else's, and contains files but none of these names.
     """
     if folder.intruder and folder.status.st_uid != uid and folder.names() and not folder.has_mark(marks, uid):
         raise UnsafePath(

@@ -12,28 +12,20 @@ from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.passwd_files import edit
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, gid_of, group_name
 
-USER_BUSY = 8
-"""The exit code of usermod(8) when the user has running processes."""
-
-DAY = 86400
-"""Seconds of a day: shadow(5) counts days since 1970."""
+USER_BUSY = 8  # the exit code of usermod(8) when the user has running processes
+DAY = 86400  # seconds of a day: shadow(5) counts days since 1970
 
 NEVER = ("--expiredate", "-1", "--lastday", "-1", "--maxdays", "-1", "--inactive", "-1")
 """Options of chage(1) with which neither an account nor its password expires."""
 
 
 class HostUser(Resource):
-    """A line of /etc/passwd; UID and group of an existing user are never changed, because files carry the numbers.
-
-    Args:
-        group: name of the primary group, which has to exist.
-        home: path of the home directory, which is not made here.
-    """
+    """A line of /etc/passwd; UID and group of an existing user are never changed, because files carry the numbers."""
 
     user: str
     uid: int
-    group: str
-    home: str
+    group: str  # name of the primary group, which has to exist
+    home: str  # path of the home directory, which is not made here
     shell: str
 
     def name(self) -> str:
@@ -59,11 +51,7 @@ class HostUser(Resource):
         }
 
     def add(self, context: Context, options: Sequence[str] = ()) -> None:
-        """Make the user by useradd(8).
-
-        Raises:
-            ResourceFailed: useradd failed.
-        """
+        """Make the user by useradd(8). Raises ResourceFailed if useradd failed."""
         # "*" means that no password fits. useradd's default locks the user, and without PAM sshd refuses locked users.
         context.must(
             ["useradd", *shadow_prefix(context), *options, "--no-log-init", "--no-create-home",
@@ -74,11 +62,8 @@ class HostUser(Resource):
     def edit_passwd(self, context: Context, comment: str = "") -> None:
         """Set home and shell in /etc/passwd itself, which works while the user has processes; usermod(8) refuses then.
 
-        Args:
-            comment: the new comment; empty to keep the present one.
-
-        Raises:
-            ResourceFailed: another program holds the lock of /etc/passwd.
+        `comment`: the new comment; empty to keep the present one. Raises ResourceFailed if another program holds the
+        lock of /etc/passwd.
         """
 
         def change(fields: List[str]) -> List[str]:
@@ -90,16 +75,12 @@ class HostUser(Resource):
 
 
 class User(HostUser):
-    """A user that a daemon runs as.
-
-    Args:
-        moved: whether an earlier resource changes the user's UID and GID; a dry run then counts them as right.
-        kept: whether home, shell and expiry of a user who is there stay, because the user does not log in.
-    """
+    """A user that a daemon runs as."""
 
     kind: ClassVar[str] = "user"
+    # Whether an earlier resource changes the user's UID and GID; a dry run then counts them as right.
     moved: bool = False
-    kept: bool = False
+    kept: bool = False  # whether home, shell and expiry of a user who is there stay, because the user does not log in
 
     def wanted(self, context: Context) -> State:
         """UID, group, home and shell; and that the account of a user who logs in does not expire."""
@@ -108,8 +89,7 @@ class User(HostUser):
     def actual(self, context: Context) -> State:
         """UID, group, home, shell and expiry of the user.
 
-        Raises:
-            ResourceFailed: the user has another UID or primary group.
+        Raises ResourceFailed if the user has another UID or primary group.
         """
         found = super().actual(context)
         if not found:
@@ -136,8 +116,7 @@ class User(HostUser):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make the user by useradd(8), or set home and shell by usermod(8), and the expiry by chage(1).
 
-        Raises:
-            ResourceFailed: these programs fail.
+        Raises ResourceFailed if these programs fail.
         """
         if "uid" in differing:
             self.add(context, ["--system"])
@@ -162,8 +141,7 @@ def expiry(context: Context, user: str) -> str:
 def expiry_of(fields: Sequence[str], now: float) -> str:
     """When an account expires or expired, which ends its logins by SSH too: `never`, or why and when.
 
-    Args:
-        fields: of its line in /etc/shadow (shadow(5)).
+    `fields`: of its line in /etc/shadow (shadow(5)).
     """
     changed, longest, expires = (fields[2], fields[4], fields[7]) if len(fields) > 7 else ("", "", "")  # noqa: PLR2004
     if expires.isdigit():
@@ -176,9 +154,5 @@ def expiry_of(fields: Sequence[str], now: float) -> str:
 
 
 def day(number: int) -> str:
-    """A day, such as `1970-01-02`.
-
-    Args:
-        number: days since 1970.
-    """
+    """A day, such as `1970-01-02`. `number`: days since 1970."""
     return time.strftime("%Y-%m-%d", time.gmtime(number * DAY))

@@ -40,11 +40,7 @@ def find_group(context: Context, group: str) -> Optional[int]:
 
 
 def uid_of(context: Context, user: str) -> int:
-    """The UID of a user.
-
-    Raises:
-        ResourceFailed: there is no such user.
-    """
+    """The UID of a user. Raises ResourceFailed if there is no such user."""
     found = find_user(context, user)
     if found is None:
         raise ResourceFailed("there is no user %s on this host" % user)
@@ -52,11 +48,7 @@ def uid_of(context: Context, user: str) -> int:
 
 
 def gid_of(context: Context, group: str) -> int:
-    """The GID of a group.
-
-    Raises:
-        ResourceFailed: there is no such group.
-    """
+    """The GID of a group. Raises ResourceFailed if there is no such group."""
     found = find_group(context, group)
     if found is None:
         raise ResourceFailed("there is no group %s on this host" % group)
@@ -64,11 +56,7 @@ def gid_of(context: Context, group: str) -> int:
 
 
 def user_name(context: Context, uid: int, wanted: str = "") -> str:
-    """The name of a UID, or the number as text.
-
-    Args:
-        wanted: the name to return where several users share the UID.
-    """
+    """The name of a UID, or the number as text. `wanted`: the name to return where several users share the UID."""
     found = find_user(context, wanted) if wanted else None
     if found is not None and found.pw_uid == uid:
         return wanted
@@ -81,11 +69,7 @@ def user_name(context: Context, uid: int, wanted: str = "") -> str:
 
 
 def group_name(context: Context, gid: int, wanted: str = "") -> str:
-    """The name of a GID, or the number as text.
-
-    Args:
-        wanted: the name to return where several groups share the GID.
-    """
+    """The name of a GID, or the number as text. `wanted`: the name to return where several groups share the GID."""
     if wanted and find_group(context, wanted) == gid:
         return wanted
     if context.root == "/":
@@ -99,12 +83,8 @@ def group_name(context: Context, gid: int, wanted: str = "") -> str:
 def access_of(context: Context, status: os.stat_result, owner: str = "", group: str = "") -> Dict[str, str]:
     """Owner, group and mode of a file, as a part of a state.
 
-    Args:
-        owner: the name to return where several users share the UID.
-        group: the name to return where several groups share the GID.
-
-    Returns:
-        `owner` and `group`: names, or numbers as text; `mode`: four octal digits.
+    `owner`: the name to return where several users share the UID. `group`: the name to return where several groups
+    share the GID. Returns `owner` and `group`: names, or numbers as text; `mode`: four octal digits.
     """
     return {
         "owner": user_name(context, status.st_uid, owner),

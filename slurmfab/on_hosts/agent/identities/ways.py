@@ -18,8 +18,7 @@ ACCESS_LISTS = "system.posix_acl_access"
 def closed_ways(context: Context, path: str, user: str) -> str:
     """The directories above a path that its user cannot pass, such as `/var/lib is root:root 0700`; empty for none.
 
-    Args:
-        user: user name; a missing user can pass.
+    `user`: user name; a missing user can pass.
     """
     return "; ".join(
         "%s is %s:%s %s" % (above, found["owner"], found["group"], found["mode"])
@@ -61,8 +60,7 @@ def passes(path: str, uid: int, gid: int) -> bool:
 def open_ways(context: Context, path: str, user: str) -> None:
     """Let everybody pass the directories above a path that its user cannot pass, if they are root's.
 
-    Raises:
-        ResourceFailed: one belongs to somebody else.
+    Raises ResourceFailed if one belongs to somebody else.
     """
     for above in closed(context, path, user):
         with open_folder(context.path(above)) as folder:

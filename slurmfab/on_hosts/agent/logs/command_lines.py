@@ -64,11 +64,8 @@ _BREAKS = ("\n", "\\n", ";", "|", "&")
 _QUOTES = "\"'\\,)]}"
 _BEFORE = "\"'\\([{ \t\n"
 
-DEEPEST = 3
-"""Quotations inside quotations that are read as command lines."""
-
-WIDTHS = frozenset((64, 70, 72, 76, 78, 79, 80, 100, 120, 128, 132))
-"""Lengths of lines that something has wrapped."""
+DEEPEST = 3  # quotations inside quotations that are read as command lines
+WIDTHS = frozenset((64, 70, 72, 76, 78, 79, 80, 100, 120, 128, 132))  # lengths of lines that something has wrapped
 
 
 def secrets(text: str) -> Iterator[Place]:
@@ -93,11 +90,7 @@ def logical_lines(text: str) -> Iterator[str]:
 
 
 def in_line(line: str, depth: int = 0) -> Iterator[Place]:
-    """Yield the places of secrets in one line.
-
-    Args:
-        depth: of how many quotations it is the content.
-    """
+    """Yield the places of secrets in one line. `depth`: of how many quotations it is the content."""
     options, expected = Options(), ""
     for found in _WORD.finditer(line):
         first, end = stripped(line, *found.span())
@@ -140,9 +133,8 @@ def options_of(word: str) -> Options | None:
 def secret_in(word: str, options: Options) -> tuple[int, str]:
     """Where the secret begins in a word, and what is expected of the next one.
 
-    Returns:
-        0 for a word without one. What is before the secret in the next word, a space for nothing, empty if the next
-        word has none.
+    Returns 0 for a word without one. What is before the secret in the next word, a space for nothing, empty if the next
+    word has none.
     """
     long = _LONG.match(word)
     if long:

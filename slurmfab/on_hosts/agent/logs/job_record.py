@@ -11,8 +11,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.logs.period import LogLine, gather
 from slurmfab.on_hosts.agent.logs.what_matters import Matters, jobs_in
 
-LOG_DAYS = 14
-"""How far back slurmctld's log is searched for a job that Slurm has forgotten."""
+LOG_DAYS = 14  # how far back slurmctld's log is searched for a job that Slurm has forgotten
 
 SECONDS = 30.0
 EPOCH = {"SLURM_TIME_FORMAT": "%s"}
@@ -28,14 +27,8 @@ Row = Tuple[str, str, str, int, int, int, str, str]
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """What is known of a job.
 
-    Args:
-        request: `job`: its id, as `12` or `12_3`.
-
-    Returns:
-        `rows`: a `Row` of the job, or of each task of an array. `origin`: `slurmctld`, `slurmdbd` or `slurmctld's log`.
-
-    Raises:
-        ResourceFailed: the text is not the id of a job.
+    `request`: `job`: its id, as `12` or `12_3`. Returns `rows`: a `Row` of the job, or of each task of an array.
+    `origin`: `slurmctld`, `slurmdbd` or `slurmctld's log`. Raises ResourceFailed if the text is not the id of a job.
     """
     job = commands.job_ids([request["job"]])[0]
     for origin, of in (("slurmctld", in_memory), ("slurmdbd", recorded), ("slurmctld's log", logged)):
@@ -51,8 +44,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 def in_memory(job: str, context: Context) -> List[Row]:
     """What slurmctld knows of a job; nothing of one that ended longer than MinJobAge ago.
 
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Raises ResourceFailed if slurmctld does not answer.
     """
     if not commands.any_answers(context.run(commands.PING, seconds=SECONDS).stdout.decode(errors="replace")):
         return []
@@ -62,11 +54,7 @@ def in_memory(job: str, context: Context) -> List[Row]:
 
 
 def recorded(job: str, context: Context) -> List[Row]:
-    """What slurmdbd knows of a job.
-
-    Raises:
-        ResourceFailed: there is none, or it does not answer.
-    """
+    """What slurmdbd knows of a job. Raises ResourceFailed if there is none, or it does not answer."""
     shown = context.must(commands.recorded(job, *RECORDED), seconds=SECONDS, env=EPOCH)
     rows = [line.split("|") for line in shown.split("\n")]
     return [row_of(row) for row in rows if len(row) == len(RECORDED)]

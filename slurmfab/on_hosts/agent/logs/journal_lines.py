@@ -8,8 +8,7 @@ from typing import Any, Iterator, List, NamedTuple, Sequence
 
 from slurmfab.on_hosts.agent.core.resource import Context
 
-MOST_BYTES = 8 << 20
-"""How much of journalctl's output is read: the end."""
+MOST_BYTES = 8 << 20  # how much of journalctl's output is read: the end
 
 MOST_LINES = 20000
 SECONDS = 20.0
@@ -28,11 +27,8 @@ class Entry(NamedTuple):
 def read(context: Context, matches: Sequence[str], since: float, until: float) -> List[Entry]:
     """The last lines of a period that match.
 
-    Args:
-        matches: arguments of journalctl, such as `--unit=slurmd`.
-
-    Raises:
-        ResourceFailed: journalctl is missing, or takes too long.
+    `matches`: arguments of journalctl, such as `--unit=slurmd`. Raises ResourceFailed if journalctl is missing, or
+    takes too long.
     """
     argv = ["journalctl", *matches, "--since=@%.6f" % since, "--until=@%.6f" % until, "--lines=%d" % MOST_LINES,
             "--output=json", "--output-fields=" + FIELDS, "--no-pager", "--quiet"]  # fmt: skip

@@ -16,8 +16,7 @@ SHORT = re.compile(r"\[?(\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)\]?(?=\s|$)\s*")
 """LogTimeFormat=short, which has no year."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-AHEAD = 86400.0
-"""A line without a year that would be of a later day than tomorrow is of the year before."""
+AHEAD = 86400.0  # a line without a year that would be of a later day than tomorrow is of the year before
 
 
 def begin(line: str) -> Tuple[Optional[float], str]:
@@ -36,11 +35,7 @@ def begin(line: str) -> Tuple[Optional[float], str]:
 
 
 def with_fraction(found: re.Match[str]) -> float:
-    """The time in a match of `ISO`.
-
-    Raises:
-        ValueError, OverflowError: there is no such time.
-    """
+    """The time in a match of `ISO`. Raises ValueError, OverflowError if there is no such time."""
     year, month, day, hour, minute, second = map(int, found.groups()[:6])
     fraction = float("0." + (found[7] or "0"))
     if not found[8]:
@@ -53,8 +48,7 @@ def with_fraction(found: re.Match[str]) -> float:
 def of_this_year(month: int, day: int, clock: Sequence[int]) -> float:
     """The latest time with this month, day, hour, minute and second that is not in the future.
 
-    Raises:
-        ValueError, OverflowError: there is no such time.
+    Raises ValueError, OverflowError if there is no such time.
     """
     now = time.time()
     year = time.localtime(now).tm_year

@@ -8,14 +8,9 @@ from typing import BinaryIO, List, NamedTuple, Optional, Tuple
 from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_file
 from slurmfab.on_hosts.agent.logs import line_times
 
-PART_BYTES = 16 << 20
-"""The most bytes that are read of one file; of a larger part the end."""
-
-NEAR_BYTES = 4096
-"""How near to a time the search in a file ends."""
-
-LOOK_BYTES = 65536
-"""How far a line with a time is looked for; longer than any line of Slurm's."""
+PART_BYTES = 16 << 20  # the most bytes that are read of one file; of a larger part the end
+NEAR_BYTES = 4096  # how near to a time the search in a file ends
+LOOK_BYTES = 65536  # how far a line with a time is looked for; longer than any line of Slurm's
 
 
 class Part(NamedTuple):
@@ -29,13 +24,9 @@ class Part(NamedTuple):
 def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> Optional[Part]:
     """The lines of a log file from a period; `None` if there is no such file.
 
-    Args:
-        most: how many bytes are read at most.
-
-    Raises:
-        ResourceFailed: it is no regular file, or may be a hard link to another file; or on the way there is a link that
-            somebody else than root can change.
-        OSError: it cannot be read.
+    `most`: how many bytes are read at most. Raises ResourceFailed if it is no regular file, or may be a hard link to
+    another file; or on the way there is a link that somebody else than root can change. Raises OSError if it cannot be
+    read.
     """
     opened = open_file(path)
     if opened is None:
@@ -57,8 +48,7 @@ def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> 
 def search(file: BinaryIO, size: int, wanted: float) -> Tuple[int, int]:
     """Two places in a log: all lines before the first are older than a time, and none after the second is.
 
-    Args:
-        file: the log, whose times only increase, but for a few lines.
+    `file`: the log, whose times only increase, but for a few lines.
     """
     low, high = 0, size
     while high - low > NEAR_BYTES:

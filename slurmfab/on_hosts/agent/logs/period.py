@@ -13,20 +13,14 @@ from slurmfab.on_hosts.agent.logs.log_file import Part, read_part
 from slurmfab.on_hosts.agent.logs.secret_texts import without_secrets
 from slurmfab.on_hosts.agent.services.daemon_log import log_file
 
-SOURCES = ("slurmctld", "slurmdbd", "slurmd", "munge", "kernel")
-"""The daemons by their units, and the kernel."""
-
-SECONDS = 60.0
-"""After this time no further file or journal is read."""
-
-MOST_CHARACTERS = 1000
-"""Of a line; longer ones lose their end."""
+SOURCES = ("slurmctld", "slurmdbd", "slurmd", "munge", "kernel")  # the daemons by their units, and the kernel
+SECONDS = 60.0  # after this time no further file or journal is read
+MOST_CHARACTERS = 1000  # of a line; longer ones lose their end
 
 PREFIX = re.compile(r"^(?:slurm\w+|munged): +")
 """What a daemon's line in the journal begins with, and its line in the file does not."""
 
-Keep = Callable[[str, str], bool]
-"""Whether a line is kept, given its source and its text."""
+Keep = Callable[[str, str], bool]  # whether a line is kept, given its source and its text
 
 
 class LogLine(NamedTuple):
@@ -53,9 +47,7 @@ def gather(
 ) -> Gathered:
     """Read the lines of a period from the log files that Slurm's configuration names, and from the journal.
 
-    Args:
-        sources: which logs, of `SOURCES`.
-        keep: which lines.
+    `sources`: which logs, of `SOURCES`. `keep`: which lines.
     """
     lines: List[LogLine] = []
     notes: List[str] = []

@@ -9,26 +9,17 @@ from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.logs.period import SOURCES, gather
 from slurmfab.on_hosts.agent.logs.what_matters import Matters
 
-Told = Tuple[str, str, float, float, int]
-"""A line as it is told: source, text, first and last time, and number."""
-
-MOST_LINES = 4000
-"""How many different lines are told; of more the last."""
-
-MOST_CHARACTERS = 1 << 20
-"""How many characters these have together; of more the last lines."""
+Told = Tuple[str, str, float, float, int]  # a line as it is told: source, text, first and last time, and number
+MOST_LINES = 4000  # how many different lines are told; of more the last
+MOST_CHARACTERS = 1 << 20  # how many characters these have together; of more the last lines
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """The lines that matter.
 
-    Args:
-        request: `since` and `until` in seconds since 1970; and, where wanted, `sources`, `nodes` and `jobs` (see
-            `Matters`), and `all` for every line.
-
-    Returns:
-        `lines`: for each line its source, text, first and last time, and number; by the last time. `notes`: what could
-        not be read. `now`: the host's clock.
+    `request`: `since` and `until` in seconds since 1970; and, where wanted, `sources`, `nodes` and `jobs` (see
+    `Matters`), and `all` for every line. Returns `lines`: for each line its source, text, first and last time, and
+    number; by the last time. `notes`: what could not be read. `now`: the host's clock.
     """
     matters = Matters(request.get("nodes", ()), request.get("jobs", ()), bool(request.get("all")))
     found = gather(context, request["since"], request["until"], tuple(request.get("sources", SOURCES)), matters)

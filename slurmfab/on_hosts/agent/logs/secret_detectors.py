@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-Place = tuple[int, int]
-"""Where something begins and ends in a text."""
+Place = tuple[int, int]  # where something begins and ends in a text
 
 TOKENS: dict[str, tuple[str, ...]] = {
     "[A-Za-z0-9_]{16,255}": (

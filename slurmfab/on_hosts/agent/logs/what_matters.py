@@ -71,9 +71,7 @@ class Matters:
     def __call__(self, source: str, text: str) -> bool:
         """Whether a line matters.
 
-        Args:
-            source: the log, see `slurmfab.on_hosts.agent.logs.period.SOURCES`.
-            text: the line without its time.
+        `source`: the log, see `slurmfab.on_hosts.agent.logs.period.SOURCES`. `text`: the line without its time.
         """
         if self.jobs:
             jobs = jobs_in(text)

@@ -11,20 +11,15 @@ from slurmfab.on_hosts.agent.mounts import mount_units
 from slurmfab.on_hosts.agent.mounts.mount_point import BIND, MountPoint
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 
-SECONDS = 60.0
-"""Time limit of an attempt, where the unit names none."""
+SECONDS = 60.0  # time limit of an attempt, where the unit names none
 
 
 class EarlierMounts(Resource):
-    """Mounts as the files of their units say, which are on this host.
-
-    Args:
-        paths: the files of mount and automount units.
-    """
+    """Mounts as the files of their units say, which are on this host."""
 
     kind: ClassVar[str] = "earlier-mounts"
     deadline: ClassVar[float] = 900.0
-    paths: Tuple[str, ...]
+    paths: Tuple[str, ...]  # the files of mount and automount units
 
     def name(self) -> str:
         """The units."""
@@ -49,11 +44,7 @@ class EarlierMounts(Resource):
         return {point.path: state_text(point.actual(context)) for point in self.points(context)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Mount and enable those that are not.
-
-        Raises:
-            ResourceFailed: mount(8) fails, in its words.
-        """
+        """Mount and enable those that are not. Raises ResourceFailed if mount(8) fails, in its words."""
         context.must(["systemctl", "daemon-reload"])
         for point in self.points(context):
             if point.path in differing:

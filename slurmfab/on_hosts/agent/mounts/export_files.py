@@ -16,8 +16,7 @@ from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS, OF, SETTINGS, E
 HEAD = "# Made by slurmfab from the cluster file; edits here are overwritten.\n"
 DIRECTORY = "directory "
 MODULE_LISTS = ("modules.dep", "modules.builtin")
-TOLD = 4
-"""How many hosts are named."""
+TOLD = 4  # how many hosts are named
 
 
 class ExportFiles(Resource):
@@ -25,22 +24,15 @@ class ExportFiles(Resource):
 
     An entry that the cluster file no longer has goes in a later phase than others come, once the hosts have unmounted
     it. One for a host that had no part in the run stays: its mount would hang, and jobs with it.
-
-    Args:
-        directories: made if they are missing; what exists is not changed.
-        exports: directory, client and options of each entry.
-        settings: text of the server's own settings; empty for none.
-        drops: whether former entries go now.
-        away: address and name of each host that may still have former ones mounted.
     """
 
     kind: ClassVar[str] = "export-files"
     UNSHOWN = ("exports", "settings", "away")
-    directories: Tuple[str, ...]
-    exports: Tuple[Tuple[str, str, str], ...]
-    settings: str = ""
-    drops: bool = False
-    away: Tuple[Tuple[str, str], ...] = ()
+    directories: Tuple[str, ...]  # made if they are missing; what exists is not changed
+    exports: Tuple[Tuple[str, str, str], ...]  # directory, client and options of each entry
+    settings: str = ""  # text of the server's own settings; empty for none
+    drops: bool = False  # whether former entries go now
+    away: Tuple[Tuple[str, str], ...] = ()  # address and name of each host that may still have former ones mounted
 
     def name(self) -> str:
         """The same on each host, besides the phase."""
@@ -57,8 +49,7 @@ class ExportFiles(Resource):
     def actual(self, context: Context) -> State:
         """The same as found.
 
-        Raises:
-            ResourceFailed: the kernel cannot serve NFS, or a directory's path is that of something else.
+        Raises ResourceFailed if the kernel cannot serve NFS, or a directory's path is that of something else.
         """
         if self.exports and not has_server(context):
             raise ResourceFailed(
@@ -121,11 +112,7 @@ def has_server(context: Context) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Whether a directory is there.
-
-    Raises:
-        ResourceFailed: something else is.
-    """
+    """Whether a directory is there. Raises ResourceFailed if something else is."""
     try:
         status = os.stat(path)
     except FileNotFoundError:

@@ -9,8 +9,7 @@ from slurmfab.on_hosts.agent.core.host_paths import OWNED
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context
 
-OF = "exports"
-"""The capability's name in the records of files."""
+OF = "exports"  # the capability's name in the records of files
 
 EXPORTS = "/etc/exports.d/slurmfab.exports"
 """exportfs(8) reads all files of this directory with this ending, beside /etc/exports."""
@@ -20,16 +19,14 @@ LOADED_OF = "exports-loaded"
 LOADED = "%s/%s.json" % (OWNED, LOADED_OF)
 """What exportfs has loaded from slurmfab's file; facts of the host have it among `owned` until that is nothing."""
 
-TABLE = "/var/lib/nfs/etab"
-"""The NFS server's table of exports (exportfs(8))."""
+TABLE = "/var/lib/nfs/etab"  # the NFS server's table of exports (exportfs(8))
 
 LINE = re.compile(r"^(/\S+)\s+(\S+?)\(([^()\s]*)\)$", re.MULTILINE)
 """A line of exports(5), or of the table: directory, client and options."""
 
 ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+")
 
-Entry = Tuple[str, str]
-"""A directory and a client: an address, or a name that the server resolves."""
+Entry = Tuple[str, str]  # a directory and a client: an address, or a name that the server resolves
 
 
 def entries(text: str) -> Dict[Entry, str]:

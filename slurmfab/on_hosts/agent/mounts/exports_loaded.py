@@ -13,19 +13,15 @@ from slurmfab.on_hosts.agent.services.service import AS_ON_DISK
 from slurmfab.on_hosts.agent.services.service import LOADED as STATE
 
 EXPORTFS = ("exportfs", "-ra")
-TOLD = 4
-"""How many hosts are named."""
+TOLD = 4  # how many hosts are named
 
 
 class ExportsLoaded(Resource):
-    """The NFS server has loaded slurmfab's present file, and serves nothing of a former one.
-
-    Args:
-        away: address and name of each host that may still have former exports mounted: with one, nothing is loaded.
-    """
+    """The NFS server has loaded slurmfab's present file, and serves nothing of a former one."""
 
     kind: ClassVar[str] = "exports-loaded"
     UNSHOWN = ("away",)
+    # Address and name of each host that may still have former exports mounted: with one, nothing is loaded.
     away: Tuple[Tuple[str, str], ...] = ()
 
     def name(self) -> str:

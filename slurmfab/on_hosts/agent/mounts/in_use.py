@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.identities.mounts import below
 from slurmfab.on_hosts.agent.nodes import job_processes
 
-TOLD = 4
-"""How many processes are named."""
+TOLD = 4  # how many processes are named
 
 
 def running_jobs(context: Context) -> List[str]:

@@ -12,8 +12,7 @@ from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.mounts import in_use, mount_units
 from slurmfab.on_hosts.agent.services.service import ENABLED, show
 
-ALIKE = (("nfs", "nfs4"), ("cifs", "smb3"))
-"""Types that the kernel shows for one another."""
+ALIKE = (("nfs", "nfs4"), ("cifs", "smb3"))  # types that the kernel shows for one another
 
 BIND = "bind"
 BY_MARK = ("UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "/dev/")
@@ -27,8 +26,7 @@ WITHOUT_PACKAGE = {
 """Types whose programs no suite of Debian has, and what to install."""
 
 HELPERS = ("/sbin/mount.%s", "/usr/sbin/mount.%s")
-START_SECONDS = 30.0
-"""Seconds that systemd may take beside the time limit of the mount itself."""
+START_SECONDS = 30.0  # seconds that systemd may take beside the time limit of the mount itself
 
 PAUSE_SECONDS = 2.0
 
@@ -37,28 +35,19 @@ class MountPoint(Resource):
     """A mounted file system, or one that is mounted when it is first used; its unit is enabled.
 
     Its unit's file is there before. Nothing here touches the file system, whose server may be silent.
-
-    Args:
-        unit: the unit that is enabled and started: a mount or an automount unit.
-        source: what is mounted.
-        type: as in the cluster file; `bind` for another directory.
-        patience: seconds during which a failed attempt is repeated, as while another host sets its server up.
-        again: the automount unit beside a mount unit, which mounts at the next use what failed at boot; empty for none.
     """
 
     kind: ClassVar[str] = "mount"
+    named_by: ClassVar[str] = "path"
     deadline: ClassVar[float] = 420.0
     path: str
-    unit: str
-    source: str
-    type: str
+    unit: str  # the unit that is enabled and started: a mount or an automount unit
+    source: str  # what is mounted
+    type: str  # as in the cluster file; `bind` for another directory
     seconds: float
-    patience: float = 0.0
+    patience: float = 0.0  # seconds during which a failed attempt is repeated, as while another host sets its server up
+    # The automount unit beside a mount unit, which mounts at the next use what failed at boot; empty for none.
     again: str = ""
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def units(self) -> Tuple[str, ...]:
         """The units."""
@@ -79,11 +68,7 @@ class MountPoint(Resource):
         return {"enabled": "yes", "mounted": self.shown}
 
     def actual(self, context: Context) -> State:
-        """The same as systemd and the kernel say.
-
-        Raises:
-            ResourceFailed: it cannot be mounted, and why.
-        """
+        """The same as systemd and the kernel say. Raises ResourceFailed if it cannot be mounted, and why."""
         shown = show(context, self.unit)
         states = [show(context, unit).get("UnitFileState") for unit in self.units()]
         enabled = "yes" if all(state in ENABLED for state in states) else "no"
@@ -101,8 +86,7 @@ class MountPoint(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Enable the unit, and mount.
 
-        Raises:
-            ResourceFailed: something else is mounted there, a job uses what it would hide, or mount(8) fails.
+        Raises ResourceFailed if something else is mounted there, a job uses what it would hide, or mount(8) fails.
         """
         there = mount_units.mounted_at(mount_units.table(context), self.path)
         if "mounted" in differing and there is not None:
@@ -123,8 +107,7 @@ class MountPoint(Resource):
     def start(self, context: Context) -> None:
         """Start the unit, and once more until it works or `patience` is over.
 
-        Raises:
-            ResourceFailed: it does not start, with the words of mount(8).
+        Raises ResourceFailed if it does not start, with the words of mount(8).
         """
         end = time.monotonic() + self.patience
         while True:
@@ -200,10 +183,7 @@ class MountPoint(Resource):
 def is_right(there: mounts.Mount, table: List[mounts.Mount], source: str, kind: str) -> bool:
     """Whether a mounted file system is the wanted one.
 
-    Args:
-        there: what is mounted.
-        table: all mounts.
-        kind: the wanted type, as in the cluster file.
+    `there`: what is mounted. `table`: all mounts. `kind`: the wanted type, as in the cluster file.
     """
     if kind == BIND:
         origin = mounts.at(source, [one for one in table if one is not there])

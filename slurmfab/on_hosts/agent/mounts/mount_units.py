@@ -13,11 +13,8 @@ from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.services.daemon_log import journal
 
 MOUNT, AUTOMOUNT = ".mount", ".automount"
-OF = "mounts"
-"""The capability's name in the records of files."""
-
-LINES = re.compile(r"^(?:What|Type|Options)=.*$", re.MULTILINE)
-"""The lines of a mount unit that say what is mounted."""
+OF = "mounts"  # the capability's name in the records of files
+LINES = re.compile(r"^(?:What|Type|Options)=.*$", re.MULTILINE)  # the lines of a mount unit that say what is mounted
 
 UNTOLD = re.compile(
     r"^(?:Mounting |Mounted |Unmounting |Unmounted |Failed to |\S+\.mount: |Dependency failed|Directory )"
@@ -48,9 +45,7 @@ def value(text: str, key: str) -> str:
 def meaning(files: Mapping[str, str], path: str) -> Tuple[str, bool]:
     """What a mount unit mounts, and whether it does so at the first use: a change of it needs a new mount.
 
-    Args:
-        files: texts by path of units.
-        path: of the mount unit.
+    `files`: texts by path of units. `path`: of the mount unit.
     """
     text = files.get(path, "")
     lines = [line.strip() for line in LINES.findall(text)]

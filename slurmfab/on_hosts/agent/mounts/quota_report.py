@@ -7,8 +7,7 @@ from typing import Dict, List, NamedTuple
 
 from slurmfab.on_hosts.agent.core.resource import Context
 
-OF = "quota"
-"""The capability's name among `owned` of the facts."""
+OF = "quota"  # the capability's name among `owned` of the facts
 
 ROW = re.compile(r"^#?(\d+),[^,\n]*,[^,\n]*,(\d+),(\d+),(\d+),[^,\n]*,\d+,(\d+),(\d+),[^,\n]*$", re.MULTILINE)
 """UID, KiB used, soft and hard limit of KiB, and of files: User, BlockStatus, FileStatus, BlockUsed, ..."""
@@ -39,9 +38,7 @@ def command(point: str) -> List[str]:
 def read(context: Context, point: str) -> Dict[int, Limits]:
     """The limits by UID.
 
-    Raises:
-        NoQuotas: repquota does not print any.
-        ResourceFailed: repquota is not installed, or does not end.
+    Raises NoQuotas if repquota does not print any. Raises ResourceFailed if repquota is not installed, or does not end.
     """
     done = context.run(command(point))
     if done.returncode != 0:

@@ -18,16 +18,13 @@ class ReleasedMounts(Resource):
     """No former mount of slurmfab's is mounted, or comes back at the next boot; none is unmounted while it is in use.
 
     It comes before the units' files are replaced or removed: these name what is to be unmounted.
-
-    Args:
-        files: path and text of each unit's file of the cluster file.
-        among: for a rollback, the paths of the units' files that it changes; the others stay. Empty for all.
     """
 
     kind: ClassVar[str] = "released-mounts"
     UNSHOWN = ("files",)
     deadline: ClassVar[float] = 900.0
-    files: Tuple[Tuple[str, str], ...]
+    files: Tuple[Tuple[str, str], ...]  # path and text of each unit's file of the cluster file
+    # For a rollback, the paths of the units' files that it changes; the others stay. Empty for all.
     among: Tuple[str, ...] = ()
 
     def name(self) -> str:
@@ -52,11 +49,7 @@ class ReleasedMounts(Resource):
         return dict.fromkeys(self.former(context))
 
     def actual(self, context: Context) -> State:
-        """Which are mounted, or enabled.
-
-        Raises:
-            ResourceFailed: one is in use, and by whom.
-        """
+        """Which are mounted, or enabled. Raises ResourceFailed if one is in use, and by whom."""
         former = self.former(context)
         mounted = {one.path for one in mount_units.table(context)} if former else set()
         state: Dict[str, str] = {}
@@ -71,8 +64,7 @@ class ReleasedMounts(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Unmount and disable them, the innermost first.
 
-        Raises:
-            ResourceFailed: one cannot be unmounted, in the words of umount(8).
+        Raises ResourceFailed if one cannot be unmounted, in the words of umount(8).
         """
         for point, path in self.former(context).items():
             if point in differing:
@@ -88,8 +80,7 @@ def units_of(path: str) -> Tuple[str, str]:
 def refuse_in_use(context: Context, mounted: Dict[str, str]) -> None:
     """Raise ResourceFailed if jobs run here, or processes or services use one of the mounted ones.
 
-    Args:
-        mounted: paths of unit's files by mount point.
+    `mounted`: paths of unit's files by mount point.
     """
     if not mounted:
         return
@@ -129,9 +120,7 @@ def release(context: Context, point: str, path: str) -> None:
     """Unmount one, and disable its units.
 
     Only the mount unit is stopped while anything is mounted: systemd unmounts lazily when an automount unit stops.
-
-    Raises:
-        ResourceFailed: umount(8) fails.
+    Raises ResourceFailed if umount(8) fails.
     """
     automount, mount = units_of(path)
     done = context.run(["systemctl", "stop", "--", mount], seconds=STOP_SECONDS)

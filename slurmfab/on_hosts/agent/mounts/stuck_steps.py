@@ -10,15 +10,13 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes import job_processes
 from slurmfab.on_hosts.agent.services.process import age
 
-SECONDS = 20.0
-"""Time limit of the question to slurmctld."""
+SECONDS = 20.0  # time limit of the question to slurmctld
 
 
 def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:
     """The step daemons of jobs that Slurm no longer knows, by PID; none if slurmctld does not answer.
 
-    Args:
-        jobs: ids of jobs that have a step daemon here.
+    `jobs`: ids of jobs that have a step daemon here.
     """
     try:
         known = set(context.must(list(commands.known_job_ids()), seconds=SECONDS).split())

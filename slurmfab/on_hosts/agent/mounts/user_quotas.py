@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.mounts import mount_units, quota_report
 from slurmfab.on_hosts.agent.mounts.quota_report import NONE, OF, NoQuotas
 
 RECORD = "%s/%s.json" % (OWNED, OF)
-NOTED = "the record of limited users"
-"""The name in a state for the users in the record."""
+NOTED = "the record of limited users"  # the name in a state for the users in the record
 
 NO_QUOTAS = (
     "%s cannot limit users: %s. Mount it with quotas of users, by the option usrquota (ext4 also needs "
@@ -35,15 +34,12 @@ class UserQuotas(Resource):
 
     Limits of numbers of files stay as they are. A file system without quotas gives a remark: it has to be mounted with
     them, which is for those who made it.
-
-    Args:
-        path: the directory; empty to take all limits back.
-        limits: user, UID, soft and hard limit in KiB, where 0 is no limit; UID 0 for that of the host's user database.
     """
 
     kind: ClassVar[str] = "user-quotas"
     UNSHOWN = ("limits",)
-    path: str
+    path: str  # the directory; empty to take all limits back
+    # User, UID, soft and hard limit in KiB, where 0 is no limit; UID 0 for that of the host's user database.
     limits: Tuple[Tuple[str, int, int, int], ...]
 
     def name(self) -> str:
@@ -79,8 +75,7 @@ class UserQuotas(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Set what differs, after a note of who will have limits.
 
-        Raises:
-            ResourceFailed: setquota fails, in its words.
+        Raises ResourceFailed if setquota fails, in its words.
         """
         own, before = self.own(context), record(context)
         entries = list(dict.fromkeys((*before, *own)))

@@ -11,11 +11,8 @@ from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.facts.slurm_use import CONFS
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, uid_of
 
-USER = "munge"
-"""The user of the credentials: this user has no rights anywhere, so the credentials are not secret."""
-
-MUNGE_SECONDS = 20.0
-"""Time limit of munge(1) and unmunge(1)."""
+USER = "munge"  # the user of the credentials: this user has no rights anywhere, so the credentials are not secret
+MUNGE_SECONDS = 20.0  # time limit of munge(1) and unmunge(1)
 
 STATUS = "STATUS:"
 SOCKET = re.compile(rb"^[ \t]*AuthInfo[ \t]*=[^#\n]*socket=([^,\s\"]+)", re.IGNORECASE | re.MULTILINE)

@@ -42,8 +42,7 @@ class MungeDirectories(Resource):
     def actual(self, context: Context) -> State:
         """The same on the host; what is not safe with owner, group and mode.
 
-        Raises:
-            ResourceFailed: a directory is something else.
+        Raises ResourceFailed if a directory is something else.
         """
         state: Dict[str, str] = {}
         for directory in MODES:
@@ -79,9 +78,7 @@ class MungeDirectories(Resource):
     def access(self, context: Context, status: os.stat_result, is_public: bool = False) -> str:
         """`SAFE`, or owner, group and mode.
 
-        Args:
-            status: of a directory or file.
-            is_public: whether all users have to pass it.
+        `status`: of a directory or file. `is_public`: whether all users have to pass it.
         """
         is_open = not is_public or status.st_mode & 0o001
         if is_open and user_name(context, status.st_uid, "munge") == "munge" and not status.st_mode & OTHERS_WRITE:
@@ -91,8 +88,7 @@ class MungeDirectories(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make missing directories, and set owners, groups and modes; munged gets a new socket if it lost its own.
 
-        Raises:
-            ResourceFailed: there is no user munge, or a directory or file is something else.
+        Raises ResourceFailed if there is no user munge, or a directory or file is something else.
         """
         account = (uid_of(context, "munge"), gid_of(context, "munge"))
         lacks_socket = not os.path.isdir(context.path(SOCKETS))

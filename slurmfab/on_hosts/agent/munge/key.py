@@ -10,26 +10,16 @@ from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
 
-SIZES = range(32, 1025)
-"""Allowed sizes of a key in bytes (mungekey(8), munge 0.5.15)."""
-
-NEW_SIZE = 128
-"""Bytes of a new key: the default of mungekey(8)."""
+SIZES = range(32, 1025)  # allowed sizes of a key in bytes (mungekey(8), munge 0.5.15)
+NEW_SIZE = 128  # bytes of a new key: the default of mungekey(8)
 
 
 class MungeKey(Resource):
-    """A random munge key that only the user munge can read; an existing usable key is kept.
-
-    Args:
-        path: absolute path; its directory has to exist.
-    """
+    """A random munge key that only the user munge can read; an existing usable key is kept."""
 
     kind: ClassVar[str] = "munge-key"
-    path: str = MUNGE_KEY
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
+    named_by: ClassVar[str] = "path"
+    path: str = MUNGE_KEY  # absolute path; its directory has to exist
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The key file."""
@@ -46,8 +36,7 @@ class MungeKey(Resource):
     def actual(self, context: Context) -> State:
         """The same of the key on the host, empty where there is none.
 
-        Raises:
-            ResourceFailed: something that is not a regular file has this path.
+        Raises ResourceFailed if something that is not a regular file has this path.
         """
         path = context.path(self.path)
         status = replace.regular(path)
@@ -62,8 +51,7 @@ class MungeKey(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make a key, or only set owner, group and mode of the existing one.
 
-        Raises:
-            ResourceFailed: the user munge does not exist, or the key's directory is missing.
+        Raises ResourceFailed if the user munge does not exist, or the key's directory is missing.
         """
         path = context.path(self.path)
         uid, gid = uid_of(context, "munge"), gid_of(context, "munge")

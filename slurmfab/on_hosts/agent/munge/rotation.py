@@ -25,21 +25,14 @@ class StagedMungeKey(Resource):
     """A new key in a file beside the key in use; or no such file, not even one that an interrupted run left.
 
     `replace.leftovers` finds the file by its name, so the next deployment removes it if the rotation is not completed.
-
-    Args:
-        content: the new key in base64; empty for no new key.
-        secret: always true: no message may show a value of this request.
     """
 
     kind: ClassVar[str] = "staged-munge-key"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("content",)
-    content: str
+    content: str  # the new key in base64; empty for no new key
     path: str = MUNGE_KEY
-    secret: bool = True
-
-    def name(self) -> str:
-        """The path of the key in use."""
-        return self.path
+    secret: bool = True  # always true: no message may show a value of this request
 
     def secrets(self) -> frozenset[str]:
         """The names of the files, because they contain digits of the keys' digests."""
@@ -65,8 +58,7 @@ class StagedMungeKey(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Remove other files, write the new key and flush it to the disk.
 
-        Raises:
-            OSError: the file cannot be written.
+        Raises OSError if the file cannot be written.
         """
         path = context.path(self.path)
         replace.remove_leftovers(*os.path.split(path))
@@ -81,20 +73,13 @@ class StagedMungeKey(Resource):
 
 
 class MungeKeySwitch(Resource):
-    """The new key in its place, and a munged that makes credentials with it.
-
-    Args:
-        digest: of the new key, from the function `digest`; no report shows it.
-    """
+    """The new key in its place, and a munged that makes credentials with it."""
 
     kind: ClassVar[str] = "munge-key-switch"
+    named_by: ClassVar[str] = "path"
     UNSHOWN = ("digest",)
-    digest: str
+    digest: str  # of the new key, from the function `digest`; no report shows it
     path: str = MUNGE_KEY
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def secrets(self) -> frozenset[str]:
         """The key."""
@@ -139,8 +124,7 @@ class MungeKeySwitch(Resource):
 def restart(context: Context) -> None:
     """Restart munged, and wait until it makes credentials again.
 
-    Raises:
-        ResourceFailed: it does not within `ANSWER_SECONDS`.
+    Raises ResourceFailed if it does not within `ANSWER_SECONDS`.
     """
     if context.run(["systemctl", "restart", UNIT], seconds=60).returncode != 0:
         # systemd refuses a unit that was started five times within ten seconds (systemd.unit(5), StartLimitBurst).

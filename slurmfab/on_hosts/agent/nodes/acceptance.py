@@ -46,20 +46,14 @@ class NodeAcceptance(Resource):
     """Nodes in service, after a test job has run on each that slurmfab had kept out of service until then.
 
     A node that a person has drained stays drained and counts as right.
-
-    Args:
-        nodes: NodeNames.
-        stamp: who and when, for the reasons of nodes that fail.
-        seconds: how long to wait until their slurmd has registered.
-        partitions: the partition of each node's job, in their order; by default slurmfab's own.
     """
 
     kind: ClassVar[str] = "node-trial"
     deadline: ClassVar[float] = 600.0
-    nodes: Tuple[str, ...]
-    stamp: str
-    seconds: int = 90
-    partitions: Tuple[str, ...] = ()
+    nodes: Tuple[str, ...]  # NodeNames
+    stamp: str  # who and when, for the reasons of nodes that fail
+    seconds: int = 90  # how long to wait until their slurmd has registered
+    partitions: Tuple[str, ...] = ()  # the partition of each node's job, in their order; by default slurmfab's own
 
     def name(self) -> str:
         """The nodes."""

@@ -23,16 +23,11 @@ SLEEPS = frozenset({"POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"
 
 
 class NodesAwake(Resource):
-    """Nodes that are switched on, and whose slurmd has registered since.
-
-    Args:
-        nodes: NodeNames.
-        seconds: how long to wait for them.
-    """
+    """Nodes that are switched on, and whose slurmd has registered since."""
 
     kind: ClassVar[str] = "nodes-awake"
-    nodes: Tuple[str, ...]
-    seconds: float = 900.0
+    nodes: Tuple[str, ...]  # NodeNames
+    seconds: float = 900.0  # how long to wait for them
 
     def name(self) -> str:
         """The nodes."""
@@ -50,8 +45,7 @@ class NodesAwake(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Have Slurm switch them on, and wait until they answer; one that is being powered down, as soon as it is off.
 
-        Raises:
-            ResourceFailed: some do not answer in time, with their states, or Slurm refuses.
+        Raises ResourceFailed if some do not answer in time, with their states, or Slurm refuses.
         """
         deadline = time.monotonic() + self.seconds
         refused = update(context, sorted(differing), "State=POWER_UP")

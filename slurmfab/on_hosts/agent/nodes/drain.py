@@ -20,20 +20,16 @@ class NodeDrain(Resource):
     """Drained nodes; running jobs continue to their end.
 
     A node that somebody drained or set DOWN without slurmfab keeps its reason, and counts as drained.
-
-    Args:
-        nodes: NodeNames.
-        stamp: who and when, as in `ann@laptop 2026-11-21T09:00`; a node that is drained for the same reason keeps its
-            older stamp.
-        for_change: whether the nodes are drained only for the time of a change. Then a node that is already out of
-            service keeps its state and reason of whatever origin: otherwise nothing would show later that it must stay
-            so.
     """
 
     kind: ClassVar[str] = "node-drain"
-    nodes: Tuple[str, ...]
+    nodes: Tuple[str, ...]  # NodeNames
     text: str
+    # Who and when, as in `ann@laptop 2026-11-21T09:00`; a node that is drained for the same reason keeps its older
+    # stamp.
     stamp: str
+    # Whether the nodes are drained only for the time of a change. Then a node that is already out of service keeps its
+    # state and reason of whatever origin: otherwise nothing would show later that it must stay so.
     for_change: bool = False
 
     def name(self) -> str:
@@ -69,8 +65,7 @@ class NodeDrain(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Drain the nodes that differ.
 
-        Raises:
-            ResourceFailed: slurmctld does not know one of the nodes, or refuses.
+        Raises ResourceFailed if slurmctld does not know one of the nodes, or refuses.
         """
         known: Dict[str, NodeState] = node_states(context, self.nodes)
         missing = [node for node in self.nodes if node not in known]

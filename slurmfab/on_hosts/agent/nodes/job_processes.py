@@ -17,9 +17,8 @@ UNINTERRUPTIBLE = "D"
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
     """Job steps that still have a step daemon, and their processes that no signal reaches.
 
-    Returns:
-        `steps`: each as `JOB.STEP`.
-        `hung`: names of the jobs' processes in uninterruptible sleep (state D, proc(5)).
+    Returns `steps`: each as `JOB.STEP`. `hung`: names of the jobs' processes in uninterruptible sleep (state D,
+    proc(5)).
     """
     proc = context.path("/proc")
     steps = step_daemons(context)
@@ -56,9 +55,7 @@ def is_step_daemon(place: str) -> bool:
 def ancestors(pid: int, parents: Dict[int, int]) -> List[int]:
     """The PID and those of its parent, grandparent and so on, without PID 1.
 
-    Args:
-        pid: where to start.
-        parents: the parent's PID by PID.
+    `pid`: where to start. `parents`: the parent's PID by PID.
     """
     chain = [pid]
     while parents.get(chain[-1], 0) > 1 and len(chain) < len(parents):

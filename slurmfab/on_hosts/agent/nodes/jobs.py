@@ -15,8 +15,7 @@ JOB_FIELDS = {"id": "JobArrayID", "user": "UserName", "state": "State", "wants":
 DOWN_AFTER_SECONDS = 20.0
 """Time after which nodes that do not answer are set DOWN, which ends their jobs (scontrol(1), State=DOWN)."""
 
-END_SECONDS = 180.0
-"""Time that cancelled jobs get to end completely: KillWait, and an epilog."""
+END_SECONDS = 180.0  # time that cancelled jobs get to end completely: KillWait, and an epilog
 
 POLL_SECONDS = 0.5
 
@@ -24,12 +23,8 @@ POLL_SECONDS = 0.5
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
     """Pending jobs and reservations that name nodes.
 
-    Returns:
-        `pending`: pending jobs that ask for nodes by name, each with the keys of `JOB_FIELDS`. `reservations`: their
-        nodes as a hostlist, by the reservation's name.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Returns `pending`: pending jobs that ask for nodes by name, each with the keys of `JOB_FIELDS`. `reservations`:
+    their nodes as a hostlist, by the reservation's name. Raises ResourceFailed if slurmctld does not answer.
     """
     waiting = [job for job in jobs(context) if job["state"] == "PENDING" and job["wants"] not in ("", "(null)")]
     return {"pending": waiting, "reservations": reservations(context)}
@@ -49,19 +44,13 @@ def reservations(context: Context) -> Dict[str, str]:
 
 
 class JobsEnded(Resource):
-    """Jobs that are cancelled and have ended.
-
-    Args:
-        ids: as squeue prints them.
-        nodes: the nodes that are to be free of jobs.
-        stamp: who and when, for the reason of nodes that have to be set DOWN because they do not answer.
-    """
+    """Jobs that are cancelled and have ended."""
 
     kind: ClassVar[str] = "jobs-ended"
     deadline: ClassVar[float] = 600.0
-    ids: Tuple[str, ...]
-    nodes: Tuple[str, ...]
-    stamp: str
+    ids: Tuple[str, ...]  # as squeue prints them
+    nodes: Tuple[str, ...]  # the nodes that are to be free of jobs
+    stamp: str  # who and when, for the reason of nodes that have to be set DOWN because they do not answer
 
     def name(self) -> str:
         """The job ids."""
@@ -77,11 +66,7 @@ class JobsEnded(Resource):
         return {job["id"]: job["state"] for job in jobs(context) if job["id"] in wanted}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Cancel the jobs, and wait until all have ended.
-
-        Raises:
-            ResourceFailed: some do not end in time.
-        """
+        """Cancel the jobs, and wait until all have ended. Raises ResourceFailed if some do not end in time."""
         context.run(commands.cancel(sorted(differing)))
         begun = time.monotonic()
         are_down = False

@@ -10,26 +10,21 @@ from slurmfab.on_hosts.agent.nodes.states import UNKNOWN_NODE, NodeState, node_s
 from slurmfab.on_hosts.agent.services.service import is_active
 
 SHUT = "closed until a test job has run"
-ANSWER_SECONDS = 30.0
-"""Time that slurmctld gets after its start until it knows its new nodes."""
+ANSWER_SECONDS = 30.0  # time that slurmctld gets after its start until it knows its new nodes
 
 
 class NewNodeDrain(Resource):
     """Nodes that are drained before their slurmd registers for the first time.
 
     A node that is already in service, or that somebody has drained, counts as right.
-
-    Args:
-        nodes: NodeNames.
-        stamp: who and when.
-        takes_over: whether nodes in service are drained too, and the reason of drained nodes is replaced: used when a
-            NodeName gets another machine. Nodes that slurmctld does not know count as right then.
     """
 
     kind: ClassVar[str] = "node-gate"
-    nodes: Tuple[str, ...]
+    nodes: Tuple[str, ...]  # NodeNames
     text: str
-    stamp: str
+    stamp: str  # who and when
+    # Whether nodes in service are drained too, and the reason of drained nodes is replaced: used when a NodeName gets
+    # another machine. Nodes that slurmctld does not know count as right then.
     takes_over: bool = False
 
     def name(self) -> str:
@@ -58,8 +53,7 @@ class NewNodeDrain(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Drain the nodes that differ; retry while slurmctld starts.
 
-        Raises:
-            ResourceFailed: slurmctld does not know one of them, or refuses.
+        Raises ResourceFailed if slurmctld does not know one of them, or refuses.
         """
         nodes = [node for node in self.nodes if node in differing]
         deadline = time.monotonic() + ANSWER_SECONDS

@@ -37,11 +37,7 @@ class PartitionDrain(Resource):
         return {name: OPEN if states.get(name) == OPEN else CLOSED for name in self.partitions}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Drain the partitions that are open.
-
-        Raises:
-            ResourceFailed: Slurm refuses.
-        """
+        """Drain the partitions that are open. Raises ResourceFailed if Slurm refuses."""
         for name in self.partitions:
             if name not in differing:
                 continue

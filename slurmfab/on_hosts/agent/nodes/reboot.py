@@ -14,21 +14,13 @@ REBOOT_FLAGS = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 
 
 class NodeReboot(Resource):
-    """A reboot that Slurm has accepted; from then on the node gets no new jobs.
-
-    Args:
-        node: the NodeName.
-        stamp: who and when, as in `ann@laptop 2026-11-21T09:00`.
-    """
+    """A reboot that Slurm has accepted; from then on the node gets no new jobs."""
 
     kind: ClassVar[str] = "node-reboot"
-    node: str
+    named_by: ClassVar[str] = "node"
+    node: str  # the NodeName
     text: str
-    stamp: str
-
-    def name(self) -> str:
-        """The node."""
-        return self.node
+    stamp: str  # who and when, as in `ann@laptop 2026-11-21T09:00`
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Requested."""
@@ -37,8 +29,7 @@ class NodeReboot(Resource):
     def actual(self, context: Context) -> State:
         """Whether the reboot is requested.
 
-        Raises:
-            ResourceFailed: slurmctld does not answer, or does not know the node.
+        Raises ResourceFailed if slurmctld does not answer, or does not know the node.
         """
         found = node_states(context, (self.node,))
         if self.node not in found:
@@ -48,8 +39,7 @@ class NodeReboot(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Request the reboot; the node is back in service after it (scontrol(1), reboot: ASAP, nextstate).
 
-        Raises:
-            ResourceFailed: Slurm refuses.
+        Raises ResourceFailed if Slurm refuses.
         """
         reason = our_reason(self.text, self.stamp)
         context.must(commands.reboot(self.node, reason), seconds=UPDATE_SECONDS)

@@ -37,8 +37,7 @@ resume it.
 SETTLED_SECONDS = 15.0
 """Seconds after which only a node that does not answer can still become ready: slurmd registers when it has started."""
 
-TELL_SECONDS = 3.0
-"""Seconds of waiting after which the user is told what is waited for, and then at most so often."""
+TELL_SECONDS = 3.0  # seconds of waiting after which the user is told what is waited for, and then at most so often
 
 ACCEPTS = (
     "slurmctld has waited for it for %.0f s. Its slurmd accepts connections: does it hang, or can it not reach the "
@@ -74,18 +73,12 @@ def is_right(node: NodeState) -> bool:
 
 
 class SlurmNodes(Resource):
-    """Nodes that run jobs; a node that a person has drained stays drained and counts as right.
-
-    Args:
-        nodes: NodeNames.
-        seconds: how long to wait until their slurmd has registered.
-        has_health: whether nodes have a health check, which resumes those that it has drained; without one they are
-            resumed here.
-    """
+    """Nodes that run jobs; a node that a person has drained stays drained and counts as right."""
 
     kind: ClassVar[str] = "slurm-nodes"
-    nodes: Tuple[str, ...]
-    seconds: int = 60
+    nodes: Tuple[str, ...]  # NodeNames
+    seconds: int = 60  # how long to wait until their slurmd has registered
+    # Whether nodes have a health check, which resumes those that it has drained; without one they are resumed here.
     has_health: bool = True
 
     def name(self) -> str:

@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.nodes.states import UNKNOWN_NODE, NodeState, format
 
 IN_SERVICE = "in service"
 POLL_SECONDS = 0.3
-AGAIN_SECONDS = 5.0
-"""Time after which a node that is still out of service is resumed once more."""
+AGAIN_SECONDS = 5.0  # time after which a node that is still out of service is resumed once more
 
 
 class NodeResume(Resource):
@@ -19,19 +18,14 @@ class NodeResume(Resource):
 
     Only nodes that slurmfab or Slurm itself took out of service are resumed, and only once their slurmd answers: a node
     that somebody has drained meanwhile stays drained.
-
-    Args:
-        nodes: NodeNames.
-        include_manual: whether nodes that a person took out of service without slurmfab are resumed too.
-        seconds: how long to wait for slurmd and for Slurm.
-        after_change: whether to resume only nodes that a deployment has drained for a change; all other nodes, also
-            removed ones, count as right.
     """
 
     kind: ClassVar[str] = "node-resume"
-    nodes: Tuple[str, ...]
-    include_manual: bool = False
-    seconds: float = 60.0
+    nodes: Tuple[str, ...]  # NodeNames
+    include_manual: bool = False  # whether nodes that a person took out of service without slurmfab are resumed too
+    seconds: float = 60.0  # how long to wait for slurmd and for Slurm
+    # Whether to resume only nodes that a deployment has drained for a change; all other nodes, also removed ones, count
+    # as right.
     after_change: bool = False
 
     def name(self) -> str:
@@ -94,10 +88,7 @@ def format_state(state: NodeState) -> str:
 def explain(late: Dict[str, NodeState], seconds: float, complaint: str) -> str:
     """The nodes that are not in service, with their states.
 
-    Args:
-        late: the states by NodeName.
-        seconds: how long was waited.
-        complaint: Slurm's error, empty for none.
+    `late`: the states by NodeName. `seconds`: how long was waited. `complaint`: Slurm's error, empty for none.
     """
     error = ". Slurm says: %s" % complaint if complaint else ""
     return "not in service within %.0f s: %s%s" % (seconds, format_states(late), error)

@@ -13,28 +13,18 @@ from typing import Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTupl
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context
 
-UPDATE_SECONDS = 60.0
-"""Time limit of one `scontrol update`."""
-
-POLL_SECONDS = (0.1, 0.2, 0.5)
-"""Seconds between polls of nodes, the last one repeated; most nodes are ready at once."""
+UPDATE_SECONDS = 60.0  # time limit of one `scontrol update`
+POLL_SECONDS = (0.1, 0.2, 0.5)  # seconds between polls of nodes, the last one repeated; most nodes are ready at once
 
 NODES_PER_UPDATE = 2000
 """Highest number of nodes in one `scontrol update`: an argument has at most 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 
 UNKNOWN_NODE = "slurmctld does not know it"
 
-NAMED_NODES = 4
-"""Up to this number of nodes, an id lists each one."""
-
-LISTED_NODES = 20
-"""Number of nodes whose states an error lists."""
-
-OURS = "slurmfab: "
-"""Prefix of the reasons that slurmfab sets."""
-
-HEALTH = OURS + "health: "
-"""Prefix of the reasons that a node's health check sets."""
+NAMED_NODES = 4  # up to this number of nodes, an id lists each one
+LISTED_NODES = 20  # number of nodes whose states an error lists
+OURS = "slurmfab: "  # prefix of the reasons that slurmfab sets
+HEALTH = OURS + "health: "  # prefix of the reasons that a node's health check sets
 
 SLURMS_OWN = (
     "Low ", "gres/", "Duplicate jobid", "Kill task failed", "Prolog error", "batch job complete fail",
@@ -42,8 +32,7 @@ SLURMS_OWN = (
 )  # fmt: skip
 """Prefixes of the reasons that slurmctld sets, or slurmd as root (from Slurm's source)."""
 
-SLURM_USER = "slurm"
-"""The author that Slurm shows for reasons set by slurmctld itself."""
+SLURM_USER = "slurm"  # the author that Slurm shows for reasons set by slurmctld itself
 
 SIGNS = {
     "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWERING_DOWN", "%": "POWERING_DOWN",
@@ -71,8 +60,7 @@ FOR_CHANGE = "drained by a deployment for a change of "
 ACCEPTANCE_FAILED = "acceptance failed: "
 """Prefix of the text with which nodes are drained on which slurmfab's test job failed."""
 
-FOR_UPDATE = "drained for a system update"
-"""The text with which an update drains nodes."""
+FOR_UPDATE = "drained for a system update"  # the text with which an update drains nodes
 
 # Texts, not compiled patterns: re caches those that are used, and most requests use none.
 _FIELD = r"(?:^|\s+)([A-Z][\w:/]*)="
@@ -83,8 +71,7 @@ _STAMP = r" \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)(?: : (?:Not responding|Node un
 """A stamp, also with a reason of Slurm's behind it that no longer applies once the node answers."""
 
 _FOR_CHANGE = OURS + FOR_CHANGE + r".*" + _STAMP
-_FOR_UPDATE = OURS + FOR_UPDATE + _STAMP
-"""The reasons of a deployment and of an update."""
+_FOR_UPDATE = OURS + FOR_UPDATE + _STAMP  # the reasons of a deployment and of an update
 
 _OF_HEALTH = HEALTH + r"(?!.* \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\))(?:(?! : ).)*(?: : Not responding.*)?"
 """A health check's reason, also with Slurm's `Not responding` behind it; not a user's reason with the same text."""
@@ -182,8 +169,7 @@ BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "IDLE", "MIXED", "ALLOCATED")
 def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
     """The states of the nodes, by NodeName; nodes that slurmctld does not know are missing.
 
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Raises ResourceFailed if slurmctld does not answer.
     """
     shown = context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)
     found = {record["NodeName"]: state_of(record) for record in records(shown)}
@@ -193,8 +179,7 @@ def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
 def short_states(context: Context) -> Dict[str, NodeState]:
     """States and reasons of all nodes by the cheapest query; it does not show all flags.
 
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Raises ResourceFailed if slurmctld does not answer.
     """
     return states_from(commands.node_reasons().ask(context, seconds=30))
 
@@ -249,11 +234,7 @@ def flags(state: str) -> FrozenSet[str]:
 
 
 def our_reason(text: str, stamp: str) -> str:
-    """The reason that slurmfab sets.
-
-    Args:
-        stamp: who and when, as in `ann@laptop 2026-11-21T09:00`.
-    """
+    """The reason that slurmfab sets. `stamp`: who and when, as in `ann@laptop 2026-11-21T09:00`."""
     return "%s%s (%s)" % (OURS, text, stamp)
 
 
@@ -265,11 +246,7 @@ class Reason(NamedTuple):
 
 
 def parse_reason(reason: str) -> Reason:
-    """Split a node's reason into text and author.
-
-    Args:
-        reason: as Slurm has it.
-    """
+    """Split a node's reason into text and author. `reason`: as Slurm has it."""
     if re.fullmatch(_OF_HEALTH, reason):
         return Reason(reason[len(HEALTH) :].partition(" : ")[0], "health check")
     match = re.fullmatch(_OUR_REASON, reason)
@@ -293,11 +270,7 @@ def format_states(late: Mapping[str, NodeState]) -> str:
 
 
 def update(context: Context, nodes: Sequence[str], *settings: str) -> str:
-    """Change nodes by `scontrol update`.
-
-    Returns:
-        Slurm's errors, empty for none.
-    """
+    """Change nodes by `scontrol update`. Returns Slurm's errors, empty for none."""
     complaints = []
     for first in range(0, len(nodes), NODES_PER_UPDATE):
         command = commands.update_nodes(nodes[first : first + NODES_PER_UPDATE], *settings)

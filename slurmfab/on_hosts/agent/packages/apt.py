@@ -17,11 +17,8 @@ SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/keyring
 Not /etc/apt, where a new version of apt leaves a new time.
 """
 
-LISTS_AGE = 86400.0
-"""Seconds after which package lists are fetched again."""
-
-LOCK_SECONDS = 120.0
-"""How long to wait for the locks of apt and dpkg, which a new machine's first update may hold."""
+LISTS_AGE = 86400.0  # seconds after which package lists are fetched again
+LOCK_SECONDS = 120.0  # how long to wait for the locks of apt and dpkg, which a new machine's first update may hold
 
 INSTALL_SECONDS = 7200.0
 """Time limit of an installation; it is never killed before, because a killed dpkg leaves half-installed packages."""
@@ -63,10 +60,8 @@ def lists_are_fresh(context: Context, now: float) -> bool:
 def update(context: Context) -> str:
     """Fetch the package lists; failures are returned and not raised.
 
-    One broken package source does not matter when the others have the packages.
-
-    Returns:
-        The output of apt-get if it complained, otherwise empty.
+    One broken package source does not matter when the others have the packages. Returns the output of apt-get if it
+    complained, otherwise empty.
     """
     code, output = apt_get(context, ["update"])
     return "" if code == 0 and "\nErr:" not in output else "\n" + output
@@ -75,14 +70,9 @@ def update(context: Context) -> str:
 def install(context: Context, packages: list[str], source: Tuple[str, ...] = ()) -> tuple[int, str]:
     """Install packages without recommended ones and without removing others.
 
-    What an interrupted run left is completed first, because apt-get refuses all other work until then.
-
-    Args:
-        packages: package names, `NAME=VERSION`, or paths of files.
-        source: options of apt-get that select another package source; empty for the host's own.
-
-    Returns:
-        The exit code of apt-get and all that it printed.
+    What an interrupted run left is completed first, because apt-get refuses all other work until then. `packages`:
+    package names, `NAME=VERSION`, or paths of files. `source`: options of apt-get that select another package source;
+    empty for the host's own. Returns the exit code of apt-get and all that it printed.
     """
     if dpkg_status.is_interrupted(context.root):
         code, output = complete(context, source)
@@ -100,13 +90,8 @@ def complete(context: Context, source: Tuple[str, ...]) -> tuple[int, str]:
     """Complete what an interrupted run left half unpacked, or without dependencies.
 
     Packages that were being unpacked are unpacked again, which neither dpkg nor apt-get does by itself. A failure of
-    that is ignored: the package may have no source here, and `apt-get --fix-broken install` decides.
-
-    Args:
-        source: as for `install`.
-
-    Returns:
-        The exit code of `apt-get --fix-broken install`, and all that was printed.
+    that is ignored: the package may have no source here, and `apt-get --fix-broken install` decides. `source`: as for
+    `install`. Returns the exit code of `apt-get --fix-broken install`, and all that was printed.
     """
     again = reinstall_torn(context)
     printed = apt_get(context, [*source, *MINIMAL, *again])[1] if again else ""
@@ -123,8 +108,7 @@ def reinstall_torn(context: Context) -> list[str]:
 def apt_get(context: Context, arguments: list[str]) -> tuple[int, str]:
     """Run apt-get, and repeat it for up to two minutes while another program holds a lock.
 
-    Returns:
-        Its exit code and all that it printed.
+    Returns its exit code and all that it printed.
     """
     from slurmfab.on_hosts.agent.packages import apt_errors
 

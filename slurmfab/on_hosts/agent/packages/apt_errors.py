@@ -29,8 +29,7 @@ REMOVALS = re.compile(r"REMOVED:\n((?:  .*\n)+)")
 BROKEN = re.compile(r"^dpkg: error processing (?:package|archive) (\S+)[^\n]*\n ?([^\n]*)", re.M)
 DEPENDS = re.compile(r"^ +\S+ : (?:Pre-)?(?:Depends|Conflicts|Breaks): .*$", re.M)
 
-OFFLINE = "Offline hosts get packages from a bundle: %s bundle" % FAB
-"""Advice for hosts that reach no package source."""
+OFFLINE = "Offline hosts get packages from a bundle: %s bundle" % FAB  # advice for hosts that reach no package source
 
 
 def is_locked(output: str) -> bool:
@@ -46,9 +45,7 @@ def is_stale(output: str) -> bool:
 def explain(output: str, held: Sequence[str] = ()) -> str:
     """Why apt-get failed, and what to try.
 
-    Args:
-        output: all that it printed, stdout and stderr.
-        held: names of the held packages of the host.
+    `output`: all that it printed, stdout and stderr. `held`: names of the held packages of the host.
     """
     in_the_way = kept(output, held)
     if in_the_way:
@@ -64,8 +61,7 @@ def explain(output: str, held: Sequence[str] = ()) -> str:
 def explain_source(output: str) -> str:
     """Why the lists of the source of Slurm's packages cannot be fetched, and what to try.
 
-    Args:
-        output: all that apt-get printed.
+    `output`: all that apt-get printed.
     """
     key, suite = MISSING_KEY.search(output), NO_RELEASE.search(output)
     if key:

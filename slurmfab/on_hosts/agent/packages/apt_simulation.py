@@ -43,8 +43,7 @@ class Candidate(NamedTuple):
 def simulate(context: Context, *arguments: str) -> str:
     """What apt-get prints when it only simulates.
 
-    Raises:
-        ResourceFailed: apt-get refuses, as where dependencies are not met.
+    Raises ResourceFailed if apt-get refuses, as where dependencies are not met.
     """
     from slurmfab.on_hosts.agent.packages import apt_errors
 
@@ -82,10 +81,8 @@ def left_alone(context: Context, packages: Iterable[str]) -> Iterator[Tuple[str,
     """Options of apt-get with which it keeps packages in the versions that they have.
 
     They have a priority that forbids every version of an archive (apt_preferences(5)), in a file of this call alone: a
-    killed run leaves no package held, and holds of the site stay as they are.
-
-    Args:
-        packages: their names; without any there are no options.
+    killed run leaves no package held, and holds of the site stay as they are. `packages`: their names; without any
+    there are no options.
     """
     names = " ".join(sorted(packages))
     if not names:

@@ -11,8 +11,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 LIST = "/etc/apt/sources.list"
 PARTS = "/etc/apt/sources.list.d"
-OWN = "slurmfab-slurm.sources"
-"""The file of slurmfab's own."""
+OWN = "slurmfab-slurm.sources"  # the file of slurmfab's own
 
 FORMAT = "\t".join("$(%s)" % name for name in ("SOURCESENTRY", "RELEASE", "ORIGIN", "LABEL", "CODENAME", "SUITE"))
 """The format of a line of `apt-get indextargets`; fields without a value stay as they are written here."""
@@ -57,11 +56,7 @@ def own_codename(context: Context) -> str:
 
 
 def of_own_release(context: Context) -> Source:
-    """The first source of the host's own release.
-
-    Raises:
-        ResourceFailed: there is none.
-    """
+    """The first source of the host's own release. Raises ResourceFailed if there is none."""
     found = first_of_own_release(context)
     if found is None:
         codename = own_codename(context)
@@ -123,11 +118,8 @@ def of_lines(text: str) -> Iterator[Source]:
 def releases(context: Context, options: Sequence[str] = ()) -> List[Tuple[str, str, Tuple[str, str, str, str]]]:
     """What the Release files of all sources whose lists are there say of themselves.
 
-    Args:
-        options: of apt-get, which select the sources.
-
-    Returns:
-        File and number of each entry, its suite there, and origin, label, codename and suite of its release.
+    `options`: of apt-get, which select the sources. Returns file and number of each entry, its suite there, and origin,
+    label, codename and suite of its release.
     """
     done = context.run(["apt-get", *options, "indextargets", "--format", FORMAT, "Created-By: Packages"], seconds=60)
     found: List[Tuple[str, str, Tuple[str, str, str, str]]] = []

@@ -27,8 +27,7 @@ from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
 
 BASE = "/var/cache/slurmfab"
 NEW = "bundling-"
-PIECE = 192 * 1024
-"""Bytes of a file in one answer: 256 KiB in base64."""
+PIECE = 192 * 1024  # bytes of a file in one answer: 256 KiB in base64
 
 FIELDS = (
     "Package", "Source", "Version", "Architecture", "Multi-Arch", "Essential", "Protected", "Installed-Size",
@@ -88,11 +87,7 @@ def temporary_directory(context: Context) -> Iterator[str]:
 
 @contextlib.contextmanager
 def held(directory: str) -> Iterator[None]:
-    """A context with a lock on a directory (flock(2)).
-
-    Raises:
-        OSError: another process has the lock.
-    """
+    """A context with a lock on a directory (flock(2)). Raises OSError if another process has the lock."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,11 +115,8 @@ def options(place: str) -> Tuple[str, ...]:
 def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> None:
     """Download packages with all dependencies.
 
-    Args:
-        settings: options of apt, from `options`.
-
-    Raises:
-        ResourceFailed: a package cannot be downloaded, or a source does not answer, whose updates would be missing.
+    `settings`: options of apt, from `options`. Raises ResourceFailed if a package cannot be downloaded, or a source
+    does not answer, whose updates would be missing.
     """
     code, output = apt_get(context, [*settings, "update"])
     if code == 0 and "\nErr:" not in output:
@@ -137,11 +129,7 @@ def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> Non
 
 
 def paragraph(context: Context, folder: str, name: str) -> str:
-    """The entry of a package in the index.
-
-    Args:
-        name: the name of the file.
-    """
+    """The entry of a package in the index. `name`: the name of the file."""
     path, digest = os.path.join(folder, name), hashlib.sha256()
     with open(path, "rb") as file:
         for piece in iter(lambda: file.read(1 << 20), b""):

@@ -35,11 +35,7 @@ _DEB = r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb"
 def place_of(bundle: str) -> str:
     """The directory of a bundle's packages.
 
-    Args:
-        bundle: the digest of its manifest: 64 hexadecimal digits.
-
-    Raises:
-        ResourceFailed: this is not such a digest.
+    `bundle`: the digest of its manifest: 64 hexadecimal digits. Raises ResourceFailed if this is not such a digest.
     """
     if not re.fullmatch(_BUNDLE, bundle):
         raise ResourceFailed("this is not a digest of a bundle")
@@ -49,8 +45,7 @@ def place_of(bundle: str) -> str:
 def checked(name: str) -> str:
     """The given name, if it is one of a package's file: `NAME_VERSION_ARCHITECTURE.deb`, as in apt's cache.
 
-    Raises:
-        ResourceFailed: it is not such a name.
+    Raises ResourceFailed if it is not such a name.
     """
     if not re.fullmatch(_DEB, name):
         raise ResourceFailed("%r is not the name of a package's file" % name[:80])
@@ -60,12 +55,8 @@ def checked(name: str) -> str:
 def begin(context: Context, bundle: str, index: str) -> str:
     """Make the directory for a bundle's packages, and remove other bundles.
 
-    Returns:
-        The directory, below the context's root.
-
-    Raises:
-        ResourceFailed: `bundle` is not a digest.
-        OSError: a file cannot be written.
+    Returns the directory, below the context's root. Raises ResourceFailed if `bundle` is not a digest. Raises OSError
+    if a file cannot be written.
     """
     place = make_alone(context, bundle)
     make_readable(place)
@@ -78,8 +69,7 @@ def begin(context: Context, bundle: str, index: str) -> str:
 def make_alone(context: Context, bundle: str) -> str:
     """Make the directories that a directory of packages lies in, remove others of its kind, and return its path.
 
-    Raises:
-        ResourceFailed: `bundle` is not a digest.
+    Raises ResourceFailed if `bundle` is not a digest.
     """
     import shutil  # slow to import, and seldom needed
 
@@ -98,11 +88,7 @@ def make_alone(context: Context, bundle: str) -> str:
 
 
 def digest_of(files: Iterable[Tuple[str, str]]) -> str:
-    """The digest that names the directory of packages in files.
-
-    Args:
-        files: name and SHA-256 of each.
-    """
+    """The digest that names the directory of packages in files. `files`: name and SHA-256 of each."""
     import hashlib  # slow to import, and seldom needed
 
     text = "".join("%s %s\n" % (checked(name), sha256) for name, sha256 in sorted(files))
@@ -112,9 +98,7 @@ def digest_of(files: Iterable[Tuple[str, str]]) -> str:
 def as_files(context: Context, files: Iterable[Tuple[str, str, str]], texts: List[str]) -> List[str]:
     """Packages for apt-get, those that were sent here in files by the paths of these.
 
-    Args:
-        files: name of the package, name of the file, and SHA-256.
-        texts: `NAME` or `NAME=VERSION` of each package.
+    `files`: name of the package, name of the file, and SHA-256. `texts`: `NAME` or `NAME=VERSION` of each package.
     """
     known = {package: name for package, name, _ in files}
     if not known:

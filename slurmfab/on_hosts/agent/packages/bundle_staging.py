@@ -19,8 +19,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, dpkg_status
 from slurmfab.on_hosts.agent.packages.apt import FIX_BROKEN, MINIMAL, apt_get, reinstall_torn
 
-MARGIN = 64 << 20
-"""Bytes that have to stay free on the host's file systems."""
+MARGIN = 64 << 20  # bytes that have to stay free on the host's file systems
 
 _NEEDED = re.compile(r"^'[^']*' (\S+) (\d+)", re.M)
 _FIELD = re.compile(r"^(Filename|Installed-Size|SHA256): (.*)$", re.M)
@@ -57,11 +56,7 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[str]:
     """The files of a bundle that have to be copied here, so that apt can install packages.
 
-    Args:
-        wanted: the packages to install, each as `NAME` or `NAME=VERSION`.
-
-    Raises:
-        ResourceFailed: as for `stage`.
+    `wanted`: the packages to install, each as `NAME` or `NAME=VERSION`. Raises ResourceFailed as for `stage`.
     """
     place = bundle_place.begin(context, bundle, index)
     code, output = apt_get(context, [*bundle_place.options(context, bundle), "update"])
@@ -102,11 +97,8 @@ def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: 
 def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[str, int]]:
     """The files that apt would take from a bundle to install packages, with their sizes in bytes.
 
-    Args:
-        missing: names of the packages to install; the packages of an interrupted run are completed too.
-
-    Raises:
-        ResourceFailed: apt cannot install them from the bundle.
+    `missing`: names of the packages to install; the packages of an interrupted run are completed too. Raises
+    ResourceFailed if apt cannot install them from the bundle.
     """
     options = [*bundle_place.options(context, bundle), *MINIMAL, "--print-uris"]
     commands = [["install", "--", *missing]] if missing else []
@@ -152,12 +144,8 @@ def sha256_of(path: str) -> str:
 def refuse_without_room(context: Context, brought: int, installed: int) -> None:
     """Refuse when the disk has too little space, before anything is copied.
 
-    Args:
-        brought: size in bytes of the files to copy.
-        installed: size in bytes of the packages when they are installed.
-
-    Raises:
-        ResourceFailed: with the space that is needed and free.
+    `brought`: size in bytes of the files to copy. `installed`: size in bytes of the packages when they are installed.
+    Raises ResourceFailed: with the space that is needed and free.
     """
     places = [(context.path(bundle_place.PLACE), brought), (context.path("/usr"), installed)]
     needed: Dict[int, int] = {}

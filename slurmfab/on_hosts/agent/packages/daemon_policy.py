@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.core.resource import Context
 
 POLICY = "/usr/sbin/policy-rc.d"
-SAVED_POLICY = "/usr/sbin/.policy-rc.d.before-slurmfab"
-"""The host's own policy during an installation."""
+SAVED_POLICY = "/usr/sbin/.policy-rc.d.before-slurmfab"  # the host's own policy during an installation
 
 POLICY_MARK = b"# slurmfab made this file"
 SCRIPT = (
@@ -54,8 +53,7 @@ def restore(context: Context) -> None:
 def daemons_wait(context: Context, but: Sequence[str] = ()) -> Iterator[None]:
     """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy.
 
-    Args:
-        but: daemons that dpkg may start all the same.
+    `but`: daemons that dpkg may start all the same.
     """
     restore(context)
     policy = context.path(POLICY)

@@ -8,8 +8,7 @@ from typing import Dict, Iterable, Iterator, List
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 
 STATUS = "/var/lib/dpkg/status"
-JOURNAL = "/var/lib/dpkg/updates"
-"""Where dpkg writes changes before it writes them to the status file."""
+JOURNAL = "/var/lib/dpkg/updates"  # where dpkg writes changes before it writes them to the status file
 
 UNFINISHED = ("half-configured", "unpacked", "triggers-pending", "half-installed")
 """The states of packages whose installation was not completed."""
@@ -38,8 +37,7 @@ def field(paragraph: bytes, name: str) -> str:
 def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
     """The states of packages, such as `installed` or `half-configured`, by package; without those that are removed.
 
-    Args:
-        packages: their names; `installed` for one architecture counts more than another state for another one.
+    `packages`: their names; `installed` for one architecture counts more than another state for another one.
     """
     found: Dict[str, str] = {}
     for package in packages:
@@ -68,8 +66,7 @@ def architecture(status: bytes) -> str:
 def is_interrupted(root: str) -> bool:
     """Whether an earlier dpkg was killed: it left a journal, or packages in an unfinished state.
 
-    Args:
-        root: as for `read`.
+    `root`: as for `read`.
     """
     if any(name.isdigit() for name in names(root.rstrip("/") + JOURNAL)):
         return True

@@ -33,11 +33,7 @@ class FormerPackages(Resource):
         return dict.fromkeys(added_packages.read(context).intersection(self.names), "installed by slurmfab")
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Remove those that nothing else needs, and forget all of them.
-
-        Raises:
-            ResourceFailed: apt-get failed.
-        """
+        """Remove those that nothing else needs, and forget all of them. Raises ResourceFailed if apt-get failed."""
         states = dpkg_status.states(dpkg_status.read(context.root), self.names)
         present = [package for package in self.names if package in differing and package in states]
         needed: List[str] = []

@@ -14,13 +14,6 @@ class InstalledPackages(Resource):
 
     The class of a package manager has a `kind`, tells what is there by `states`, `versions_of` and `left`, and installs
     in `converge` what differs. Before, it notes with `added_packages` which packages were not there.
-
-    Args:
-        bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
-        versions: `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
-        files: name, file and SHA-256 of packages that were sent here in files.
-        slurm: the names of all packages of Slurm's own, if these have a source or a version in the cluster file.
-        slurm_version: the version that these get on a host without Slurm; empty for any.
     """
 
     deadline: ClassVar[float] = 7200.0
@@ -28,11 +21,13 @@ class InstalledPackages(Resource):
     """What an interrupted installation may leave, by the keys of `left`; `unfinished` are packages."""
 
     names: Tuple[str, ...]
-    bundle: str = ""
+    bundle: str = ""  # digest of the bundle that the packages come from; empty for the host's own package sources
+    # `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
     versions: Tuple[str, ...] = ()
-    files: Tuple[Tuple[str, str, str], ...] = ()
+    files: Tuple[Tuple[str, str, str], ...] = ()  # name, file and SHA-256 of packages that were sent here in files
+    # The names of all packages of Slurm's own, if these have a source or a version in the cluster file.
     slurm: Tuple[str, ...] = ()
-    slurm_version: str = ""
+    slurm_version: str = ""  # the version that these get on a host without Slurm; empty for any
 
     def states(self, context: Context) -> Dict[str, str]:
         """The state of each of the packages that is there, `installed` for one that is whole, by name."""
@@ -45,8 +40,7 @@ class InstalledPackages(Resource):
     def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
         """What an interrupted installation left, by the keys of `LEFT`; `None` for nothing.
 
-        Args:
-            is_whole: whether all packages of this resource are installed.
+        `is_whole`: whether all packages of this resource are installed.
         """
         raise NotImplementedError
 
@@ -68,8 +62,7 @@ class InstalledPackages(Resource):
     def found_versions(self, context: Context, states: Dict[str, str]) -> Dict[str, str]:
         """Of the packages that need a certain version and are installed: this version, or the other one that is there.
 
-        Args:
-            states: the states of packages by name.
+        `states`: the states of packages by name.
         """
         wanted = dict(text.split("=") for text in self.versions)
         there = self.versions_of(context, [name for name in wanted if states.get(name) == INSTALLED])

@@ -8,8 +8,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 
-INFO = "/var/lib/dpkg/info"
-"""Where dpkg lists the files of each package, as `NAME.list` or `NAME:ARCHITECTURE.list`."""
+INFO = "/var/lib/dpkg/info"  # where dpkg lists the files of each package, as `NAME.list` or `NAME:ARCHITECTURE.list`
 
 OURS = re.compile(r"((?:lib)?(?:slurm|munge)[a-z0-9.+-]*)(?::[a-z0-9]+)?\.list")
 PLACES = re.compile(r"(?:/usr)?/(?:s?bin|lib)/", re.ASCII)
@@ -19,8 +18,7 @@ ALTERNATIVES = ("/var/lib/dpkg/alternatives", "/etc/alternatives")
 """Where update-alternatives(1) has its records, and the links to which its links lead: names of programs that several
 packages have, such as slurmd and slurmstepd."""
 
-MOST = 3
-"""How many missing files are named."""
+MOST = 3  # how many missing files are named
 
 
 def missing(root: str) -> Tuple[Tuple[str, str], ...]:

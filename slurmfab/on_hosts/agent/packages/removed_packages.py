@@ -14,15 +14,13 @@ class RemovedPackages(Resource):
 
     On purge, Debian's slurm-wlm-basic-plugins deletes all of /etc/slurm and the user slurm, whatever else needs them
     (its postrm script).
-
-    Args:
-        protected: those that are never removed along with others: Debian's slurmctld cancels all jobs of its cluster on
-            removal (its prerm script).
     """
 
     kind: ClassVar[str] = "packages-gone"
     deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
+    # Those that are never removed along with others: Debian's slurmctld cancels all jobs of its cluster on removal (its
+    # prerm script).
     protected: Tuple[str, ...] = ()
 
     def name(self) -> str:
@@ -40,8 +38,7 @@ class RemovedPackages(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Remove them, and the packages that depend on them.
 
-        Raises:
-            ResourceFailed: apt-get would also remove a daemon of Slurm that is not listed; or it failed.
+        Raises ResourceFailed if apt-get would also remove a daemon of Slurm that is not listed; or it failed.
         """
         present = [package for package in self.names if package in differing]
         _, plan = apt_get(context, ["--simulate", "remove", "--", *present])

@@ -17,11 +17,8 @@ ONLY = (
 def refresh(context: Context, options: Tuple[str, ...] = ONLY) -> str:
     """Fetch the lists of the source of Slurm's packages, and of no other one.
 
-    Args:
-        options: of apt-get; empty to fetch the lists of all sources.
-
-    Returns:
-        What apt-get printed if it complained, otherwise an empty text.
+    `options`: of apt-get; empty to fetch the lists of all sources. Returns what apt-get printed if it complained,
+    otherwise an empty text.
     """
     code, output = apt_get(context, [*options, "update"])
     failed = code != 0 or "\nErr:" in output or (options and "\nW: Failed to fetch" in output)

@@ -27,8 +27,7 @@ LEFT_OUT = re.compile(_NEEDS + r"it is not (?:going to be installed|installable)
 CHANGED = re.compile(r"^(?:Inst|Conf) (\S+) (?:\[\S+\] )?\((\S+) ", re.M)
 """A line of apt-get --simulate; a package that is unpacked, and not configured yet, has no `Inst`."""
 
-MOST_PACKAGES = 4096
-"""apt-get is asked for no more."""
+MOST_PACKAGES = 4096  # apt-get is asked for no more
 
 
 class Release(NamedTuple):
@@ -50,8 +49,7 @@ class Release(NamedTuple):
 def releases(context: Context, digest: str = "") -> Optional[List[Release]]:
     """What the source said of its releases when its lists were fetched first; `None` if that is not known.
 
-    Args:
-        digest: of the source that is meant; empty for the one that is there.
+    `digest`: of the source that is meant; empty for the one that is there.
     """
     record: Dict[str, Any] = host_records.read(context, RECORD)
     if not record or (digest and record.get("of") != digest):
@@ -116,11 +114,7 @@ def in_version(context: Context, wanted: List[str], slurm: Iterable[str], versio
 def from_source(context: Context, name: str, found: List[str], version: str) -> str:
     """A package for apt-get, `NAME=VERSION`, in the newest wanted version.
 
-    Args:
-        found: the versions that there are, the newest first.
-
-    Raises:
-        ResourceFailed: it is not there.
+    `found`: the versions that there are, the newest first. Raises ResourceFailed if it is not there.
     """
     fitting = [one for one in found if fits(one, version)]
     if not fitting:
@@ -220,8 +214,7 @@ def offered(
 def is_from(source: apt_sources.Source, place: str) -> bool:
     """Whether a package is from a source.
 
-    Args:
-        place: as `apt-cache madison` prints it: address, suite and component, architecture.
+    `place`: as `apt-cache madison` prints it: address, suite and component, architecture.
     """
     uri, suite = [*place.split(), "", ""][:2]
     return uri.rstrip("/") in [one.rstrip("/") for one in source.uris] and any(

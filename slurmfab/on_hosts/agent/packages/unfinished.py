@@ -13,20 +13,15 @@ from slurmfab.on_hosts.agent.packages import dpkg_status
 SIGNS = (b" half-", b" unpacked\n", b" triggers-pending\n")
 """One of these is in a status file that has a package in such a state."""
 
-SHOWN = 5
-"""How many packages a message names."""
-
-LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")
-"""Locks of dpkg and of programs that run it (fcntl(2))."""
+SHOWN = 5  # how many packages a message names
+LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")  # locks of dpkg and of programs that run it (fcntl(2))
 
 
 def unfinished(root: str, status: bytes) -> str:
     """The packages whose installation was not completed, such as `tar half-configured`, five at most; empty for none.
 
-    While a program holds dpkg's lock, such states are usual, and nothing is unfinished.
-
-    Args:
-        root: as for `dpkg_status.read`.
+    While a program holds dpkg's lock, such states are usual, and nothing is unfinished. `root`: as for
+    `dpkg_status.read`.
     """
     found = []
     if any(sign in status for sign in SIGNS):
@@ -42,8 +37,7 @@ def unfinished(root: str, status: bytes) -> str:
 def is_locked(root: str) -> bool:
     """Whether a program holds a lock of dpkg's, because it installs something now.
 
-    Args:
-        root: as for `dpkg_status.read`.
+    `root`: as for `dpkg_status.read`.
     """
     layout = "hhqqi4x"  # struct flock (fcntl(2))
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

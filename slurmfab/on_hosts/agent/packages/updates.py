@@ -27,8 +27,7 @@ from slurmfab.on_hosts.agent.services import replaced_files
 SLURM, HELD, APT = "slurm", "held", "apt"
 """Why a package is not updated: it is Slurm's own, the site holds it, or it would need the removal of others."""
 
-BY_ITS_SCRIPTS = ("mariadb", "mysql")
-"""Daemons whose own packages stop them before an update and start them after it."""
+BY_ITS_SCRIPTS = ("mariadb", "mysql")  # daemons whose own packages stop them before an update and start them after it
 
 _INSTALLED = rb"^Package: (\S+)\nStatus: \S+ ok installed$"
 
@@ -83,12 +82,8 @@ def candidates(
 ) -> Tuple[List[Candidate], List[List[str]], List[str]]:
     """The packages that are updated, those that are not and why, and those that a full upgrade would remove.
 
-    Args:
-        slurm: names of Slurm's own packages, or patterns.
-        only_security: whether other updates are left alone, too.
-
-    Raises:
-        ResourceFailed: apt-get refuses.
+    `slurm`: names of Slurm's own packages, or patterns. `only_security`: whether other updates are left alone, too.
+    Raises ResourceFailed if apt-get refuses.
     """
     own = slurms(status, slurm)
     with apt_simulation.left_alone(context, own) as options:
@@ -110,11 +105,7 @@ def candidates(
 
 
 def slurms(status: bytes, slurm: Sequence[str]) -> Set[str]:
-    """The installed packages that are Slurm's own.
-
-    Args:
-        slurm: names of Slurm's own packages, or patterns.
-    """
+    """The installed packages that are Slurm's own. `slurm`: names of Slurm's own packages, or patterns."""
     there = [name.decode() for name in re.findall(_INSTALLED, status, re.M)]
     return {name for name in there if any(fnmatch.fnmatchcase(name, one) for one in slurm)}
 
@@ -129,17 +120,12 @@ def lists_age(context: Context, now: float) -> float:
 
 
 class Updates(Resource):
-    """Packages in newer versions, and no others; nothing is removed, and files of configuration stay.
-
-    Args:
-        versions: `NAME=VERSION` of all that are updated, and of new packages that these need.
-        slurm: names of Slurm's own packages, or patterns, which stay as they are.
-    """
+    """Packages in newer versions, and no others; nothing is removed, and files of configuration stay."""
 
     kind: ClassVar[str] = "updates"
     deadline: ClassVar[float] = 7200.0
-    versions: Tuple[str, ...]
-    slurm: Tuple[str, ...]
+    versions: Tuple[str, ...]  # `NAME=VERSION` of all that are updated, and of new packages that these need
+    slurm: Tuple[str, ...]  # names of Slurm's own packages, or patterns, which stay as they are
 
     def name(self) -> str:
         """How many they are."""
@@ -164,8 +150,7 @@ class Updates(Resource):
     def found(self, context: Context, there: Optional[str], wanted: str) -> Optional[str]:
         """A package's version for the comparison with the wanted one; a newer one is as good.
 
-        Args:
-            there: its version; `None` if it is not installed.
+        `there`: its version; `None` if it is not installed.
         """
         if there in (None, wanted):
             return there
@@ -173,11 +158,7 @@ class Updates(Resource):
         return wanted if is_newer else there
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
-        """Complete what an interrupted run left, and update.
-
-        Raises:
-            ResourceFailed: apt-get failed.
-        """
+        """Complete what an interrupted run left, and update. Raises ResourceFailed if apt-get failed."""
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         with daemon_policy.daemons_wait(context, BY_ITS_SCRIPTS):
@@ -212,8 +193,7 @@ class Updates(Resource):
 def version_of(status: bytes, name: str) -> Optional[str]:
     """The version of an installed package; `None` if it is not installed.
 
-    Args:
-        name: as apt writes it, with the architecture where it is not the host's own.
+    `name`: as apt writes it, with the architecture where it is not the host's own.
     """
     package, _, architecture = name.partition(":")
     for paragraph in dpkg_status.paragraphs(status, package):

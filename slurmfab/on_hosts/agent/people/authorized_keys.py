@@ -18,13 +18,10 @@ BLOCK = MarkedBlock(BEGIN, END)
 
 
 class AuthorizedKeys(Resource):
-    """A marked block of ~/.ssh/authorized_keys with these keys; the user's other lines stay byte for byte.
-
-    Args:
-        keys: lines of authorized_keys (sshd(8)); empty to remove the block.
-    """
+    """A marked block of ~/.ssh/authorized_keys with these keys; the user's other lines stay byte for byte."""
 
     kind: ClassVar[str] = "authorized-keys"
+    named_by: ClassVar[str] = "user"
     # Hosts that share homes replace the file at the same time. On a file system such as GlusterFS a name can be missing
     # for a moment while another host renames a file to it.
     settling_seconds: ClassVar[float] = 3.0
@@ -32,11 +29,7 @@ class AuthorizedKeys(Resource):
     uid: int
     gid: int
     home: str
-    keys: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The user's name."""
-        return self.user
+    keys: Tuple[str, ...]  # lines of authorized_keys (sshd(8)); empty to remove the block
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The keys, one per line."""
@@ -62,8 +55,7 @@ class AuthorizedKeys(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
         """Replace the file in one step, as the user, with the new block; a damaged block is made anew at the end.
 
-        Raises:
-            LeftAsItWas: the file cannot be read or replaced.
+        Raises LeftAsItWas if the file cannot be read or replaced.
         """
         lines, _ = self.read(context)
         keys = self.wanted(context)["keys"] or ""

@@ -5,11 +5,8 @@ from __future__ import annotations
 from slurmfab.on_hosts.agent.core.reading import entries
 from slurmfab.on_hosts.agent.core.resource import Context
 
-CLOSED_SINCE = "1"
-"""The day since 1970 on which a closed account expired (shadow(5)); 0 would be ambiguous."""
-
-EXPIRES = 7
-"""Index of a field in /etc/shadow (shadow(5))."""
+CLOSED_SINCE = "1"  # the day since 1970 on which a closed account expired (shadow(5)); 0 would be ambiguous
+EXPIRES = 7  # index of a field in /etc/shadow (shadow(5))
 
 
 def is_closed(context: Context, user: str) -> bool:

@@ -15,12 +15,10 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
-MOST_SECONDS = 480
-"""The longest time limit: an answer may take 600 s (`slurmfab.hosts.answer_bounds`)."""
+MOST_SECONDS = 480  # the longest time limit: an answer may take 600 s (`slurmfab.hosts.answer_bounds`)
 
 MOST_DIRECTORIES = 5000
-LEAST_SECONDS = 2.0
-"""What each directory gets at least, while there is time."""
+LEAST_SECONDS = 2.0  # what each directory gets at least, while there is time
 
 GENTLY = ("nice", "-n", "19", "ionice", "-c", "3")
 DU = ("du", "--summarize", "--one-file-system", "--no-dereference", "--block-size=1", "--time", "--time-style=+%s")
@@ -41,12 +39,9 @@ class Entry(NamedTuple):
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Measure the directories.
 
-    Args:
-        request: `places`: absolute paths; `seconds`: time limit of all of it.
-
-    Returns:
-        `rows`: of each directory its place, name, owner, bytes on the disk, the newest change in it in seconds since
-        1970, and how far it was measured. `more`: how many directories were left out because there are too many.
+    `request`: `places`: absolute paths; `seconds`: time limit of all of it. Returns `rows`: of each directory its
+    place, name, owner, bytes on the disk, the newest change in it in seconds since 1970, and how far it was measured.
+    `more`: how many directories were left out because there are too many.
     """
     deadline = time.monotonic() + min(float(request["seconds"]), MOST_SECONDS)
     found = [one for place in request["places"] for one in entries(context, place)]

@@ -16,19 +16,13 @@ THERE, FORMER = "member", "former members"
 
 
 class GroupMembers(Resource):
-    """Users in a group that a package has made; the group itself stays as it is, and so do members of others.
-
-    Args:
-        members: names of the users; those whom an earlier cluster file had put there, and this one has not, leave it.
-    """
+    """Users in a group that a package has made; the group itself stays as it is, and so do members of others."""
 
     kind: ClassVar[str] = "group-members"
+    named_by: ClassVar[str] = "group"
     group: str
+    # Names of the users; those whom an earlier cluster file had put there, and this one has not, leave it.
     members: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The group."""
-        return self.group
 
     @property
     def record_path(self) -> str:
@@ -51,8 +45,7 @@ class GroupMembers(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Add and remove members, one by one; those who are added are in the record before.
 
-        Raises:
-            ResourceFailed: there is no such group or no such user.
+        Raises ResourceFailed if there is no such group or no such user.
         """
         before, added = self.put_there(context), differing & {*self.members}
         if added and self.group not in {fields[0] for fields in entries(context.path("/etc/group"))}:

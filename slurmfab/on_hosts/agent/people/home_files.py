@@ -13,8 +13,7 @@ import stat
 from contextlib import suppress
 from typing import Callable, Dict, Optional, Tuple
 
-MAX_KEY_FILE_BYTES = 1 << 20
-"""A larger file of keys is not read."""
+MAX_KEY_FILE_BYTES = 1 << 20  # a larger file of keys is not read
 
 KEYS = "authorized_keys"
 LINK = "a symbolic link is in the way"
@@ -25,8 +24,7 @@ MAX_LINKS = 40
 DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that open a directory without reading it, so that the right to search it is enough, as for sshd."""
 
-Account = Tuple[int, int]
-"""UID and GID."""
+Account = Tuple[int, int]  # UID and GID
 
 ROOT: Account = (0, 0)
 
@@ -103,11 +101,8 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
 def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None:
     """Replace ~/.ssh/authorized_keys in one step, as the user; make `.ssh` if it is missing.
 
-    Args:
-        temporary: name of the file while it is written.
-
-    Raises:
-        OSError: the user may not write there, the disk or the quota is full, or something else has the name.
+    `temporary`: name of the file while it is written. Raises OSError if the user may not write there, the disk or the
+    quota is full, or something else has the name.
     """
     with As(account), Opened(open_home(account, home)) as top:
         with suppress(FileExistsError):
@@ -129,12 +124,8 @@ def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None
 def make_home(account: Account, home: str, temporary: str, skeleton: str) -> None:
     """Make a home under a temporary name beside its path, and rename it; it is root's alone until it is complete.
 
-    Args:
-        temporary: name of the directory while it is made.
-        skeleton: directory with the initial content.
-
-    Raises:
-        OSError: root may not make it, or a directory on the way belongs to another user.
+    `temporary`: name of the directory while it is made. `skeleton`: directory with the initial content. Raises OSError
+    if root may not make it, or a directory on the way belongs to another user.
     """
     parent, name = os.path.split(home)
     with Opened(open_parent(parent)) as place:
@@ -163,11 +154,7 @@ TASKS: Dict[str, Callable[..., object]] = {
 
 
 def open_home(account: Account, home: str) -> int:
-    """Open a home.
-
-    Raises:
-        OSError: there is none, it belongs to another user, or it is no directory.
-    """
+    """Open a home. Raises OSError if there is none, it belongs to another user, or it is no directory."""
     top = os.open(home, DIRECTORY & ~os.O_NOFOLLOW)
     if os.fstat(top).st_uid != account[0]:
         os.close(top)
@@ -178,9 +165,7 @@ def open_home(account: Account, home: str) -> int:
 def open_folder(top: int) -> int:
     """Open the directory `.ssh` in an open home.
 
-    Raises:
-        FileNotFoundError: there is none.
-        OSError: it is a link or no directory.
+    Raises FileNotFoundError if there is none. Raises OSError if it is a link or no directory.
     """
     status = os.stat(".ssh", dir_fd=top, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
@@ -191,8 +176,7 @@ def open_folder(top: int) -> int:
 def read_regular(folder: int) -> bytes:
     """The keys in an open `.ssh`, empty where there is no file.
 
-    Raises:
-        OSError: it is a link, not a regular file, too large, or the user may not read it.
+    Raises OSError if it is a link, not a regular file, too large, or the user may not read it.
     """
     try:
         require_regular(os.stat(KEYS, dir_fd=folder, follow_symlinks=False))
@@ -208,11 +192,7 @@ def read_regular(folder: int) -> bytes:
 
 
 def require_regular(status: os.stat_result) -> None:
-    """Refuse what is not a file of keys.
-
-    Raises:
-        OSError: it is a link, a FIFO, a device or a directory.
-    """
+    """Refuse what is not a file of keys. Raises OSError if it is a link, a FIFO, a device or a directory."""
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, LINK, KEYS)
     if not stat.S_ISREG(status.st_mode):
@@ -244,10 +224,8 @@ def fixed(folder: int, home: str) -> str:
 def open_parent(path: str) -> int:
     """Open the directory in which a home is to be made, and make it if it is missing.
 
-    Symbolic links are followed only in directories that root alone can change.
-
-    Raises:
-        OSError: another user could exchange a part of the path.
+    Symbolic links are followed only in directories that root alone can change. Raises OSError if another user could
+    exchange a part of the path.
     """
     names = [name for name in reversed(path.split("/")) if name]
     here, passed, links = os.open("/", DIRECTORY), "/", 0
@@ -281,8 +259,7 @@ def open_parent(path: str) -> int:
 def require_roots(folder: int, path: str) -> None:
     """Refuse a directory in which another user could exchange what root makes there.
 
-    Raises:
-        OSError: such a user exists.
+    Raises OSError: such a user exists.
     """
     status = os.fstat(folder)
     is_shared = status.st_mode & OTHERS_WRITE and not status.st_mode & stat.S_ISVTX

@@ -18,11 +18,8 @@ from typing import Any, Optional, Set, Tuple
 from slurmfab.on_hosts.agent.core.failure_reasons import reason
 from slurmfab.on_hosts.agent.people.home_files import TASKS, Account
 
-PATIENCE_SECONDS = 5.0
-"""The time limit of the first answer."""
-
-LEAST_PATIENCE_SECONDS = 0.2
-"""The time limit of each answer after many late ones; it is halved by each."""
+PATIENCE_SECONDS = 5.0  # the time limit of the first answer
+LEAST_PATIENCE_SECONDS = 0.2  # the time limit of each answer after many late ones; it is halved by each
 
 NO_ANSWER = "it does not answer; is its file server up?"
 
@@ -39,9 +36,7 @@ CLOSED_UP_TO = 4096
 class HomeTrouble(Exception):
     """Something in a home, or on the way to it, that slurmfab cannot read or write; the text says what.
 
-    Args:
-        cause: what is wrong.
-        errno: error number (errno(3)); 0 if unknown.
+    `cause`: what is wrong. `errno`: error number (errno(3)); 0 if unknown.
     """
 
     def __init__(self, cause: str, errno: int = 0) -> None:
@@ -66,11 +61,8 @@ class HomeWorker:
     def ask(self, task: str, account: Account, home: str, *rest: Any) -> Any:
         """Have a task of `home_files` carried out.
 
-        Args:
-            account: UID and GID of the user whose home it is.
-
-        Raises:
-            HomeTrouble: it failed, or there was no answer in time.
+        `account`: UID and GID of the user whose home it is. Raises HomeTrouble if it failed, or there was no answer in
+        time.
         """
         if home in self.silent:
             raise HomeTrouble(NO_ANSWER, errno.ETIMEDOUT)
@@ -187,5 +179,4 @@ def read_exactly(reading: int, size: int, deadline: Optional[float]) -> bytes:
     return data
 
 
-worker = HomeWorker()
-"""The one of this process."""
+worker = HomeWorker()  # the one of this process

@@ -21,18 +21,14 @@ from slurmfab.on_hosts.agent.services import login_guard
 
 SSHD = "/etc/pam.d/sshd"
 COMMON_SESSION = "/etc/pam.d/common-session"
-ACCOUNT = "/etc/pam.d/slurmfab-account"
-"""Who may log in."""
+ACCOUNT = "/etc/pam.d/slurmfab-account"  # who may log in
 
 SESSION = "/etc/pam.d/slurmfab-session"
 """Debian's common-session, with pam_systemd for those alone who need no job: it takes sessions out of jobs' control
 groups."""
 
-EXEMPT = "/etc/security/slurmfab-logins"
-"""Names of the users who need no job, one a line (pam_listfile(8))."""
-
-RECORD = OWNED + "/node-logins.json"
-"""Exists while the host has these lines, so that its facts tell it."""
+EXEMPT = "/etc/security/slurmfab-logins"  # names of the users who need no job, one a line (pam_listfile(8))
+RECORD = OWNED + "/node-logins.json"  # exists while the host has these lines, so that its facts tell it
 
 LOGIN_FILES = (SSHD, EXEMPT, ACCOUNT, SESSION, RECORD)
 
@@ -40,8 +36,7 @@ MODULE = "pam_slurm_adopt.so"
 
 ACCOUNTS = MarkedBlock("# BEGIN slurmfab logins", "# END slurmfab logins")
 SESSIONS = MarkedBlock("# BEGIN slurmfab sessions", "# END slurmfab sessions")
-IN_PLACE = "# in place of: "
-"""The beginning of the comment with the line that the block of sessions replaces."""
+IN_PLACE = "# in place of: "  # the beginning of the comment with the line that the block of sessions replaces
 
 ACCOUNTS_LINE = re.compile(r"^\s*@include\s+common-account\s*$")
 SESSIONS_LINE = re.compile(r"^\s*@include\s+common-session\s*$")
@@ -75,15 +70,11 @@ class NodeLogins(Resource):
     """The lines of sshd's PAM configuration with which users need a job on this node, or their removal.
 
     The user who deploys is exempt as well, and stays so, since other users may deploy in turn.
-
-    Args:
-        exempt: names of users who need no job; empty to take the lines back.
-        node: NodeName, where it is not the hostname.
     """
 
     kind: ClassVar[str] = "node-logins"
-    exempt: Tuple[str, ...]
-    node: str = ""
+    exempt: Tuple[str, ...]  # names of users who need no job; empty to take the lines back
+    node: str = ""  # NodeName, where it is not the hostname
 
     def name(self) -> str:
         """The file."""
@@ -96,8 +87,7 @@ class NodeLogins(Resource):
     def wanted(self, context: Context) -> State:
         """The texts of the files by path; `None` for none.
 
-        Raises:
-            ResourceFailed: sshd has no PAM configuration, or one with lines of others for the same purpose.
+        Raises ResourceFailed if sshd has no PAM configuration, or one with lines of others for the same purpose.
         """
         lines = without_blocks(read(context, SSHD))
         if not self.exempt:
@@ -122,8 +112,7 @@ class NodeLogins(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the files so that no login in between finds a line without its file; take back what fails.
 
-        Raises:
-            ResourceFailed: the module is not installed, or systemd refuses the guard.
+        Raises ResourceFailed if the module is not installed, or systemd refuses the guard.
         """
         wanted = self.wanted(context)
         if self.exempt and not pam_modules.is_installed(context, MODULE):
@@ -181,8 +170,7 @@ def text_of(lines: List[str]) -> Optional[str]:
 def without_blocks(text: Optional[str]) -> List[str]:
     """The lines of sshd's PAM configuration as they were without slurmfab.
 
-    Raises:
-        ResourceFailed: the markers of a block are damaged.
+    Raises ResourceFailed if the markers of a block are damaged.
     """
     lines = split_lines((text or "").encode("utf-8", "surrogateescape"))
     try:
@@ -200,9 +188,7 @@ def without_blocks(text: Optional[str]) -> List[str]:
 def with_blocks(lines: List[str], *, has_session: bool) -> List[str]:
     """The lines with slurmfab's blocks: users are judged before common-account, of which a line can end the judgment.
 
-    Args:
-        lines: without blocks.
-        has_session: whether `SESSION` exists.
+    `lines`: without blocks. `has_session`: whether `SESSION` exists.
     """
     place = next((index for index, line in enumerate(lines) if ACCOUNTS_LINE.match(line)), len(lines))
     found = [*lines[:place], *block(ACCOUNTS, ACCOUNT_LINE), *lines[place:]]

@@ -13,17 +13,12 @@ from slurmfab.on_hosts.agent.people.closed_account import is_closed
 
 
 class Person(HostUser):
-    """A user without a password.
-
-    Args:
-        comment: the full name; empty to accept any.
-        groups: supplementary groups, which have to exist.
-        managed: all groups whose members slurmfab alone decides about; the user is removed from those not in `groups`.
-    """
+    """A user without a password."""
 
     kind: ClassVar[str] = "person"
-    comment: str = ""
-    groups: Tuple[str, ...] = ()
+    comment: str = ""  # the full name; empty to accept any
+    groups: Tuple[str, ...] = ()  # supplementary groups, which have to exist
+    # All groups whose members slurmfab alone decides about; the user is removed from those not in `groups`.
     managed: Tuple[str, ...] = ()
 
     def wanted(self, context: Context) -> State:
@@ -34,8 +29,7 @@ class Person(HostUser):
     def actual(self, context: Context) -> State:
         """The same of the user on the host, empty where there is no such user.
 
-        Raises:
-            ResourceFailed: the user has another UID or primary group.
+        Raises ResourceFailed if the user has another UID or primary group.
         """
         found = super().actual(context)
         if not found:
@@ -57,8 +51,7 @@ class Person(HostUser):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Make the user by useradd(8), or change the line in /etc/passwd; then set the supplementary groups.
 
-        Raises:
-            ResourceFailed: the primary group does not exist, or useradd or usermod fail.
+        Raises ResourceFailed if the primary group does not exist, or useradd or usermod fail.
         """
         gid_of(context, self.group)
         if "uid" in differing:

@@ -8,8 +8,7 @@ from typing import ClassVar, FrozenSet
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.people.home_worker import DEAD, HomeTrouble, worker
 
-SKELETON = "/etc/skel"
-"""The initial content of a new home (useradd(8))."""
+SKELETON = "/etc/skel"  # the initial content of a new home (useradd(8))
 
 
 class PersonHome(Resource):
@@ -20,14 +19,11 @@ class PersonHome(Resource):
     """
 
     kind: ClassVar[str] = "person-home"
+    named_by: ClassVar[str] = "home"
     user: str
     uid: int
     gid: int
     home: str
-
-    def name(self) -> str:
-        """The path."""
-        return self.home
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The home exists."""
@@ -36,8 +32,7 @@ class PersonHome(Resource):
     def actual(self, context: Context) -> State:
         """Whether the home exists; one of another user, and one that its user has closed, give a remark.
 
-        Raises:
-            ResourceFailed: its file system does not work, so that no job of the user does.
+        Raises ResourceFailed if its file system does not work, so that no job of the user does.
         """
         try:
             owner = worker.ask("owner", (self.uid, self.gid), context.path(self.home))
@@ -58,8 +53,7 @@ class PersonHome(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
         """Make the home under a temporary name beside its path, and rename it.
 
-        Raises:
-            LeftAsItWas: root is not allowed to make it, or a symbolic link to nowhere has its path.
+        Raises LeftAsItWas if root is not allowed to make it, or a symbolic link to nowhere has its path.
         """
         home, temporary = context.path(self.home), ".slurmfab-%s-%s" % (self.user, os.uname().nodename)
         try:

@@ -14,37 +14,25 @@ from slurmfab.on_hosts.agent.people.closed_account import CLOSED_SINCE, is_close
 MANAGERS = ("systemd", "(sd-pam)")
 """Processes that systemd keeps for ten seconds after the last logout (logind.conf(5), UserStopDelaySec)."""
 
-IN_USE = 8
-"""Exit code of userdel(8) while the user has processes."""
+IN_USE = 8  # exit code of userdel(8) while the user has processes
 
 CLOSED = "; the account is locked and expired"
 
-STOP_SECONDS = 20.0
-"""The time that a user's systemd has to stop before it is killed."""
+STOP_SECONDS = 20.0  # the time that a user's systemd has to stop before it is killed
 
 
 class RemovedPerson(Resource):
-    """No user with this name and UID.
-
-    Args:
-        uid: UID; a user of this name with another UID is another user and stays.
-        home: path of the home directory, which stays.
-        may: whether the account may be removed; otherwise it stays, with a remark.
-        must: whether running processes of the user are a failure; otherwise the account stays, with a remark.
-        closes: whether the account is closed (locked and expired) even while processes of the user keep it.
-    """
+    """No user with this name and UID."""
 
     kind: ClassVar[str] = "person-gone"
+    named_by: ClassVar[str] = "user"
     user: str
-    uid: int
-    home: str
-    may: bool = True
+    uid: int  # UID; a user of this name with another UID is another user and stays
+    home: str  # path of the home directory, which stays
+    may: bool = True  # whether the account may be removed; otherwise it stays, with a remark
+    # Whether running processes of the user are a failure; otherwise the account stays, with a remark.
     must: bool = False
-    closes: bool = False
-
-    def name(self) -> str:
-        """The user's name."""
-        return self.user
+    closes: bool = False  # whether the account is closed (locked and expired) even while processes of the user keep it
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """No such user, and no login by an account that has to stay for now."""
@@ -53,8 +41,7 @@ class RemovedPerson(Resource):
     def actual(self, context: Context) -> State:
         """The UID of the user on the host and whether the login is open, `None` as far as this may not be changed.
 
-        Raises:
-            ResourceFailed: the user has running processes, and `must` is set.
+        Raises ResourceFailed if the user has running processes, and `must` is set.
         """
         found = find_user(context, self.user)
         if found is None or found.pw_uid != self.uid:

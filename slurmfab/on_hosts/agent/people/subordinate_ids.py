@@ -12,14 +12,9 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.identities.passwd_files import locked
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 
-OF = "subordinate-ids"
-"""The capability's name in the records of files."""
-
-RECORD = "%s/%s.json" % (OWNED, OF)
-"""By file and user, the lines that the user had before slurmfab's."""
-
-USERS = "the record of users"
-"""The name in a state for the users in the record."""
+OF = "subordinate-ids"  # the capability's name in the records of files
+RECORD = "%s/%s.json" % (OWNED, OF)  # by file and user, the lines that the user had before slurmfab's
+USERS = "the record of users"  # the name in a state for the users in the record
 
 FILES = {"/etc/subuid": ("/etc/passwd", "UID"), "/etc/subgid": ("/etc/group", "GID")}
 """The files, each with that of the numbers which somebody has already."""
@@ -42,15 +37,11 @@ class SubordinateIds(Resource):
 
     A user who had other numbers, such as those that useradd(8) gives in the order of creation, gets these back when
     slurmfab's go.
-
-    Args:
-        ranges: name and first number of each user.
-        count: how many numbers each user gets.
     """
 
     kind: ClassVar[str] = "subordinate-ids"
-    ranges: Tuple[Tuple[str, int], ...]
-    count: int = 65536
+    ranges: Tuple[Tuple[str, int], ...]  # name and first number of each user
+    count: int = 65536  # how many numbers each user gets
 
     def name(self) -> str:
         """What they are for."""
@@ -72,8 +63,7 @@ class SubordinateIds(Resource):
     def actual(self, context: Context) -> State:
         """The lines that these users, and those who had slurmfab's before, have now.
 
-        Raises:
-            ResourceFailed: somebody else has one of the numbers.
+        Raises ResourceFailed if somebody else has one of the numbers.
         """
         refused = [reason for path in FILES for reason in self.taken(context, path)]
         if refused:
@@ -114,8 +104,7 @@ class SubordinateIds(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Keep what users had before, and write both files, each in one step.
 
-        Raises:
-            ResourceFailed: another program holds the lock of these files.
+        Raises ResourceFailed if another program holds the lock of these files.
         """
         with locked(context):
             earlier = host_records.read(context, RECORD)
@@ -132,8 +121,7 @@ class SubordinateIds(Resource):
     def write(self, context: Context, path: str, before: Dict[str, List[str]]) -> None:
         """Write a file anew: the lines of others, those that former users had before, and slurmfab's.
 
-        Args:
-            before: the lines that users had before slurmfab's.
+        `before`: the lines that users had before slurmfab's.
         """
         there, lines = replace.find(context.path(path)), self.lines()
         kept = [line for line in read(context, path) if line.partition(":")[0] not in {**lines, **before}]
@@ -152,9 +140,7 @@ class SubordinateIds(Resource):
 def note(before: Dict[str, List[str]], wanted: Dict[str, str], lines: List[str]) -> None:
     """Take note of the lines that users have who get slurmfab's for the first time.
 
-    Args:
-        before: by user, the lines before slurmfab's; this is changed.
-        wanted: by user, slurmfab's line.
+    `before`: by user, the lines before slurmfab's; this is changed. `wanted`: by user, slurmfab's line.
     """
     new = {user: [] for user in wanted if user not in before}  # type: Dict[str, List[str]]
     for line in lines:

@@ -17,8 +17,7 @@ class SudoRules(File):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Replace the file, if the installed sudo accepts it.
 
-        Raises:
-            ResourceFailed: sudo is not installed or does not accept the file; the old file is unchanged.
+        Raises ResourceFailed if sudo is not installed or does not accept the file; the old file is unchanged.
         """
         import shutil  # slow to import, and most runs change nothing
 

@@ -17,19 +17,12 @@ class UserDirectories(Resource):
 
     Root alone can change names there, so that no user can put a link, or a directory of his own, in the place of
     another's. Directories stay when their user goes, or the key that they are for.
-
-    Args:
-        path: absolute path of root's directory.
-        users: names of users; those who do not exist on the host have none.
     """
 
     kind: ClassVar[str] = "user-directories"
-    path: str
-    users: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
+    named_by: ClassVar[str] = "path"
+    path: str  # absolute path of root's directory
+    users: Tuple[str, ...]  # names of users; those who do not exist on the host have none
 
     def accounts(self, context: Context) -> Dict[str, Tuple[str, int, int]]:
         """Name, UID and GID of each user who exists, by the name of the directory."""
@@ -75,8 +68,7 @@ class UserDirectories(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make the directories that are missing, and set owner and mode of the others.
 
-        Raises:
-            ResourceFailed: something that is no directory has the place of one.
+        Raises ResourceFailed if something that is no directory has the place of one.
         """
         with make_itself(context.path(self.path)) as folder:
             self.refuse_foreign(context, folder)
@@ -89,11 +81,7 @@ class UserDirectories(Resource):
 
 
 def owner_of(context: Context, folder: Folder, name: str, user: str) -> Optional[str]:
-    """Owner and mode of a user's directory; `None` for none.
-
-    Args:
-        context: tells the names of users.
-    """
+    """Owner and mode of a user's directory; `None` for none. `context`: tells the names of users."""
     if folder.find(name) is None:
         return None
     with entered(folder, name) as own:
@@ -101,11 +89,7 @@ def owner_of(context: Context, folder: Folder, name: str, user: str) -> Optional
 
 
 def entered(folder: Folder, name: str) -> Folder:
-    """A user's directory, made if it is missing.
-
-    Raises:
-        ResourceFailed: it is something else.
-    """
+    """A user's directory, made if it is missing. Raises ResourceFailed if it is something else."""
     try:
         return folder.enter(name) if folder.find(name) else folder.make(name, MODE)
     except NotADirectoryError:

@@ -17,8 +17,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import Folder, UnsafePath, open_its
 from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.nodes import job_processes
 
-SLURM_SECONDS = 15.0
-"""Time limit of the question which jobs a node has."""
+SLURM_SECONDS = 15.0  # time limit of the question which jobs a node has
 
 _JOB = re.compile(r"[1-9][0-9]{0,9}")
 
@@ -31,8 +30,7 @@ def is_job(name: str) -> bool:
 def opened(context: Context, path: str) -> Folder:
     """Open the directory that has those of jobs; nobody but root may change a name in it, or on the way to it.
 
-    Raises:
-        ResourceFailed, OSError: it is missing, or no such directory.
+    Raises ResourceFailed, OSError if it is missing, or no such directory.
     """
     folder = open_itself(context.path(path))
     if folder is None:
@@ -56,11 +54,8 @@ def mount_of(context: Context, path: str) -> Optional[mounts.Mount]:
 def wrong_place(context: Context, path: str, mount: str) -> str:
     """Why directories of jobs may not be at a path now; empty if they may.
 
-    Nodes that share a file system would remove each other's.
-
-    Args:
-        path: of the directory that has those of jobs.
-        mount: the mount point of the cluster file that it is on; empty for none.
+    Nodes that share a file system would remove each other's. `path`: of the directory that has those of jobs. `mount`:
+    the mount point of the cluster file that it is on; empty for none.
     """
     found = mount_of(context, path)
     if mount and (found is None or found.path != mount):
@@ -79,13 +74,8 @@ def make(context: Context, base: Folder, job: str, uid: int, gid: int) -> None:
     """Make the directory of a job, for its user alone.
 
     What is there from an earlier run of the job goes; but it stays if a step of the job runs here, as when slurmd was
-    restarted and runs the prolog again.
-
-    Args:
-        gid: of its user; -1 for root's.
-
-    Raises:
-        OSError, ResourceFailed: it cannot be made.
+    restarted and runs the prolog again. `gid`: of its user; -1 for root's. Raises OSError, ResourceFailed if it cannot
+    be made.
     """
     status = base.find(job)
     if status is not None:
@@ -104,13 +94,8 @@ def jobs_with_steps(context: Context) -> Set[str]:
 def unused(context: Context, base: Folder, node: str, spared: Collection[str] = ()) -> List[str]:
     """The ids of jobs that have a directory and do not run on this node any more.
 
-    Slurm is only asked if a job with a directory has no step here: it may be about to begin.
-
-    Args:
-        spared: ids of jobs that are not looked at.
-
-    Raises:
-        ResourceFailed: Slurm does not answer.
+    Slurm is only asked if a job with a directory has no step here: it may be about to begin. `spared`: ids of jobs that
+    are not looked at. Raises ResourceFailed if Slurm does not answer.
     """
     there = [name for name in names(base) if name not in spared]
     here = jobs_with_steps(context) if there else set()

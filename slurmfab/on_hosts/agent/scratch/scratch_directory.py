@@ -16,11 +16,8 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_o
 from slurmfab.on_hosts.agent.scratch import job_directories
 
 ACCESS = "root:root 0755"
-FORMER = " (former)"
-"""In a state, behind the path of a directory that the cluster file no longer has for jobs."""
-
-REMOVAL_SECONDS = 120.0
-"""How long directories of ended jobs are removed in one run; the next one goes on."""
+FORMER = " (former)"  # in a state, behind the path of a directory that the cluster file no longer has for jobs
+REMOVAL_SECONDS = 120.0  # how long directories of ended jobs are removed in one run; the next one goes on
 
 
 class ScratchDirectory(Resource):
@@ -28,15 +25,11 @@ class ScratchDirectory(Resource):
 
     Which one a host has had so far is in the settings of the prolog, which are written and removed after this.
     The directories of jobs that still run stay where they are, and nothing is changed before these jobs have ended.
-
-    Args:
-        path: absolute path; empty for none.
-        mount: the mount point of the cluster file that it is on; empty for none.
     """
 
     kind: ClassVar[str] = "scratch-directory"
-    path: str
-    mount: str = ""
+    path: str  # absolute path; empty for none
+    mount: str = ""  # the mount point of the cluster file that it is on; empty for none
 
     def name(self) -> str:
         """The path; `none` without one."""
@@ -57,11 +50,7 @@ class ScratchDirectory(Resource):
         return {**({self.path: ACCESS} if self.path else {}), **({former + FORMER: None} if former else {})}
 
     def actual(self, context: Context) -> State:
-        """What is there.
-
-        Raises:
-            ResourceFailed: something else is there, or jobs still use the former one.
-        """
+        """What is there. Raises ResourceFailed if something else is there, or jobs still use the former one."""
         former = self.former(context)
         state = {former + FORMER: self.rest(context, former)} if former else {}
         if self.path:
@@ -71,8 +60,7 @@ class ScratchDirectory(Resource):
     def access(self, context: Context) -> Optional[str]:
         """Owner, group and mode of the directory; `None` if it is missing.
 
-        Raises:
-            ResourceFailed: it has been somebody else's so far, or is on no disk of this host alone.
+        Raises ResourceFailed if it has been somebody else's so far, or is on no disk of this host alone.
         """
         folder = open_itself(context.path(self.path))
         if folder is None:
@@ -88,8 +76,7 @@ class ScratchDirectory(Resource):
     def rest(self, context: Context, former: str) -> Optional[str]:
         """What is left of the former directory; `None` if it is gone, or has only files of others.
 
-        Raises:
-            ResourceFailed: jobs still use it.
+        Raises ResourceFailed if jobs still use it.
         """
         folder = open_itself(context.path(former))
         if folder is None:
@@ -110,8 +97,7 @@ class ScratchDirectory(Resource):
     def running(self, context: Context, folder: Folder, there: List[str]) -> List[str]:
         """The ids of those jobs with a directory that run on this host; Slurm is asked where no step tells.
 
-        Raises:
-            ResourceFailed: Slurm does not answer.
+        Raises ResourceFailed if Slurm does not answer.
         """
         node = str(self.settings(context).get("node", ""))
         ended = set(job_directories.unused(context, folder, node))
@@ -120,8 +106,7 @@ class ScratchDirectory(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Remove the former one, if nobody has files there, and make the directory.
 
-        Raises:
-            ResourceFailed: the file system for it is not mounted, or a directory of a job cannot be removed.
+        Raises ResourceFailed if the file system for it is not mounted, or a directory of a job cannot be removed.
         """
         former = self.former(context)
         if former and former + FORMER in differing:
@@ -167,8 +152,7 @@ def is_mount_point(context: Context, path: str) -> bool:
 def remove(context: Context, path: str) -> None:
     """Remove the directories of jobs, and then the directory itself, if nothing else is in it.
 
-    Raises:
-        ResourceFailed: something of them cannot be removed.
+    Raises ResourceFailed if something of them cannot be removed.
     """
     folder = open_itself(context.path(path))
     if folder is None:

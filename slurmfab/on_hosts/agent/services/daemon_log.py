@@ -27,13 +27,11 @@ SETTINGS = {
 DEFAULTS = {"munge": "/var/log/munge/munged.log", "mariadb": ""}
 """Logs of daemons that are not Slurm's; empty for the journal alone."""
 
-LOG_BYTES = 1 << 20
-"""The size of the part of a daemon's log that is searched for errors."""
+LOG_BYTES = 1 << 20  # the size of the part of a daemon's log that is searched for errors
 
 JOURNAL_LINES = "200"
 
-MOST = 3
-"""How many lines are reported."""
+MOST = 3  # how many lines are reported
 
 ERROR = re.compile(r"\b(?:fatal|error)\b", re.IGNORECASE)
 REFUSED = re.compile(r"\b(?:unable to|cannot|can't|could not|failed|denied)\b", re.IGNORECASE)
@@ -85,11 +83,7 @@ def log_file(context: Context, unit: str) -> str:
 
 
 def written_since(start: Position) -> str:
-    """The end of a log that was written since a position.
-
-    Raises:
-        ResourceFailed, OSError: the log cannot be read.
-    """
+    """The end of a log that was written since a position. Raises ResourceFailed, OSError if the log cannot be read."""
     now = os.path.getsize(start.path)
     # A log that is smaller now was replaced meanwhile.
     size = start.size if start.size <= now else 0
@@ -107,12 +101,8 @@ def stamp(line: str) -> str:
 def last_words(context: Context, unit: str, start: Position) -> List[str]:
     """What a daemon said of its end since a position, and what else bears on it; what systemd says, if it said nothing.
 
-    Args:
-        unit: the daemon's unit.
-        start: where its log ended before it was started.
-
-    Returns:
-        At least one line, each once and without its time; the last ones name the site's own changes of the unit.
+    `unit`: the daemon's unit. `start`: where its log ended before it was started. Returns at least one line, each once
+    and without its time; the last ones name the site's own changes of the unit.
     """
     of_systemd: List[str] = []
     with suppress(ResourceFailed):

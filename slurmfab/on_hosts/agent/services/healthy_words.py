@@ -32,9 +32,5 @@ LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))
 
 
 def is_healthy(line: str) -> bool:
-    """Whether daemons write such a line when they start well, too.
-
-    Args:
-        line: without its time and the daemon's name.
-    """
+    """Whether daemons write such a line when they start well, too. `line`: without its time and the daemon's name."""
     return bool(LINE.match(line))

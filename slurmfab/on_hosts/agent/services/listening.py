@@ -19,18 +19,13 @@ class Listening(Resource):
     """A TCP port on which a daemon listens; converging waits for it.
 
     slurmdbd listens once its database answers and its tables exist.
-
-    Args:
-        unit: the daemon's unit name.
-        seconds: how long to wait.
-        log: path of the daemon's log, whose last errors a failure reports; empty for none.
     """
 
     kind: ClassVar[str] = "listening"
-    unit: str
+    unit: str  # the daemon's unit name
     port: int
-    seconds: int
-    log: str
+    seconds: int  # how long to wait
+    log: str  # path of the daemon's log, whose last errors a failure reports; empty for none
 
     def name(self) -> str:
         """The unit and the port, such as `slurmdbd:6819`."""
@@ -47,8 +42,7 @@ class Listening(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Wait until the daemon listens.
 
-        Raises:
-            ResourceFailed: it ended, or does not listen in time; with the last errors in its log.
+        Raises ResourceFailed if it ended, or does not listen in time; with the last errors in its log.
         """
         deadline = time.monotonic() + self.seconds
         while not listens(self.port):

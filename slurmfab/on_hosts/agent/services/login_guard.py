@@ -60,14 +60,10 @@ ExecStart=/bin/sh -c '{restore}' sh {earlier} /
 
 
 class LoginGuard(Resource):
-    """The end of the guard of a change of who may log in, if there was one.
-
-    Args:
-        proved: whether another login has passed the change, so that it stays; otherwise it is taken back.
-    """
+    """The end of the guard of a change of who may log in, if there was one."""
 
     kind: ClassVar[str] = "login-guard"
-    proved: bool
+    proved: bool  # whether another login has passed the change, so that it stays; otherwise it is taken back
 
     def name(self) -> str:
         """What becomes of the change."""

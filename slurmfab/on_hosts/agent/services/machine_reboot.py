@@ -7,8 +7,7 @@ from typing import ClassVar, FrozenSet
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 
 UNIT = "slurmfab-reboot"
-DELAY_SECONDS = 2
-"""Time between the answer and the reboot, so that the answer still arrives."""
+DELAY_SECONDS = 2  # time between the answer and the reboot, so that the answer still arrives
 
 REQUESTED, NOT_REQUESTED = "requested", "not requested"
 
@@ -32,11 +31,7 @@ class MachineReboot(Resource):
         return {"reboot": REQUESTED if shown == b"active" else NOT_REQUESTED}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
-        """Start the timer.
-
-        Raises:
-            ResourceFailed: systemd refuses.
-        """
+        """Start the timer. Raises ResourceFailed if systemd refuses."""
         context.must([
             "systemd-run", "--quiet", "--collect", "--unit=" + UNIT, "--on-active=%d" % DELAY_SECONDS,
             "--timer-property=AccuracySec=100ms", "systemctl", "reboot",

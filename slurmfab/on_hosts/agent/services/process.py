@@ -9,8 +9,7 @@ from typing import Iterator, List
 
 from slurmfab.on_hosts.agent.core.reading import read_text
 
-LISTEN = "0A"
-"""The state of a listening socket (/proc/net/tcp, proc(5))."""
+LISTEN = "0A"  # the state of a listening socket (/proc/net/tcp, proc(5))
 
 AGES = ((86400, "days"), (3600, "h"), (60, "min"))
 

@@ -18,11 +18,8 @@ FOLDERS = ("/usr/", "/lib", "/bin/", "/sbin/", "/opt/")
 """Where packages have programs and libraries; files elsewhere may be deleted for any reason."""
 
 _SERVICE = r"/system\.slice/(?:[^\n]*/)?([^/\n]+)\.service(?:/|$)"
-INIT = "init"
-"""The name for systemd itself, process 1."""
-
-STEP = "slurmstepd"
-"""A job's step, which is a process of slurmd's unit, and goes on until the job ends."""
+INIT = "init"  # the name for systemd itself, process 1
+STEP = "slurmstepd"  # a job's step, which is a process of slurmd's unit, and goes on until the job ends
 
 FILES_SHOWN = 4
 
@@ -66,8 +63,7 @@ def replaced(place: str) -> Set[str]:
 def unit_of(pid: str, cgroups: str) -> str:
     """The service that a process belongs to; empty for processes of users, and for those of containers.
 
-    Args:
-        cgroups: the content of its file `cgroup` (cgroups(7)).
+    `cgroups`: the content of its file `cgroup` (cgroups(7)).
     """
     if pid == "1":
         return INIT

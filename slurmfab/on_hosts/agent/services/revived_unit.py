@@ -9,18 +9,11 @@ from slurmfab.on_hosts.agent.services.service import show
 
 
 class RevivedUnit(Resource):
-    """A unit that has not failed; one that is not there, or was stopped, counts as right.
-
-    Args:
-        unit: its name, such as `systemd-logind`, which fails where a directory in its sandbox does not answer.
-    """
+    """A unit that has not failed; one that is not there, or was stopped, counts as right."""
 
     kind: ClassVar[str] = "revived-unit"
-    unit: str
-
-    def name(self) -> str:
-        """The unit."""
-        return self.unit
+    named_by: ClassVar[str] = "unit"
+    unit: str  # its name, such as `systemd-logind`, which fails where a directory in its sandbox does not answer
 
     def units(self) -> Tuple[str, ...]:
         """The unit."""
@@ -35,10 +28,6 @@ class RevivedUnit(Resource):
         return {"failed": "yes" if show(context, self.unit).get("ActiveState") == "failed" else "no"}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Start it, however often it has failed before.
-
-        Raises:
-            ResourceFailed: it does not start.
-        """
+        """Start it, however often it has failed before. Raises ResourceFailed if it does not start."""
         context.run(["systemctl", "reset-failed", self.unit])
         context.must(["systemctl", "start", self.unit])

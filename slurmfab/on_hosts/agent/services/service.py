@@ -22,17 +22,13 @@ ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
 """UnitFileStates of units that systemctl cannot enable, because other units start them."""
 
-LOADED, AS_ON_DISK = "loaded", "as on disk"
-"""The name in a state for what a daemon has loaded, and its wanted value."""
-
-OLDER = "older "
-"""The first word of that value when files were changed after the daemon started, and not by this run."""
+LOADED, AS_ON_DISK = "loaded", "as on disk"  # the name in a state for what a daemon has loaded, and its wanted value
+OLDER = "older "  # the first word of that value when files were changed after the daemon started, and not by this run
 
 MASKED = ("masked", "masked-runtime")
 """UnitFileStates of units that systemd does not start: for good, and until the next boot."""
 
-RUNS = ("active", "reloading")
-"""ActiveStates of a unit whose daemon runs."""
+RUNS = ("active", "reloading")  # ActiveStates of a unit whose daemon runs
 
 BY_ITSELF = "ended by itself"
 """The name in a state for how often a daemon that runs has crashed, or ended with an error, since its start."""
@@ -42,8 +38,7 @@ COUNTED = ("munge", "slurmctld", "slurmdbd", "slurmd")
 """Daemons of which that is told; systemd starts them again where slurmfab or the site says so (systemd.service(5),
 Restart=), and counts it until somebody starts them."""
 
-ENDED = "auto-restart"
-"""SubState of a unit whose daemon has ended, and that systemd will start again."""
+ENDED = "auto-restart"  # SubState of a unit whose daemon has ended, and that systemd will start again
 
 UNLIMITED = "0"
 """StartLimitIntervalUSec of a unit that systemd starts again and again, as slurmd that fetches its files."""
@@ -57,14 +52,9 @@ STAY_SECONDS = 0.5
 LISTENING = ("slurmctld", "slurmd")
 """Daemons that listen on a TCP port as soon as they work, also where nobody can ask them."""
 
-ANSWER_SECONDS = 10.0
-"""Time limit of a program that asks a daemon."""
-
-POLL_SECONDS = 0.05
-"""Time between two checks of a daemon that is starting."""
-
-RELOAD_SECONDS = 5.0
-"""How long a reloaded daemon may take until its new main process runs."""
+ANSWER_SECONDS = 10.0  # time limit of a program that asks a daemon
+POLL_SECONDS = 0.05  # time between two checks of a daemon that is starting
+RELOAD_SECONDS = 5.0  # how long a reloaded daemon may take until its new main process runs
 
 TICK = 0.015
 """Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files get the time of a tick."""
@@ -74,33 +64,24 @@ class Service(Resource):
     """A unit that is enabled and runs, with a main process that started after the last change of each watched file.
 
     A needed restart follows from the host's state and not from an event, so a run finds what an interrupted one left.
-
-    Args:
-        unit: unit name, such as `slurmd`.
-        watches: absolute paths of files; missing ones do not count.
-        enabled: whether the unit starts at boot.
-        running: whether the unit runs; otherwise it is stopped and disabled.
-        reload: a program and its arguments that makes a new main process take over; tried before a restart.
-        followers: units that are restarted after this one, if they run, because they work only with an up-to-date one.
-        answers: a program and its arguments that succeeds once the daemon works; without it, the unit has to stay
-            active for `STAY_SECONDS`.
-        stops_early: whether the daemon can be stopped while it is starting. MariaDB then hangs until systemd gives up.
     """
 
     kind: ClassVar[str] = "service"
+    named_by: ClassVar[str] = "unit"
     deadline: ClassVar[float] = 600.0
-    unit: str
-    watches: Tuple[str, ...] = ()
-    enabled: bool = True
-    running: bool = True
+    unit: str  # unit name, such as `slurmd`
+    watches: Tuple[str, ...] = ()  # absolute paths of files; missing ones do not count
+    enabled: bool = True  # whether the unit starts at boot
+    running: bool = True  # whether the unit runs; otherwise it is stopped and disabled
+    # A program and its arguments that makes a new main process take over; tried before a restart.
     reload: Tuple[str, ...] = ()
+    # Units that are restarted after this one, if they run, because they work only with an up-to-date one.
     followers: Tuple[str, ...] = ()
+    # A program and its arguments that succeeds once the daemon works; without it, the unit has to stay active for
+    # `STAY_SECONDS`.
     answers: Tuple[str, ...] = ()
+    # Whether the daemon can be stopped while it is starting. MariaDB then hangs until systemd gives up.
     stops_early: bool = False
-
-    def name(self) -> str:
-        """The unit."""
-        return self.unit
 
     def units(self) -> Tuple[str, ...]:
         """The unit."""
@@ -140,16 +121,14 @@ class Service(Resource):
     def is_silent(self, pid: int) -> bool:
         """Whether an active daemon can answer nothing: a signal has stopped it, or it does not listen.
 
-        Args:
-            pid: of its main process; 0 if systemd knows none.
+        `pid`: of its main process; 0 if systemd knows none.
         """
         return bool(pid) and (is_frozen(pid) or (self.unit in LISTENING and not has_listening_socket(pid)))
 
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
         """Which watched files are newer than the main process, or would be after a dry run, such as `older slurm.conf`.
 
-        Returns:
-            `None` when there are none, or no main process runs.
+        Returns `None` when there are none, or no main process runs.
         """
         start = process_start(main_pid(shown))
         newer = [path for path in self.watches if changed_at(context.path(path)) > start + TICK]
@@ -161,8 +140,7 @@ class Service(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Enable the unit and start, reload or restart it; or stop and disable it.
 
-        Raises:
-            ResourceFailed: the unit does not exist, stays masked, or does not stay active.
+        Raises ResourceFailed if the unit does not exist, stays masked, or does not stay active.
         """
         shown = show(context, self.unit)
         if not self.running:
@@ -191,8 +169,7 @@ class Service(Resource):
     def startable(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
         """Make sure that systemd can start the unit: unmask it, and read its files again; its properties then.
 
-        Raises:
-            ResourceFailed: the unit does not exist, or stays masked.
+        Raises ResourceFailed if the unit does not exist, or stays masked.
         """
         if shown.get("LoadState") == "not-found":
             raise ResourceFailed("there is no unit %s on this host; is its package installed?" % self.unit)
@@ -205,8 +182,7 @@ class Service(Resource):
     def unmask(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
         """Remove the masks of the unit, both the lasting one and the one until the next boot; its properties then.
 
-        Raises:
-            ResourceFailed: it is masked elsewhere.
+        Raises ResourceFailed if it is masked elsewhere.
         """
         for _ in MASKED:
             is_temporary = shown.get("UnitFileState") == "masked-runtime"
@@ -220,8 +196,7 @@ class Service(Resource):
     def wake(self, context: Context, shown: Dict[str, str], *, restart: bool) -> None:
         """Restart a daemon that answers nothing, unless it has only just been started and works in time.
 
-        Args:
-            restart: whether it has to be restarted in any case.
+        `restart`: whether it has to be restarted in any case.
         """
         if restart or is_frozen(main_pid(shown)) or self.watched(context):
             self.start(context, "restart")
@@ -229,8 +204,7 @@ class Service(Resource):
     def reloaded(self, context: Context) -> bool:
         """Run the reload program, if there is one; returns whether a new main process took over.
 
-        Raises:
-            ResourceFailed: slurmctld's new process could not read its state.
+        Raises ResourceFailed if slurmctld's new process could not read its state.
         """
         if self.reload and self.unit == slurmctld_state.UNIT:
             slurmctld_state.require_usable(context)
@@ -248,12 +222,8 @@ class Service(Resource):
     def start(self, context: Context, verb: str) -> None:
         """Start or restart the unit, and wait until the daemon works.
 
-        Args:
-            verb: `start` or `restart`.
-
-        Raises:
-            ResourceFailed: the daemon does not run or does not answer; with the last errors in its own log. Or it is
-                slurmctld, which could not read its state, and was not started.
+        `verb`: `start` or `restart`. Raises ResourceFailed if the daemon does not run or does not answer; with the last
+        errors in its own log. Or it is slurmctld, which could not read its state, and was not started.
         """
         from slurmfab.on_hosts.agent.services import daemon_log  # most runs start nothing
 
@@ -303,9 +273,7 @@ class Service(Resource):
     def works(self, context: Context, pid: int, seconds: float) -> bool:
         """Whether the daemon answers; one that cannot be asked has to listen, and to stay active for a while.
 
-        Args:
-            pid: of the main process; 0 if there is none.
-            seconds: for how long it has been active.
+        `pid`: of the main process; 0 if there is none. `seconds`: for how long it has been active.
         """
         if self.answers:
             try:
@@ -317,11 +285,7 @@ class Service(Resource):
     def require_its_state(self, log: Position) -> None:
         """Make sure that slurmctld, if this is its unit, has not started without its jobs.
 
-        Args:
-            log: where the daemon's log ended before the start.
-
-        Raises:
-            ResourceFailed: it has; with the line of its log.
+        `log`: where the daemon's log ended before the start. Raises ResourceFailed if it has; with the line of its log.
         """
         from slurmfab.on_hosts.agent.services.daemon_log import written_since
 

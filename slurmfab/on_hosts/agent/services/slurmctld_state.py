@@ -32,8 +32,7 @@ It is in job_mgr.c, node_mgr.c and others, the same from 22.05 to 26.05. A first
 same words with `No such file or directory`.
 """
 
-UNREAD = re.compile(LOG_PATTERN + "(?!No such file)")
-"""The same without those lines."""
+UNREAD = re.compile(LOG_PATTERN + "(?!No such file)")  # the same without those lines
 
 STARTED = r"slurmctld version .* started|taking over"
 """slurmctld's words when it begins to load its state: at its start, and as a backup that takes over."""
@@ -41,20 +40,14 @@ STARTED = r"slurmctld version .* started|taking over"
 LOADED = "Running as primary controller"
 """Its words when it has loaded all. Later it opens the same files to save them, with the same errors."""
 
-DIRECTORY_MODE, FILE_MODE = 0o700, 0o600
-"""What the slurm user has to be allowed."""
-
-MAX_DEPTH = 32
-"""How deep directories may be nested; Slurm's state has two levels."""
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # what the slurm user has to be allowed
+MAX_DEPTH = 32  # how deep directories may be nested; Slurm's state has two levels
 
 IGNORED = re.compile(r"\.|lost\+found$")
 """Names in the state directory that are not slurmctld's: hidden ones, and what a file system has for itself."""
 
-SHOWN = 3
-"""How many names a message has."""
-
-GET_FLAGS = 0x80086601
-"""FS_IOC_GETFLAGS, which tells what lsattr(1) shows."""
+SHOWN = 3  # how many names a message has
+GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, which tells what lsattr(1) shows
 
 FIXED_FLAGS = {0x10: "immutable", 0x20: "append-only"}
 """Attributes that keep root itself from replacing a file (chattr(1))."""
@@ -77,10 +70,8 @@ def location(context: Context) -> str:
 def faults(directory: str, uid: int, gid: int) -> List[Fault]:
     """What of the state the slurm user cannot use; empty also if the directory does not exist.
 
-    Everything is asked with the rights of that user, because a file server may deny root any access.
-
-    Args:
-        directory: path of the state directory on this host.
+    Everything is asked with the rights of that user, because a file server may deny root any access. `directory`: path
+    of the state directory on this host.
     """
     with acting_as(uid, gid):
         try:
@@ -96,8 +87,7 @@ def faults(directory: str, uid: int, gid: int) -> List[Fault]:
 def faults_below(directory: str, below: str, uid: int, depth: int = 0) -> Iterator[Fault]:
     """The faults below a directory; what slurmctld replaces meanwhile is no fault.
 
-    Args:
-        below: its path relative to the state directory, with a slash at the end.
+    `below`: its path relative to the state directory, with a slash at the end.
     """
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
@@ -116,11 +106,7 @@ def fault(path: str, name: str, status: os.stat_result, uid: int) -> Optional[Fa
     """Why the slurm user cannot use a file or directory; `None` if it can.
 
     slurmctld replaces files, for which it needs the directory and its own files alone. A file of its own that it may
-    only read, such as a key, is meant so.
-
-    Args:
-        path: absolute.
-        name: relative to the state directory.
+    only read, such as a key, is meant so. `path`: absolute. `name`: relative to the state directory.
     """
     is_directory = stat.S_ISDIR(status.st_mode)
     wanted = DIRECTORY_MODE if is_directory else FILE_MODE
@@ -190,8 +176,7 @@ def plain(name: str) -> str:
 def require_usable(context: Context) -> None:
     """Make sure that slurmctld can read and write its state; called before each start.
 
-    Raises:
-        ResourceFailed: it cannot; with the files and the way out.
+    Raises ResourceFailed if it cannot; with the files and the way out.
     """
     directory = location(context)
     if not directory or context.root != "/":
@@ -212,8 +197,7 @@ def require_usable(context: Context) -> None:
 def unread_state(log: str) -> str:
     """The line of slurmctld's log that tells that it could not read its state; empty if there is none.
 
-    Args:
-        log: what slurmctld has logged since it started.
+    `log`: what slurmctld has logged since it started.
     """
     return next((line.strip() for line in loading(log) if UNREAD.search(line)), "")
 
@@ -221,8 +205,7 @@ def unread_state(log: str) -> str:
 def loading(log: str) -> List[str]:
     """The lines that slurmctld wrote while it loaded its state the last time.
 
-    Args:
-        log: what slurmctld has logged since it started; with SlurmctldDebug=error it tells neither start nor end.
+    `log`: what slurmctld has logged since it started; with SlurmctldDebug=error it tells neither start nor end.
     """
     last = since_loading(log)
     return last[: next((number for number, line in enumerate(last) if LOADED in line), None)]

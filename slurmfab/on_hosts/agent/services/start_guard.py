@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.core.resource import Context
 UNIT = "slurmfab-start-%s"
 """Name of the transient unit for a daemon's unit; it disappears when its work is done, and at a reboot."""
 
-TRANSIENT = "/run/systemd/transient"
-"""Where systemd has the files of transient units (systemd.unit(5))."""
+TRANSIENT = "/run/systemd/transient"  # where systemd has the files of transient units (systemd.unit(5))
 
 SCRIPT = 'flock --shared "$1" true && exec systemctl start "$2"'
 """The lock is free again before the daemon starts, so the next run is not refused."""
@@ -25,12 +24,8 @@ SCRIPT = 'flock --shared "$1" true && exec systemctl start "$2"'
 def arm(context: Context, unit: str) -> None:
     """Have a daemon started when the present run has ended; called before the daemon is stopped.
 
-    Args:
-        context: the request's context; the agent holds the host's lock.
-        unit: name of the daemon's unit.
-
-    Raises:
-        ResourceFailed: systemd refuses the guard.
+    `context`: the request's context; the agent holds the host's lock. Raises ResourceFailed if systemd refuses the
+    guard.
     """
     if is_armed(context, unit):
         return

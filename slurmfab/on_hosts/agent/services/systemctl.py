@@ -8,9 +8,7 @@ from typing import Dict, List, Sequence
 def show_command(units: Sequence[str], properties: Sequence[str]) -> List[str]:
     """The program and its arguments that print properties of units.
 
-    Args:
-        units: unit names.
-        properties: names as in org.freedesktop.systemd1(5), such as `ActiveState`.
+    `units`: unit names. `properties`: names as in org.freedesktop.systemd1(5), such as `ActiveState`.
     """
     return ["systemctl", "show", "--property=" + ",".join(properties), "--", *units]
 

@@ -9,18 +9,11 @@ from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, ENABLED, LOADED
 
 
 class Timer(Resource):
-    """A timer that is enabled and active; systemd itself reports when it has loaded older unit files.
-
-    Args:
-        unit: name without `.timer`; a service of the same name exists.
-    """
+    """A timer that is enabled and active; systemd itself reports when it has loaded older unit files."""
 
     kind: ClassVar[str] = "timer"
-    unit: str
-
-    def name(self) -> str:
-        """The unit, without `.timer`."""
-        return self.unit
+    named_by: ClassVar[str] = "unit"
+    unit: str  # name without `.timer`; a service of the same name exists
 
     def units(self) -> tuple[str, ...]:
         """The timer."""
@@ -45,8 +38,7 @@ class Timer(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Reload the unit files, and enable and restart the timer.
 
-        Raises:
-            ResourceFailed: systemd does not load the timer.
+        Raises ResourceFailed if systemd does not load the timer.
         """
         timer = self.unit + ".timer"
         context.must(["systemctl", "daemon-reload"])

@@ -9,18 +9,13 @@ from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, LOADED, show
 
 
 class UnitsLoaded(Resource):
-    """systemd knows the present files of some units, drop-ins included.
-
-    Args:
-        of: the capability that the units are for, such as `mounts`.
-        wanted_units: names of the units; those that do not exist do not count.
-        drop_ins: files that have to be among what systemd has loaded for them. It does not look into a directory of
-            drop-ins that was made since it last read all files, and does not say that this is missing.
-    """
+    """systemd knows the present files of some units, drop-ins included."""
 
     kind: ClassVar[str] = "units-loaded"
-    of: str
-    wanted_units: Tuple[str, ...]
+    of: str  # the capability that the units are for, such as `mounts`
+    wanted_units: Tuple[str, ...]  # names of the units; those that do not exist do not count
+    # Files that have to be among what systemd has loaded for them. It does not look into a directory of drop-ins that
+    # was made since it last read all files, and does not say that this is missing.
     drop_ins: Tuple[str, ...] = ()
 
     def name(self) -> str:

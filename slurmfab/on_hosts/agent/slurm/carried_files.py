@@ -23,11 +23,8 @@ EVERYWHERE = "loaded by every slurmd that answers"
 OTHER = "its slurm.conf differs from slurmctld's"
 """The reason for a node that has read another slurm.conf; waiting does not help there."""
 
-CLOCK_TOLERANCE = 5.0
-"""Seconds by which a node's clock may be behind the controller's."""
-
-CARRY_SECONDS = 10.0
-"""Time that slurmctld gets to send the files by itself, before it is told to reconfigure."""
+CLOCK_TOLERANCE = 5.0  # seconds by which a node's clock may be behind the controller's
+CARRY_SECONDS = 10.0  # time that slurmctld gets to send the files by itself, before it is told to reconfigure
 
 AGAIN_SECONDS = 45.0
 """Time that it gets after that. slurmctld gives up on a node without an answer after MessageTimeout (10 to 30 s)."""
@@ -39,8 +36,7 @@ registers before it has taken the files is complained of, and the complaint stay
 REGISTER_SECONDS = 3.0
 """Time in which a node registers after its slurmd was started, or again after slurmctld was told to reconfigure."""
 
-LOG_BYTES = 1 << 20
-"""Size of the part at the end of slurmctld's log that is read."""
+LOG_BYTES = 1 << 20  # size of the part at the end of slurmctld's log that is read
 
 _FRESH = re.compile(r"slurmctld version \S+ started|Processing Reconfiguration Request")
 """Lines after which slurmctld complains anew. “Relinquishing control” is none of them: the old process may log it after
@@ -50,20 +46,13 @@ _OTHER = re.compile(r"Node (\S+) appears to have a different slurm\.conf")
 
 
 class CarriedFiles(Resource):
-    """Every slurmd that answers has slurmctld's files; one that does not answer fetches them when it starts.
-
-    Args:
-        nodes: NodeNames.
-        watches: absolute paths of the files on the controller.
-        log: path of slurmctld's log; empty where it has none.
-        renews: whether new files start a new slurmd process (from Slurm 23.11).
-    """
+    """Every slurmd that answers has slurmctld's files; one that does not answer fetches them when it starts."""
 
     kind: ClassVar[str] = "carried-files"
-    nodes: Tuple[str, ...]
-    watches: Tuple[str, ...]
-    log: str
-    renews: bool
+    nodes: Tuple[str, ...]  # NodeNames
+    watches: Tuple[str, ...]  # absolute paths of the files on the controller
+    log: str  # path of slurmctld's log; empty where it has none
+    renews: bool  # whether new files start a new slurmd process (from Slurm 23.11)
 
     def name(self) -> str:
         """The nodes."""
@@ -88,8 +77,7 @@ class CarriedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Wait for the files to reach every node; where they do not, tell slurmctld to reconfigure and wait again.
 
-        Raises:
-            ResourceFailed: some slurmd does not load them; the text names each node and says what to try.
+        Raises ResourceFailed if some slurmd does not load them; the text names each node and says what to try.
         """
         late = self.wait(context, CARRY_SECONDS) if self.renews else self.late(context)
         for _ in range(RECONFIGURES):
@@ -105,10 +93,8 @@ class CarriedFiles(Resource):
     def settled(self, context: Context) -> Dict[str, str]:
         """The nodes that lack the files, each with the reason, once a slurmd that has just started has registered.
 
-        Until then slurmctld shows the start of the former slurmd, which its complaints were about.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        Until then slurmctld shows the start of the former slurmd, which its complaints were about. Raises
+        ResourceFailed if slurmctld does not answer.
         """
         deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
         while True:
@@ -120,10 +106,8 @@ class CarriedFiles(Resource):
     def watch(self, context: Context) -> Dict[str, str]:
         """The nodes that lack the files after all, each with the reason, as soon as there is one.
 
-        slurmctld forgets its complaints when it reconfigures, and repeats them when nodes register again.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        slurmctld forgets its complaints when it reconfigures, and repeats them when nodes register again. Raises
+        ResourceFailed if slurmctld does not answer.
         """
         deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
         while True:
@@ -135,11 +119,8 @@ class CarriedFiles(Resource):
     def wait(self, context: Context, seconds: float) -> Dict[str, str]:
         """Wait until all nodes have the files, or the time is over.
 
-        Returns:
-            The nodes that still lack them, each with the reason.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        Returns the nodes that still lack them, each with the reason. Raises ResourceFailed if slurmctld does not
+        answer.
         """
         deadline, rests = time.monotonic() + seconds, poll_intervals()
         while True:
@@ -152,8 +133,7 @@ class CarriedFiles(Resource):
     def late(self, context: Context) -> Dict[str, str]:
         """The nodes that answer but do not have the files, each with the reason.
 
-        Raises:
-            ResourceFailed: slurmctld does not answer.
+        Raises ResourceFailed if slurmctld does not answer.
         """
         wanted = set(self.nodes)
         changed = max([changed_at(context.path(path)) for path in self.watches] or [0.0])
@@ -172,11 +152,9 @@ class CarriedFiles(Resource):
     def reason(self, started: Optional[float], changed: float, complained: float) -> str:
         """Why a node is taken to have other files; empty if nothing shows that.
 
-        Args:
-            started: when its slurmd started, in seconds since 1970; `None` if it has not registered with this
-                slurmctld.
-            changed: when the files changed.
-            complained: when slurmctld last logged a different hash for the node, 0 for never.
+        `started`: when its slurmd started, in seconds since 1970; `None` if it has not registered with this slurmctld.
+        `changed`: when the files changed. `complained`: when slurmctld last logged a different hash for the node, 0 for
+        never.
         """
         if started is None:
             return "not registered yet"
@@ -188,8 +166,7 @@ class CarriedFiles(Resource):
 def hash_complaints(log: str) -> Dict[str, float]:
     """When slurmctld last logged that a node has a different slurm.conf, since slurmctld last read its own.
 
-    Returns:
-        Seconds since 1970 by NodeName.
+    Returns seconds since 1970 by NodeName.
     """
     found: Dict[str, float] = {}
     for line in log.splitlines():

@@ -12,15 +12,13 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.facts.slurm_use import CONFS, after, processes
 from slurmfab.on_hosts.agent.services import systemctl
 
-DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
-"""Slurm's daemons, those first whose slurm.conf says most."""
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd")  # Slurm's daemons, those first whose slurm.conf says most
 
 PREFIXES = ("/usr", "/usr/local", "/opt/slurm", "/usr/local/slurm", "/opt/slurm/current")
 """Where Slurm's programs are usually installed, below `sbin`."""
 
 DEFAULTS = ("/etc/default/%s", "/etc/sysconfig/%s")
-FETCHED = CONFS[1]
-"""The slurm.conf that slurmd has fetched from slurmctld (configless)."""
+FETCHED = CONFS[1]  # the slurm.conf that slurmd has fetched from slurmctld (configless)
 
 UNIT_PROPERTIES = ("LoadState", "ExecStart", "Environment", "FragmentPath", "DropInPaths")
 VERSION_SECONDS = 10.0
@@ -124,9 +122,7 @@ def usual_program(context: Context) -> str:
 def conf_of(context: Context, starts: Mapping[str, Start], program: str) -> Tuple[str, bool]:
     """The slurm.conf that the daemons use, and whether slurmd has fetched it.
 
-    Args:
-        starts: how each daemon was or would be started.
-        program: path of the first daemon.
+    `starts`: how each daemon was or would be started. `program`: path of the first daemon.
     """
     fetches = bool(after("--conf-server", starts["slurmd"].arguments))
     if fetches and os.path.exists(context.path(FETCHED)):

@@ -20,11 +20,8 @@ FETCHED_LINK = "/run/slurm/conf"
 SLURM_CONF = "slurm.conf"
 CONF_SERVER_OPTION = "--conf-server"
 AS_WANTED = "as in the cluster file"
-CARRY_SECONDS = 10.0
-"""Time that slurmctld gets to send new files to this node."""
-
-HANDOVER_SECONDS = 5.0
-"""Time that slurmd gets to start a new process after it received new files (from Slurm 23.11)."""
+CARRY_SECONDS = 10.0  # time that slurmctld gets to send new files to this node
+HANDOVER_SECONDS = 5.0  # time that slurmd gets to start a new process after it received new files (from Slurm 23.11)
 
 FETCH_SECONDS = 30.0
 """Time that slurmd gets to fetch the files after a restart; without an answer from slurmctld it retries after 10 s."""
@@ -35,16 +32,12 @@ class FetchedFiles(Resource):
 
     The age of slurmd's process does not show whether it uses its unit's drop-in: from Slurm 23.11 on, each reconfigure
     starts a new process with the arguments of the old one. So the arguments are compared.
-
-    Args:
-        servers: the value of `--conf-server`, such as `10.0.0.1:6817`.
-        files: name and SHA-256 of each file, as on the controllers.
-        carried: whether slurmctld was just told to send new files to every slurmd, so that waiting is enough.
     """
 
     kind: ClassVar[str] = "fetched-files"
-    servers: str
-    files: Tuple[Tuple[str, str], ...]
+    servers: str  # the value of `--conf-server`, such as `10.0.0.1:6817`
+    files: Tuple[Tuple[str, str], ...]  # name and SHA-256 of each file, as on the controllers
+    # Whether slurmctld was just told to send new files to every slurmd, so that waiting is enough.
     carried: bool = False
 
     def name(self) -> str:
@@ -73,8 +66,7 @@ class FetchedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Wait for slurmctld to send the files, or restart slurmd so that it fetches them.
 
-        Raises:
-            ResourceFailed: slurmd does not start, or fetches other files.
+        Raises ResourceFailed if slurmd does not start, or fetches other files.
         """
         if self.carried and self.wait_for_files(context, CARRY_SECONDS):
             # If slurmd is restarted during the handover to its new process, it hangs until systemd kills it.

@@ -21,8 +21,7 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, group
 if TYPE_CHECKING:
     import subprocess
 
-STAGING_PREFIX = ".slurmfab-"
-"""Prefix of the names of staging directories."""
+STAGING_PREFIX = ".slurmfab-"  # prefix of the names of staging directories
 
 SLURM_CONF = "slurm.conf"
 
@@ -35,11 +34,8 @@ SLURM_USER = re.compile(r"^[ \t]*SlurmUser[ \t]*=[ \t]*\"?([^\s\"#(]+).*$", re.M
 OF_SLURM = re.compile(rb"^SlurmUser=slurm$", re.MULTILINE)
 """The same line in a slurm.conf of slurmfab's, for the user whom it makes."""
 
-BETWEEN = " | "
-"""What stands between these errors."""
-
-RIGHT_ACCESS = "root:root 0644"
-"""Owner, group and mode of each file."""
+BETWEEN = " | "  # what stands between these errors
+RIGHT_ACCESS = "root:root 0644"  # owner, group and mode of each file
 
 DEVICE_GONE = (
     ". A device that the lock names is missing, and slurmd would not start without it. Repair the hardware, or accept "
@@ -52,23 +48,18 @@ class SlurmFiles(Resource):
     """Slurm's text files in one directory, owned by root, mode 0644.
 
     All files, also unchanged ones, are staged in a new directory, and the installed Slurm has to accept them there.
-
-    Args:
-        directory: absolute, such as /etc/slurm; it has to exist.
-        files: name and content of each.
-        node: this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs.
-        beside: names of files in the directory that are kept as they are and parsed along, if they exist.
-        previewed: whether the installed Slurm is also asked in a dry run, before anything is changed; about slurm.conf.
-        kept: names of files that were made by hand, whose owner and mode are right if only root and slurm change them.
-            They may be links of root's, as to a directory that the hosts share.
     """
 
     kind: ClassVar[str] = "slurm-files"
-    directory: str
-    files: Tuple[Tuple[str, str], ...]
-    node: str = ""
+    directory: str  # absolute, such as /etc/slurm; it has to exist
+    files: Tuple[Tuple[str, str], ...]  # name and content of each
+    node: str = ""  # this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs
+    # Names of files in the directory that are kept as they are and parsed along, if they exist.
     beside: Tuple[str, ...] = ()
+    # Whether the installed Slurm is also asked in a dry run, before anything is changed; about slurm.conf.
     previewed: bool = False
+    # Names of files that were made by hand, whose owner and mode are right if only root and slurm change them. They may
+    # be links of root's, as to a directory that the hosts share.
     kept: Tuple[str, ...] = ()
 
     def name(self) -> str:
@@ -88,8 +79,7 @@ class SlurmFiles(Resource):
     def actual(self, context: Context) -> State:
         """Content and access of each file as they are; of a link of root's where it leads; and leftovers.
 
-        Raises:
-            ResourceFailed: this is a dry run, and the installed Slurm refuses the new files.
+        Raises ResourceFailed if this is a dry run, and the installed Slurm refuses the new files.
         """
         state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
         for name, _ in self.files:
@@ -125,11 +115,7 @@ class SlurmFiles(Resource):
         return is_safe(context, status, owners=("root", self.slurm_user))
 
     def is_kept_link(self, context: Context, name: str, path: str) -> bool:
-        """Whether a link of root's leads to a file that was made by hand and is right.
-
-        Args:
-            path: where the link is.
-        """
+        """Whether a link of root's leads to a file that was made by hand and is right. `path`: where the link is."""
         try:
             status = os.stat(path)
         except OSError:
@@ -140,8 +126,7 @@ class SlurmFiles(Resource):
     def text(self, name: str, path: str, content: bytes) -> str:
         """The text of a file, with all that it includes unless the wanted one includes files itself.
 
-        Args:
-            path: where it is.
+        `path`: where it is.
         """
         wanted = dict(self.files)[name]
         if content == wanted.encode("utf-8", "surrogateescape"):
@@ -156,8 +141,7 @@ class SlurmFiles(Resource):
     def preview(self, context: Context) -> None:
         """Let the installed Slurm parse the new slurm.conf in memory; nothing is written to a disk.
 
-        Raises:
-            ResourceFailed: Slurm refuses it.
+        Raises ResourceFailed if Slurm refuses it.
         """
         content = dict(self.files).get(SLURM_CONF, "")
         if not content:
@@ -179,8 +163,7 @@ class SlurmFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Stage the files, let Slurm parse them, then rename each that differs into its place, slurm.conf last.
 
-        Raises:
-            ResourceFailed: Slurm refuses the files; nothing was replaced.
+        Raises ResourceFailed if Slurm refuses the files; nothing was replaced.
         """
         directory = context.path(self.directory)
         paths = {name: os.path.join(directory, name) for name, _ in self.files}
@@ -202,9 +185,7 @@ class SlurmFiles(Resource):
     def rehearse(self, context: Context) -> None:
         """Stage the files and let Slurm parse them, as `converge` does, but replace nothing.
 
-        Raises:
-            ResourceFailed: Slurm refuses the files.
-            OSError: they cannot be written.
+        Raises ResourceFailed if Slurm refuses the files. Raises OSError if they cannot be written.
         """
         with self.staged(context) as stage:
             self.parse_with_slurm(context, stage)
@@ -213,9 +194,7 @@ class SlurmFiles(Resource):
     def staged(self, context: Context) -> Iterator[str]:
         """The path of a new directory beside the files in use, with all files; it is removed at the end.
 
-        Raises:
-            ResourceFailed: there is no directory of Slurm's files.
-            OSError: the files cannot be written.
+        Raises ResourceFailed if there is no directory of Slurm's files. Raises OSError if the files cannot be written.
         """
         import shutil  # slow to import both, and most runs change nothing
         import tempfile
@@ -260,10 +239,7 @@ class SlurmFiles(Resource):
         """Let the installed Slurm parse the staged files.
 
         scontrol only parses slurm.conf and contacts no daemon; `slurmd -G` also reads gres.conf and looks at the
-        devices.
-
-        Raises:
-            ResourceFailed: Slurm refuses them; the text has its errors.
+        devices. Raises ResourceFailed if Slurm refuses them; the text has its errors.
         """
         conf = os.path.join(stage, SLURM_CONF)
         done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
@@ -297,8 +273,7 @@ def is_safe(
 def move(stage: str, directory: str, name: str) -> None:
     """Rename a staged file to its place.
 
-    Raises:
-        ResourceFailed: something that is not a regular file has its place.
+    Raises ResourceFailed if something that is not a regular file has its place.
     """
     with open_folder(stage) as staged, open_folder(directory) as folder:
         status = folder.find(name)

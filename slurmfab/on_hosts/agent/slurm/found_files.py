@@ -43,8 +43,7 @@ PLUGSTACK_CONF = "plugstack.conf"
 MASKED = ("slurm.conf", SLURMDBD_CONF)
 """Files whose other lines are needed even if one has a password; a file that is carried as it is stays here then."""
 
-HIDDEN = "(not-shown)"
-"""Stands for a password."""
+HIDDEN = "(not-shown)"  # stands for a password
 
 SETTING = re.compile(r"(?:^|[ \t])(\w+)[ \t]*=[ \t]*(?:\"([^\"]*)\"|([^\s\"#]+))")
 PLUGSTACK_INCLUDE = re.compile(r"(?m)^[ \t]*include[ \t]+([^\s#]+)")
@@ -64,15 +63,12 @@ ELSEWHERE = "it is not in Slurm's directory, so it stays where it is"
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Slurm's files of this host, and where it is.
 
-    Args:
-        request: `with_federation`: whether to ask slurmdbd which federation the cluster is in.
-
-    Returns:
-        `places`: as `daemon_places.Places` has them. `slurm_conf`: its text with all that it includes. `files` and
-        `drop_ins`: path, text, permission bits, and where a link leads, of each file, slurm.conf first. `left`: path
-        and reason of each file that stays here, or is missing though a file names it. `hidden`: path and key of each
-        password that was left out. `federation`: its name, empty for none, or if slurmdbd does not answer. `mark`: what
-        only one file of a shared file system has, of slurm.conf.
+    `request`: `with_federation`: whether to ask slurmdbd which federation the cluster is in. Returns `places`: as
+    `daemon_places.Places` has them. `slurm_conf`: its text with all that it includes. `files` and `drop_ins`: path,
+    text, permission bits, and where a link leads, of each file, slurm.conf first. `left`: path and reason of each file
+    that stays here, or is missing though a file names it. `hidden`: path and key of each password that was left out.
+    `federation`: its name, empty for none, or if slurmdbd does not answer. `mark`: what only one file of a shared file
+    system has, of slurm.conf.
     """
     account = read_accounts("" if context.root == "/" else context.root, ("slurm",)).get("slurm", {})
     places = daemon_places.find(context, int(account.get("uid", 0)))
@@ -144,10 +140,8 @@ class Reader:
     def add(self, path: str, is_program: bool = False, is_named: bool = False) -> str:
         """Read a file once, and return its text; empty if it stays here or there is none.
 
-        Args:
-            path: absolute path on the host.
-            is_program: whether it is a program or a script, which goes as it is or not at all.
-            is_named: whether another file names it, so that it should be there.
+        `path`: absolute path on the host. `is_program`: whether it is a program or a script, which goes as it is or not
+        at all. `is_named`: whether another file names it, so that it should be there.
         """
         known = {one[0]: one[1] for one in self.files}
         if path in known or path in self.left:
@@ -168,9 +162,7 @@ class Reader:
     def text_of(self, path: str, is_program: bool) -> Tuple[str, int]:
         """The text of a file without passwords, and its permission bits.
 
-        Raises:
-            ValueError: it has to stay here; with the reason.
-            OSError, ResourceFailed: it cannot be read.
+        Raises ValueError if it has to stay here; with the reason. Raises OSError, ResourceFailed if it cannot be read.
         """
         content, status = self.content(path, is_program)
         name, mode = os.path.basename(path), stat.S_IMODE(status.st_mode)
@@ -220,11 +212,8 @@ class Reader:
     def open(self, path: str) -> Tuple[int, bool]:
         """Open a regular file, following the links of root alone.
 
-        Returns:
-            The descriptor, and whether nobody but root can put another file there.
-
-        Raises:
-            OSError, ResourceFailed: there is none, or another user could lead root to another file.
+        Returns the descriptor, and whether nobody but root can put another file there. Raises OSError, ResourceFailed
+        if there is none, or another user could lead root to another file.
         """
         place = self.context.path(path)
         for _ in range(safe_paths.MAX_LINKS):
@@ -301,8 +290,7 @@ def add_plugstack(found: Reader, path: str) -> None:
 def add_programs(found: Reader, directory: str, value: str) -> None:
     """Read the programs in a value of slurm.conf that are in Slurm's directory, and look for the others.
 
-    Args:
-        value: a path, a name in this directory, or a pattern, several with commas.
+    `value`: a path, a name in this directory, or a pattern, several with commas.
     """
     for word in filter(None, value.split(",")):
         path = os.path.normpath(os.path.join(directory, word.split()[0] if word.split() else word))

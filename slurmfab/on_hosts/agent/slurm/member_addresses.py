@@ -8,19 +8,14 @@ from typing import Any, Dict, List, Mapping
 
 from slurmfab.on_hosts.agent.core.resource import Context
 
-AT_ONCE = 32
-"""How many names are looked up at the same time: a name that no server knows takes seconds."""
+AT_ONCE = 32  # how many names are looked up at the same time: a name that no server knows takes seconds
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, List[str]]:  # noqa: ARG001 - as the others
     """Look up names.
 
-    Args:
-        request: `names`: the names.
-        context: not used.
-
-    Returns:
-        IP addresses by name, without those of this host alone, such as 127.0.1.1; empty for an unknown name.
+    `request`: `names`: the names. Returns IP addresses by name, without those of this host alone, such as 127.0.1.1;
+    empty for an unknown name.
     """
     names = list(request["names"])
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -25,33 +25,25 @@ from slurmfab.on_hosts.agent.packages.slurm_release import RECORD, SOURCES, Rele
 OF = "slurm-source"
 KEY = "/etc/apt/keyrings/slurmfab-slurm.asc"
 PREFERENCES = "/etc/apt/preferences.d/slurmfab-slurm"
-RELEASE = "the release of the source"
-"""The name in a state for what the record says."""
+RELEASE = "the release of the source"  # the name in a state for what the record says
 
 PRIORITY, NEVER = 100, -1
 """Of everything from there, as of backports; and of Slurm in other versions than the wanted one."""
 
 
 class SlurmSource(Resource):
-    """The apt source of Slurm's packages; without values, its removal.
-
-    Args:
-        suite: another suite of the mirrors that the host uses already; empty for a repository.
-        key: the OpenPGP key that signs it, as text.
-        version: the wanted version of Slurm, or with a `*` behind the beginning of one.
-        names: patterns of the names of Slurm's own packages.
-    """
+    """The apt source of Slurm's packages; without values, its removal."""
 
     kind: ClassVar[str] = "slurm-source"
     deadline: ClassVar[float] = 1800.0
     UNSHOWN = ("key",)
-    suite: str = ""
+    suite: str = ""  # another suite of the mirrors that the host uses already; empty for a repository
     uris: Tuple[str, ...] = ()
     suites: Tuple[str, ...] = ()
     components: Tuple[str, ...] = ()
-    key: str = ""
-    version: str = ""
-    names: Tuple[str, ...] = ()
+    key: str = ""  # the OpenPGP key that signs it, as text
+    version: str = ""  # the wanted version of Slurm, or with a `*` behind the beginning of one
+    names: Tuple[str, ...] = ()  # patterns of the names of Slurm's own packages
 
     def name(self) -> str:
         """The suite, or the addresses."""
@@ -131,8 +123,7 @@ class SlurmSource(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write source and key, fetch its lists, and write the pins; or take all back.
 
-        Raises:
-            ResourceFailed: the lists cannot be fetched or are not signed by the key; nothing is left then.
+        Raises ResourceFailed if the lists cannot be fetched or are not signed by the key; nothing is left then.
         """
         every = frozenset((SOURCES, KEY, PREFERENCES, *differing))
         if not self.text(context):
@@ -157,8 +148,7 @@ class SlurmSource(Resource):
     def fetched(self, context: Context) -> List[Release]:
         """Fetch the lists of the source, and return what it says of its releases.
 
-        Raises:
-            ResourceFailed: the lists cannot be fetched, or it is a release that the host has from another source.
+        Raises ResourceFailed if the lists cannot be fetched, or it is a release that the host has from another source.
         """
         from slurmfab.on_hosts.agent.packages import apt_errors
 

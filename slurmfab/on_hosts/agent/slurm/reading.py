@@ -17,29 +17,22 @@ JOB_FIELDS = (
 )  # fmt: skip
 """Fields of a job, as named by squeue(1), --Format."""
 
-PARTS = ("nodes", "partitions", "jobs")
-"""The parts of the answer."""
-
-LIMITS = "limits"
-"""A further part, which is large: all accounts, users and QOS with their limits and use."""
+PARTS = ("nodes", "partitions", "jobs")  # the parts of the answer
+LIMITS = "limits"  # a further part, which is large: all accounts, users and QOS with their limits and use
 
 SLURM_TIMEOUT = 60.0
-JOBS_PER_COMMAND = 1000
-"""Highest number of jobs that one command names."""
+JOBS_PER_COMMAND = 1000  # highest number of jobs that one command names
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Run Slurm's commands and return what they say.
 
-    Args:
-        request: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `numbers`: ids of further jobs, also
-            of ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read.
-
-    Returns:
-        `ping`: the output of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each
-        job, the values of `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last
-        error. `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's
-        output for the user, if slurmdbd answers; with partitions also `usage`, as `qos_usage.read` returns it.
+    `request`: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `numbers`: ids of further jobs, also of
+    ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read. Returns `ping`: the output
+    of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each job, the values of
+    `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last error. `named`: the same of
+    the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output for the user, if slurmdbd
+    answers; with partitions also `usage`, as `qos_usage.read` returns it.
     """
     answer: Dict[str, Any] = {"ping": "", "trouble": ""}
     try:
@@ -64,11 +57,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def read_part(part: str, context: Context) -> Any:
-    """One of `PARTS`, or `LIMITS`, as `read` returns it.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
-    """
+    """One of `PARTS`, or `LIMITS`, as `read` returns it. Raises ResourceFailed if slurmctld does not answer."""
     if part == "jobs":
         return commands.jobs(JOB_FIELDS).ask(context, SLURM_TIMEOUT)
     if part == LIMITS:

@@ -19,15 +19,11 @@ SECONDS = 180.0
 
 
 class RenewedDaemons(Resource):
-    """No daemon that can be restarted uses a replaced file.
-
-    Args:
-        is_primary: whether the host is the primary controller, so that its slurmctld has to answer.
-    """
+    """No daemon that can be restarted uses a replaced file."""
 
     kind: ClassVar[str] = "renewed-daemons"
     deadline: ClassVar[float] = 900.0
-    is_primary: bool = False
+    is_primary: bool = False  # whether the host is the primary controller, so that its slurmctld has to answer
 
     def name(self) -> str:
         """One for each host."""
@@ -44,8 +40,7 @@ class RenewedDaemons(Resource):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Restart the daemons, those that others need first.
 
-        Raises:
-            ResourceFailed: one does not run or does not answer after it.
+        Raises ResourceFailed if one does not run or does not answer after it.
         """
         for unit in ordered(list(differing)):
             if unit not in IN_ORDER:

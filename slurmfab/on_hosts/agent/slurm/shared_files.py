@@ -28,26 +28,17 @@ class SharedFiles(Resource):
 
     A directory that is itself a link to the shared one is right, too. No link is made before the files that it leads to
     have been read with the wanted content.
-
-    Args:
-        directory: absolute, such as /etc/slurm.
-        shared: the directory that the hosts share, as an absolute path.
-        files: name and content of each file; a name may have a directory.
-        own: which of these are the site's own: links to them that slurmfab makes are in the record of `SiteFiles`.
-        writes: whether this host has written the files, so that it need not wait for them.
     """
 
     kind: ClassVar[str] = "shared-files"
+    named_by: ClassVar[str] = "directory"
     UNSHOWN = ("files",)
-    directory: str
-    shared: str
-    files: Tuple[Tuple[str, str], ...]
+    directory: str  # absolute, such as /etc/slurm
+    shared: str  # the directory that the hosts share, as an absolute path
+    files: Tuple[Tuple[str, str], ...]  # name and content of each file; a name may have a directory
+    # Which of these are the site's own: links to them that slurmfab makes are in the record of `SiteFiles`.
     own: Tuple[str, ...] = ()
-    writes: bool = False
-
-    def name(self) -> str:
-        """The directory of the links."""
-        return self.directory
+    writes: bool = False  # whether this host has written the files, so that it need not wait for them
 
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:
         """The links that differ, or read other files than the wanted ones; and the record of `SiteFiles`."""
@@ -62,11 +53,7 @@ class SharedFiles(Resource):
         return {**state, **contents}
 
     def actual(self, context: Context) -> State:
-        """The same as found.
-
-        Raises:
-            ResourceFailed: others than root can change the shared directory.
-        """
+        """The same as found. Raises ResourceFailed if others than root can change the shared directory."""
         self.require_roots(context)
         state: Dict[str, object] = {}
         for name, content in self.files:
@@ -77,8 +64,7 @@ class SharedFiles(Resource):
     def require_roots(self, context: Context) -> None:
         """Refuse a shared directory in which others could put a file of theirs.
 
-        Raises:
-            ResourceFailed: others than root can change it, or a directory above.
+        Raises ResourceFailed if others than root can change it, or a directory above.
         """
         try:
             with open_folder(context.path(self.shared)) as folder:
@@ -116,8 +102,7 @@ class SharedFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Wait until the wanted files are read here, then make the links that differ.
 
-        Raises:
-            ResourceFailed: the wanted files are not there, so the directory is not shared.
+        Raises ResourceFailed if the wanted files are not there, so the directory is not shared.
         """
         if not self.writes:
             self.await_files(context)
@@ -131,8 +116,7 @@ class SharedFiles(Resource):
     def await_files(self, context: Context) -> None:
         """Wait until every file has the wanted content on this host.
 
-        Raises:
-            ResourceFailed: one of them has another, or is missing.
+        Raises ResourceFailed if one of them has another, or is missing.
         """
         deadline = time.monotonic() + CACHE_SECONDS
         while True:
@@ -150,8 +134,7 @@ class SharedFiles(Resource):
     def link(self, context: Context, name: str) -> None:
         """Put a link in a file's place in one step.
 
-        Raises:
-            ResourceFailed: something that is neither a file nor a link of root's has the place.
+        Raises ResourceFailed if something that is neither a file nor a link of root's has the place.
         """
         path = context.path("%s/%s" % (self.directory, name))
         folder, base = open_parent(path, make=True)

@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import group_name, user_name
 from slurmfab.on_hosts.agent.slurm.files import is_safe
 
-RECORD = "the record of slurmfab's files"
-"""The name in a state for the names in `SITE_FILES`."""
+RECORD = "the record of slurmfab's files"  # the name in a state for the names in `SITE_FILES`
 
 SLURM_CONF = "slurm.conf"
 
@@ -26,19 +25,15 @@ class SiteFiles(Resource):
 
     A file that was made by hand is right with the same content, if only root and slurm can change it. slurmfab keeps a
     record of the files that it has written, because only these are taken away.
-
-    Args:
-        directory: absolute, such as /etc/slurm.
-        files: name, content (bytes that are not UTF-8 as surrogates) and mode of each; a name may have a directory.
-        gone: names of files to take away.
-        renews: whether a daemon has read one of `gone`: slurm.conf then counts as changed, so that daemons read anew.
     """
 
     kind: ClassVar[str] = "site-files"
     UNSHOWN = ("files",)
-    directory: str
+    directory: str  # absolute, such as /etc/slurm
+    # Name, content (bytes that are not UTF-8 as surrogates) and mode of each; a name may have a directory.
     files: Tuple[Tuple[str, str, int], ...]
-    gone: Tuple[str, ...] = ()
+    gone: Tuple[str, ...] = ()  # names of files to take away
+    # Whether a daemon has read one of `gone`: slurm.conf then counts as changed, so that daemons read anew.
     renews: bool = False
 
     def name(self) -> str:
@@ -116,8 +111,7 @@ class SiteFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write what differs, take away what is to go, and keep the record.
 
-        Raises:
-            ResourceFailed: something that is not a file has a file's place.
+        Raises ResourceFailed if something that is not a file has a file's place.
         """
         record = self.record(context)
         for name, content, mode in self.files:
@@ -145,8 +139,7 @@ class SiteFiles(Resource):
     def put(self, path: str, content: bytes, mode: int) -> None:
         """Write a file in one step, in a directory that is made if need be; a link of root's is replaced.
 
-        Raises:
-            ResourceFailed: something that is not a file has its place.
+        Raises ResourceFailed if something that is not a file has its place.
         """
         folder, name = open_parent(path, make=True)
         with folder:

@@ -13,8 +13,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 UNIT = "slurmctld"
 
-STOP_SECONDS = 120.0
-"""Time that slurmctld gets to write its state and end (systemd's TimeoutStopSec= is 90 s)."""
+STOP_SECONDS = 120.0  # time that slurmctld gets to write its state and end (systemd's TimeoutStopSec= is 90 s)
 
 
 class SlurmctldPause(Resource):
@@ -22,24 +21,18 @@ class SlurmctldPause(Resource):
 
     While slurmctld is stopped, clients retry, as after any restart. If it ran while its munged has another key than the
     nodes, it would reject their messages; a node whose message about a job's end was rejected never sends it again.
-
-    Args:
-        paused: whether slurmctld is to be stopped.
-        grace: seconds to wait after the stop, for job steps that are being launched.
-        files: Slurm's files that will be replaced meanwhile. The installed Slurm has to accept them, the disks have to
-            have room for them, and the present ones have to be in the undo store, before slurmctld is stopped.
-        node: NodeName of this host, as for `SlurmFiles`.
-        directory: where the files are.
     """
 
     kind: ClassVar[str] = "slurmctld-pause"
     UNSHOWN = ("files",)
     deadline: ClassVar[float] = 600.0
-    paused: bool = True
-    grace: float = 0.0
+    paused: bool = True  # whether slurmctld is to be stopped
+    grace: float = 0.0  # seconds to wait after the stop, for job steps that are being launched
+    # Slurm's files that will be replaced meanwhile. The installed Slurm has to accept them, the disks have to have room
+    # for them, and the present ones have to be in the undo store, before slurmctld is stopped.
     files: Tuple[Tuple[str, str], ...] = ()
-    node: str = ""
-    directory: str = SLURM_DIRECTORY
+    node: str = ""  # NodeName of this host, as for `SlurmFiles`
+    directory: str = SLURM_DIRECTORY  # where the files are
 
     def name(self) -> str:
         """The unit."""
@@ -64,9 +57,8 @@ class SlurmctldPause(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Set the guard, then stop slurmctld; or start slurmctld, then remove the guard.
 
-        Raises:
-            ResourceFailed: slurmctld was not stopped, because the files cannot replace the present ones or systemd
-                refuses the guard; or slurmctld does not start.
+        Raises ResourceFailed if slurmctld was not stopped, because the files cannot replace the present ones or systemd
+        refuses the guard; or slurmctld does not start.
         """
         if self.paused:
             self.rehearse(context)

@@ -32,25 +32,15 @@ class SpankPlugin(Resource):
     """A plugin that Slurm on this host can load, that no other file loads, and whose own file Slurm reads.
 
     Nothing is changed; what is not so is a failure with its repair.
-
-    Args:
-        plugin: file name of the plugin.
-        packaged: path of the file with the line that loads it, which comes with its package.
-        file: path of slurmfab's file in plugstack.conf.d, which includes that one.
-        option: an option of srun that it adds, such as `--container-image`.
-        package: the package that has it.
     """
 
     kind: ClassVar[str] = "spank-plugin"
-    plugin: str
-    packaged: str
-    file: str
-    option: str
-    package: str
-
-    def name(self) -> str:
-        """The plugin's file name."""
-        return self.plugin
+    named_by: ClassVar[str] = "plugin"
+    plugin: str  # file name of the plugin
+    packaged: str  # path of the file with the line that loads it, which comes with its package
+    file: str  # path of slurmfab's file in plugstack.conf.d, which includes that one
+    option: str  # an option of srun that it adds, such as `--container-image`
+    package: str  # the package that has it
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """A plugin that can be loaded."""
@@ -59,8 +49,7 @@ class SpankPlugin(Resource):
     def actual(self, context: Context) -> State:
         """Whether Slurm can load it; what is not installed yet cannot be asked in a dry run.
 
-        Raises:
-            ResourceFailed: another file loads it, or Slurm would not read slurmfab's, and what to do.
+        Raises ResourceFailed if another file loads it, or Slurm would not read slurmfab's, and what to do.
         """
         if not os.path.exists(context.path(self.packaged)):
             return {LOADED: None}
@@ -104,11 +93,7 @@ class SpankPlugin(Resource):
         return (said or ["srun has no option %s with it" % self.option])[0]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Say why the plugin cannot be used.
-
-        Raises:
-            ResourceFailed: always.
-        """
+        """Say why the plugin cannot be used. Raises ResourceFailed: always."""
         if not os.path.exists(context.path(self.packaged)):
             raise ResourceFailed("%s is missing; the package %s has to bring it" % (self.packaged, self.package))
         raise ResourceFailed(
@@ -120,8 +105,7 @@ class SpankPlugin(Resource):
 def lines(context: Context, path: str, seen: Optional[Set[str]] = None) -> Iterator[Tuple[str, str, str]]:
     """Yield the lines of plugstack.conf and of the files that it includes: path of the file, word, and value.
 
-    Args:
-        seen: the files so far, of which each is read once.
+    `seen`: the files so far, of which each is read once.
     """
     seen = {path} if seen is None else seen
     for line in read_text(context.path(path)).splitlines():

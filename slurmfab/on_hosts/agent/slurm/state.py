@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_folder
 from slurmfab.on_hosts.agent.services.service import is_active
 
-COPY_SECONDS = 900.0
-"""Time limit for the copy: the scripts of some ten thousand jobs, to a slow file server."""
+COPY_SECONDS = 900.0  # time limit for the copy: the scripts of some ten thousand jobs, to a slow file server
 
 
 class SlurmState(Resource):
@@ -19,20 +18,13 @@ class SlurmState(Resource):
 
     With an empty directory slurmctld would lose every job and start with job id 1 again (slurm.conf(5),
     StateSaveLocation).
-
-    Args:
-        path: the new directory; it exists and belongs to the slurm user.
-        before: the directory that the slurm.conf in use names.
     """
 
     kind: ClassVar[str] = "slurm-state"
+    named_by: ClassVar[str] = "path"
     deadline: ClassVar[float] = 1200.0
-    path: str
-    before: str
-
-    def name(self) -> str:
-        """The new directory."""
-        return self.path
+    path: str  # the new directory; it exists and belongs to the slurm user
+    before: str  # the directory that the slurm.conf in use names
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Everything that is in the previous directory."""
@@ -49,8 +41,7 @@ class SlurmState(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Copy the files as the owner of the new directory, since a file server may deny root any access.
 
-        Raises:
-            ResourceFailed: slurmctld runs, or the new directory belongs to another cluster.
+        Raises ResourceFailed if slurmctld runs, or the new directory belongs to another cluster.
         """
         path, before = self.places(context)
         ours, theirs = (cluster_name(place) for place in (before, path))
@@ -69,8 +60,7 @@ class SlurmState(Resource):
     def places(self, context: Context) -> Tuple[str, str]:
         """The paths of both directories without links; each is as given where there is no directory.
 
-        Raises:
-            UnsafePath: a link that is not root's leads to one of them.
+        Raises UnsafePath if a link that is not root's leads to one of them.
         """
         found = []
         for path in (context.path(self.path), context.path(self.before)):

@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, refusal, 
 JOB_LIST = "job_state"
 USABLE = "as the slurm user needs it"
 
-ROUNDS = 4
-"""How often the directory is read: what is in a closed directory is seen once that is open."""
+ROUNDS = 4  # how often the directory is read: what is in a closed directory is seen once that is open
 
 
 class StateAccess(Resource):
@@ -24,20 +23,13 @@ class StateAccess(Resource):
 
     Owners and modes are mended. What else is in the way, such as a read-only file system, is refused, before slurmctld
     is stopped or started.
-
-    Args:
-        version: of the installed Slurm, which has to be able to read it.
-        user: of slurmctld.
     """
 
     kind: ClassVar[str] = "slurm-state-access"
+    named_by: ClassVar[str] = "path"
     path: str
-    version: str = ""
-    user: str = "slurm"
-
-    def name(self) -> str:
-        """The directory."""
-        return self.path
+    version: str = ""  # of the installed Slurm, which has to be able to read it
+    user: str = "slurm"  # of slurmctld
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Everything can be read and written."""
@@ -46,9 +38,8 @@ class StateAccess(Resource):
     def actual(self, context: Context) -> State:
         """The files that the slurm user cannot use, with owner and mode.
 
-        Raises:
-            ResourceFailed: a file cannot be used, and another owner or mode would not help; or the installed Slurm
-                does not read state of the version that wrote it.
+        Raises ResourceFailed if a file cannot be used, and another owner or mode would not help; or the installed Slurm
+        does not read state of the version that wrote it.
         """
         unreadable = refusal(self.path, written_by(self.job_list(context)), self.version)
         if unreadable:
@@ -98,11 +89,8 @@ class StateAccess(Resource):
 def mend(folder: Folder, path: str, uid: int, gid: int) -> None:
     """Give a file or a directory to a user who then can read and write it; one that has vanished is left out.
 
-    Args:
-        path: relative to that; no link is followed.
-
-    Raises:
-        ResourceFailed: a file of somebody else has several hard links, so that it may be a file of another place.
+    `path`: relative to that; no link is followed. Raises ResourceFailed if a file of somebody else has several hard
+    links, so that it may be a file of another place.
     """
     first, _, rest = path.partition("/")
     status = folder.find(first)

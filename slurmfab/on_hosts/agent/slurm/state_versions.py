@@ -9,11 +9,8 @@ SERIES = (
 )  # fmt: skip
 """Release series, oldest first; each has the next protocol version."""
 
-FIRST_PROTOCOL = 35
-"""The protocol version of the first of them, in the high byte (slurm_protocol_common.h)."""
-
-READS_THREE = "24.11"
-"""From this series on Slurm reads state of the three series before it; older ones of two."""
+FIRST_PROTOCOL = 35  # the protocol version of the first of them, in the high byte (slurm_protocol_common.h)
+READS_THREE = "24.11"  # from this series on Slurm reads state of the three series before it; older ones of two
 
 HEADER_BYTES = 64
 TITLE = b"PROTOCOL_VERSION\0"
@@ -40,8 +37,7 @@ def reads(installed: str, wrote: str) -> bool:
 def refusal(directory: str, wrote: str, installed: str) -> str:
     """Why slurmctld cannot start with its state, and the way out; empty if it can, or a series is not known.
 
-    Args:
-        wrote: the series that wrote the state.
+    `wrote`: the series that wrote the state.
     """
     series = ".".join(installed.split(".")[:2])
     if wrote not in SERIES or series not in SERIES or reads(series, wrote):

@@ -17,17 +17,10 @@ from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY, REGISTRY, SLURM_D
 from slurmfab.on_hosts.agent.core.reading import entries, read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context
 
-MOST_BYTES = 1 << 16
-"""The size of the largest file that is a secret as a whole; munge's keys have 1 KiB at most."""
-
-MOST_VALUES = 1000
-"""The most values that a host tells."""
-
-MOST_FORMER = 400
-"""How many files that earlier runs have replaced are read, the newest ones."""
-
-LEAST = 3
-"""Characters of the shortest value: replacing a shorter one would leave nothing readable."""
+MOST_BYTES = 1 << 16  # the size of the largest file that is a secret as a whole; munge's keys have 1 KiB at most
+MOST_VALUES = 1000  # the most values that a host tells
+MOST_FORMER = 400  # how many files that earlier runs have replaced are read, the newest ones
+LEAST = 3  # characters of the shortest value: replacing a shorter one would leave nothing readable
 
 WHOLE = (
     MUNGE_KEY + "*",
@@ -68,11 +61,8 @@ SETTING = (
 )
 """A key that ends so, and its value; msmtp's settings have white space between the two."""
 
-NO_SECRETS = ("(null)", "null", "none", "true", "false", "yes", "off", "auto")
-"""Values of such keys that are none."""
-
-HASH = r"(?m)^[^:\s]+:(\$[^:\s]+)"
-"""A user and the hash of a password, as htpasswd(1) writes them."""
+NO_SECRETS = ("(null)", "null", "none", "true", "false", "yes", "off", "auto")  # values of such keys that are none
+HASH = r"(?m)^[^:\s]+:(\$[^:\s]+)"  # a user and the hash of a password, as htpasswd(1) writes them
 
 KEY_BODY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----([^-]*)-----END"
 
@@ -80,8 +70,7 @@ KEY_BODY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----([^-]*)-----END"
 def values(context: Context, private: Sequence[str] = ()) -> Iterator[bytes]:
     """Yield the secrets of this host, each once and up to a number.
 
-    Args:
-        private: paths of further files, of the site's own, whose lines are secrets.
+    `private`: paths of further files, of the site's own, whose lines are secrets.
     """
     seen: Dict[bytes, bool] = {}
     for value in secrets_in_files(context, private):

@@ -20,17 +20,10 @@ from slurmfab.on_hosts.agent.services.daemon_log import log_file
 from slurmfab.on_hosts.agent.slurm import found_files
 from slurmfab.on_hosts.agent.support import host_secrets
 
-FILE_BYTES = 1 << 20
-"""The most characters of one file, of which the end is kept."""
-
-LOG_BYTES = 256 << 10
-"""The size of the end of a log."""
-
-HOST_BYTES = 12 << 20
-"""The most characters of all files of a host."""
-
-SECONDS = 20.0
-"""Time limit of one program."""
+FILE_BYTES = 1 << 20  # the most characters of one file, of which the end is kept
+LOG_BYTES = 256 << 10  # the size of the end of a log
+HOST_BYTES = 12 << 20  # the most characters of all files of a host
+SECONDS = 20.0  # time limit of one program
 
 UNITS = ("slurmctld", "slurmd", "slurmdbd", "munge", "mariadb", "mysql", "chrony", "systemd-timesyncd", "ssh")
 LOGGED = ("slurmctld", "slurmd", "slurmdbd", "munge")
@@ -90,14 +83,10 @@ CONFIGURATION = (".conf", ".yaml")
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """What this host has for a support bundle.
 
-    Args:
-        request: `parts`: `host` for its files, programs and logs, `cluster` for Slurm's state. `private`: paths of
-            files of the site's own that are secret.
-
-    Returns:
-        `files`: name and text of each file. `left`: what is not there, and why. `secrets`: values in base64. `public`:
-        public keys. `domains`: the DNS domains of the host. `people`: login and full name of its users. `neighbours`:
-        names of other machines in its files.
+    `request`: `parts`: `host` for its files, programs and logs, `cluster` for Slurm's state. `private`: paths of files
+    of the site's own that are secret. Returns `files`: name and text of each file. `left`: what is not there, and why.
+    `secrets`: values in base64. `public`: public keys. `domains`: the DNS domains of the host. `people`: login and full
+    name of its users. `neighbours`: names of other machines in its files.
     """
     found = Collection(context)
     if "host" in request["parts"]:

@@ -12,21 +12,13 @@ BEFORE = "as before this run"
 
 
 class EarlierFiles(Resource):
-    """Those of these files that a run has changed on this host, with the state that they had before the run.
-
-    Args:
-        paths: absolute paths, in the order in which they are put back.
-        secret: whether the files may hold secrets; the copies never leave the host in any case.
-    """
+    """Those of these files that a run has changed on this host, with the state that they had before the run."""
 
     kind: ClassVar[str] = "earlier-files"
-    paths: Tuple[str, ...]
+    named_by: ClassVar[str] = "run"
+    paths: Tuple[str, ...]  # absolute paths, in the order in which they are put back
     run: str
-    secret: bool = False
-
-    def name(self) -> str:
-        """The run."""
-        return self.run
+    secret: bool = False  # whether the files may hold secrets; the copies never leave the host in any case
 
     def wanted(self, context: Context) -> State:
         """Each file that the run has changed, as before."""
@@ -40,9 +32,7 @@ class EarlierFiles(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Put back each file that differs.
 
-        Raises:
-            ResourceFailed: a copy is missing.
-            OSError: a file cannot be written.
+        Raises ResourceFailed if a copy is missing. Raises OSError if a file cannot be written.
         """
         for path, one in self.restored(context).items():
             if path in differing:

@@ -14,16 +14,11 @@ CONTENT = ("content", "file")
 
 
 class EarlierLogins(Resource):
-    """Files of PAM with the state that they had before a run, until another login has passed them, or else as they are.
-
-    Args:
-        main: absolute path of the file with the lines that name the others.
-        files: absolute path of each file, with the id of the run that stored its copy.
-    """
+    """Files of PAM as they were before a run, until another login has passed them; after that as they are."""
 
     kind: ClassVar[str] = "earlier-logins"
-    main: str
-    files: Tuple[Tuple[str, str], ...]
+    main: str  # absolute path of the file with the lines that name the others
+    files: Tuple[Tuple[str, str], ...]  # absolute path of each file, with the id of the run that stored its copy
 
     def name(self) -> str:
         """The file with the lines."""

@@ -19,23 +19,15 @@ NAMES = ("cluster", "run", "by", "text")
 
 
 class LockCopy(Resource):
-    """The copy on this host.
-
-    Args:
-        run: id of the run that left this lock.
-        by: who ran it, as `USER@HOST`.
-    """
+    """The copy on this host."""
 
     kind: ClassVar[str] = "lock-copy"
+    named_by: ClassVar[str] = "cluster"
     UNSHOWN: ClassVar[tuple[str, ...]] = ("text",)
     cluster: str
-    run: str
-    by: str
+    run: str  # id of the run that left this lock
+    by: str  # who ran it, as `USER@HOST`
     text: str
-
-    def name(self) -> str:
-        """The ClusterName."""
-        return self.cluster
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Of which cluster it is, and the digest of the lock; the run that left it makes no difference."""

@@ -19,21 +19,14 @@ class Restored(Resource):
     A link of root's, as to a directory that the hosts share, is made again; what it leads to is as it is.
 
     The copy never leaves the host, so no secret travels.
-
-    Args:
-        path: absolute path.
-        run: id of the run that stored the copy.
-        secret: whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
     """
 
     kind: ClassVar[str] = "restored"
-    path: str
-    run: str
+    named_by: ClassVar[str] = "path"
+    path: str  # absolute path
+    run: str  # id of the run that stored the copy
+    # Whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
     secret: bool = False
-
-    def name(self) -> str:
-        """The path."""
-        return self.path
 
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""
@@ -55,11 +48,7 @@ class Restored(Resource):
         return {"content": shown, "owner": entry["owner"], "group": entry["group"], "mode": entry["mode"]}
 
     def actual(self, context: Context) -> State:
-        """The same of the present file.
-
-        Raises:
-            ResourceFailed: something that is not a regular file has this path.
-        """
+        """The same of the present file. Raises ResourceFailed if something that is not a regular file has this path."""
         entry, path = self.entry(context), context.path(self.path)
         target = link_target(path)
         found = None if target else replace.find(path)
@@ -80,8 +69,7 @@ class Restored(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Replace the file by the copy in one step, only set its owner, group and mode, or remove it.
 
-        Raises:
-            ResourceFailed: the copy, the owner or the group does not exist.
+        Raises ResourceFailed if the copy, the owner or the group does not exist.
         """
         entry, path = self.entry(context), context.path(self.path)
         if not entry["existed"]:
@@ -103,8 +91,7 @@ class Restored(Resource):
     def entry(self, context: Context) -> undo_store.Entry:
         """The entry of the file in the run's manifest.
 
-        Raises:
-            ResourceFailed: there is none, or it was not a regular file.
+        Raises ResourceFailed if there is none, or it was not a regular file.
         """
         found = next((one for one in undo_store.entries(context, self.run) if one.get("path") == self.path), None)
         if found is None:
@@ -115,11 +102,7 @@ class Restored(Resource):
         return found
 
     def content(self, context: Context, entry: undo_store.Entry) -> bytes:
-        """The content before the run.
-
-        Raises:
-            ResourceFailed: the copy is missing.
-        """
+        """The content before the run. Raises ResourceFailed if the copy is missing."""
         content = undo_store.content_of(context, self.run, entry)
         if content is None:
             raise ResourceFailed("the copy of %s from the run %s is missing" % (self.path, self.run))
@@ -136,7 +119,6 @@ class Restored(Resource):
 def number(context: Context, account: str, find: Callable[[Context, str], int]) -> int:
     """The UID or GID for an owner or group of an entry, which is a number if it had no name.
 
-    Args:
-        account: user name, group name or number.
+    `account`: user name, group name or number.
     """
     return int(account) if account.isdigit() else find(context, account)

@@ -32,8 +32,7 @@ from slurmfab.on_hosts.agent.services.service import ENABLED, RUNS, show
 DIRECTORY = "/var/lib/slurmfab/kept"
 """The directory of the store; only root can read it, because it contains copies of secrets."""
 
-NEWEST = 20
-"""How many runs the store keeps; each new run replaces the oldest."""
+NEWEST = 20  # how many runs the store keeps; each new run replaces the oldest
 
 UNDO = "-rollback"
 """The end of the ids of runs that undo others. They may need the oldest copies, so they keep twice as many runs."""
@@ -44,21 +43,15 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}")
 """The ids of runs: time in UTC and name of the task. They are names of directories, so all other text is refused."""
 
-MOST_HOLDER = 500
-"""Characters of the name of the run that had the host's lock last."""
+MOST_HOLDER = 500  # characters of the name of the run that had the host's lock last
 
 MANIFEST, DROPPED = "manifest", "dropped"
 
-Entry = Dict[str, Any]
-"""A line of a manifest."""
+Entry = Dict[str, Any]  # a line of a manifest
 
 
 def checked(run: str) -> str:
-    """The given text, if it is the id of a run.
-
-    Raises:
-        ResourceFailed: it is not.
-    """
+    """The given text, if it is the id of a run. Raises ResourceFailed if it is not."""
     if not RUN_ID.fullmatch(run):
         raise ResourceFailed("%r is not the id of a run" % run[:80])
     return run
@@ -67,13 +60,8 @@ def checked(run: str) -> str:
 def keep(resource: Resource, context: Context, differing: frozenset[str]) -> None:
     """Store the files and services that a resource will change, each once per run.
 
-    Args:
-        resource: the resource that will be converged next.
-        context: the request's context; nothing is stored for a run without an id.
-        differing: the names that differ.
-
-    Raises:
-        ResourceFailed: the state cannot be stored, so the resource must not be converged.
+    `resource`: the resource that will be converged next. `context`: the request's context; nothing is stored for a run
+    without an id. Raises ResourceFailed if the state cannot be stored, so the resource must not be converged.
     """
     paths, units = resource.touches(differing), resource.units()
     if not context.run_id or not (paths or units):
@@ -117,8 +105,7 @@ def run_folder(context: Context) -> str:
 def drop_oldest(context: Context, limit: int) -> None:
     """Remove the oldest runs to make room for one more, and note the newest removed one.
 
-    Args:
-        limit: how many runs the store may have with the new one.
+    `limit`: how many runs the store may have with the new one.
     """
     base = context.path(DIRECTORY)
     oldest = [run for run in runs(context) if run != context.run_id][: 1 - limit]
@@ -195,9 +182,7 @@ def what_else(folder: Folder, name: str, status: os.stat_result) -> Entry:
 def regular(folder: Folder, name: str) -> Tuple[os.stat_result, bytes]:
     """Status and content of the same regular file, even if it is being replaced.
 
-    Raises:
-        ResourceFailed: it is not a regular file any more, or too large.
-        OSError: it cannot be read.
+    Raises ResourceFailed if it is not a regular file any more, or too large. Raises OSError if it cannot be read.
     """
     descriptor = folder.open(name)
     if descriptor is None:

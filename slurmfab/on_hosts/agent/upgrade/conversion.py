@@ -28,13 +28,10 @@ TABLE = re.compile(
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """The state of the conversion.
 
-    Args:
-        request: `port`: of slurmdbd. `database`: its name; empty if the server is elsewhere.
-
-    Returns:
-        `state`: `done` when slurmdbd listens, `converting` while it runs and does not, `ended` if it does not run.
-        `table`: the table at work, empty if unknown. `seconds`: for how long. `percent`: of the statement, -1 if
-        unknown. `words`: the last errors of slurmdbd, if it has ended.
+    `request`: `port`: of slurmdbd. `database`: its name; empty if the server is elsewhere. Returns `state`: `done` when
+    slurmdbd listens, `converting` while it runs and does not, `ended` if it does not run. `table`: the table at work,
+    empty if unknown. `seconds`: for how long. `percent`: of the statement, -1 if unknown. `words`: the last errors of
+    slurmdbd, if it has ended.
     """
     state = show(context, SLURMDBD).get("ActiveState")
     answer: Dict[str, Any] = {"state": "ended", "table": "", "seconds": 0, "percent": -1, "words": []}

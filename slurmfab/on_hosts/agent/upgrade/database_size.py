@@ -48,8 +48,7 @@ def read(stack: contextlib.ExitStack, context: Context, name: str, settings: str
 def ask(options: Any, descriptors: Any, statements: str) -> str:
     """What the server answers to statements, as lines with tabs.
 
-    Raises:
-        ResourceFailed: there is no client, or the server does not answer or refuses.
+    Raises ResourceFailed if there is no client, or the server does not answer or refuses.
     """
     import subprocess  # few requests need it
 

@@ -26,8 +26,7 @@ from slurmfab.on_hosts.agent.packages.apt import (
 from slurmfab.on_hosts.agent.services import start_guard
 from slurmfab.on_hosts.agent.services.service import is_active
 
-STOP_SECONDS = 120.0
-"""Time that a daemon gets to end (systemd's TimeoutStopSec= is 90 s)."""
+STOP_SECONDS = 120.0  # time that a daemon gets to end (systemd's TimeoutStopSec= is 90 s)
 
 
 class ExchangedPackages(Resource):
@@ -37,18 +36,13 @@ class ExchangedPackages(Resource):
     a guard starts them if the run ends before. dpkg starts none. Others go on with the programs and plugins that they
     have loaded. slurmd is stopped, since one that runs would start the new slurmstepd: without it, steps and jobs that
     begin wait for it (tried with 24.11 and 26.05); those that run have a slurmstepd of their own.
-
-    Args:
-        versions: `NAME=VERSION` of each.
-        others: the same of what comes along, such as libraries.
-        stops: units of daemons that are stopped meanwhile.
     """
 
     kind: ClassVar[str] = "packages-exchanged"
     deadline: ClassVar[float] = 7200.0
-    versions: Tuple[str, ...]
-    others: Tuple[str, ...] = ()
-    stops: Tuple[str, ...] = ()
+    versions: Tuple[str, ...]  # `NAME=VERSION` of each
+    others: Tuple[str, ...] = ()  # the same of what comes along, such as libraries
+    stops: Tuple[str, ...] = ()  # units of daemons that are stopped meanwhile
 
     @property
     def names(self) -> Tuple[str, ...]:
@@ -82,8 +76,7 @@ class ExchangedPackages(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Find out whether apt does what was planned, download the packages, stop daemons, and exchange them.
 
-        Raises:
-            ResourceFailed: apt cannot exchange them, or would do more; before that, nothing is stopped.
+        Raises ResourceFailed if apt cannot exchange them, or would do more; before that, nothing is stopped.
         """
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
@@ -105,11 +98,7 @@ class ExchangedPackages(Resource):
     def refuse_more(self, simulated: str) -> None:
         """Refuse what nobody was shown, as after a change of the package sources since the plan.
 
-        Args:
-            simulated: what apt-get printed.
-
-        Raises:
-            ResourceFailed: apt would change other packages, too.
+        `simulated`: what apt-get printed. Raises ResourceFailed if apt would change other packages, too.
         """
         planned = {text.partition("=")[0] for text in (*self.versions, *self.others)}
         more = sorted(slurm_release.changes_in(simulated).keys() - planned)
@@ -130,8 +119,7 @@ class ExchangedPackages(Resource):
 def must_apt(context: Context, arguments: List[str]) -> str:
     """Run apt-get, which has to succeed, and return what it printed.
 
-    Raises:
-        ResourceFailed: it failed, with the reason.
+    Raises ResourceFailed if it failed, with the reason.
     """
     code, output = apt_get(context, arguments)
     if code != 0:
@@ -142,8 +130,7 @@ def must_apt(context: Context, arguments: List[str]) -> str:
 def stop(context: Context, unit: str) -> None:
     """Stop a daemon that runs; it is started when the run ends, if not before.
 
-    Raises:
-        ResourceFailed: it does not stop.
+    Raises ResourceFailed if it does not stop.
     """
     if is_active(context, unit):
         start_guard.arm(context, unit)

@@ -23,8 +23,7 @@ from slurmfab.on_hosts.agent.upgrade.reading import INFO, packages
 
 OWN = "slurmfab-upgrade"
 REMOVED = re.compile(r"^Remv (\S+) ", re.M)
-PLUGIN = r"/(?:%s)/([a-z][a-z0-9_]*)\.so$"
-"""A plugin in a list of files, below the directory of plugins."""
+PLUGIN = r"/(?:%s)/([a-z][a-z0-9_]*)\.so$"  # a plugin in a list of files, below the directory of plugins
 
 SECONDS = 600.0
 
@@ -32,17 +31,13 @@ SECONDS = 600.0
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Which versions of Slurm's installed packages apt would install.
 
-    Args:
-        request: `names`: of Slurm's packages. `plugins`: patterns of their directories of plugins. `version`: the
-            wanted one, or with a `*` behind its beginning; empty for the newest. `suite`: another suite of the host's
-            own mirrors; or `stanza` and `key`: a source in apt's format without its key, and that key; all missing for
-            the host's own sources.
-
-    Returns:
-        `versions`: the new version of each of Slurm's packages that would change, by name. `others`: likewise, of the
-        packages that would come along. `removed`: packages that would go. `offered`: all versions of the main package
-        that the source has, newest first. `plugins`: names of the plugins in the new packages. `trouble`: why apt would
-        install nothing.
+    `request`: `names`: of Slurm's packages. `plugins`: patterns of their directories of plugins. `version`: the wanted
+    one, or with a `*` behind its beginning; empty for the newest. `suite`: another suite of the host's own mirrors; or
+    `stanza` and `key`: a source in apt's format without its key, and that key; all missing for the host's own sources.
+    Returns `versions`: the new version of each of Slurm's packages that would change, by name. `others`: likewise, of
+    the packages that would come along. `removed`: packages that would go. `offered`: all versions of the main package
+    that the source has, newest first. `plugins`: names of the plugins in the new packages. `trouble`: why apt would
+    install nothing.
     """
     own = sorted(packages(dpkg_status.read(context.root), request["names"]))
     answer: Dict[str, Any] = {"versions": {}, "others": {}, "removed": [], "offered": [], "plugins": [], "trouble": ""}
@@ -72,13 +67,9 @@ def prepare(
 ) -> Tuple[Tuple[str, ...], Optional[apt_sources.Source]]:
     """Fetch the lists of the wanted source; apt's options for it together with the host's own sources, and the source.
 
-    The source gets the priority that it will have, so that apt takes nothing else from there than it would.
-
-    Args:
-        place: the directory for all that apt writes.
-
-    Raises:
-        ResourceFailed: the source cannot be fetched, or there is no mirror whose suite it could be.
+    The source gets the priority that it will have, so that apt takes nothing else from there than it would. `place`:
+    the directory for all that apt writes. Raises ResourceFailed if the source cannot be fetched, or there is no mirror
+    whose suite it could be.
     """
     bundle_place.make_folders(place)
     link(context, LISTS, os.path.join(place, "lists"), ("lock",))
@@ -126,11 +117,7 @@ def settings(place: str) -> Tuple[str, ...]:
 
 
 def update(context: Context, options: Sequence[str]) -> None:
-    """Fetch package lists.
-
-    Raises:
-        ResourceFailed: a source does not answer, or is not trusted.
-    """
+    """Fetch package lists. Raises ResourceFailed if a source does not answer, or is not trusted."""
     code, output = apt_get(context, [*options, "update"])
     if code != 0 or "\nErr:" in output:
         raise ResourceFailed(apt_errors.explain(output))
@@ -139,8 +126,7 @@ def update(context: Context, options: Sequence[str]) -> None:
 def stanza(context: Context, place: str, request: Mapping[str, Any]) -> str:
     """The text of the wanted source in deb822 format (sources.list(5)); empty for the host's own sources.
 
-    Raises:
-        ResourceFailed: the host has no mirror of which it could be another suite.
+    Raises ResourceFailed if the host has no mirror of which it could be another suite.
     """
     if request.get("stanza"):
         key = os.path.join(place, "key.asc")
@@ -213,11 +199,7 @@ def has_plugins(context: Context, name: str, plugin: str) -> bool:
 def fetch(context: Context, options: Sequence[str], wanted: Sequence[str], folder: str) -> None:
     """Fetch packages into a directory.
 
-    Args:
-        wanted: `NAME=VERSION` of each.
-
-    Raises:
-        ResourceFailed: they cannot be fetched.
+    `wanted`: `NAME=VERSION` of each. Raises ResourceFailed if they cannot be fetched.
     """
     if wanted:
         argv = ["sh", "-c", 'cd "$0" && exec apt-get "$@"', folder, "-q", *options, "download", "--", *wanted]
@@ -227,11 +209,7 @@ def fetch(context: Context, options: Sequence[str], wanted: Sequence[str], folde
 
 
 def plugins_in(context: Context, folder: str, wanted: Sequence[str], plugin: str) -> List[str]:
-    """Names of the plugins in fetched packages.
-
-    Args:
-        folder: where the packages are.
-    """
+    """Names of the plugins in fetched packages. `folder`: where the packages are."""
     found: Set[str] = set()
     for file in names(folder):
         if file.partition("_")[0] in wanted and file.endswith(".deb"):

@@ -31,19 +31,14 @@ class ProvedDump(Resource):
     """A dump that has been loaded, with as many rows in each table as the original has.
 
     slurmdbd goes on writing meanwhile: a number between that before the dump and that of now is right.
-
-    Args:
-        database: name of the original.
-        staged: path of the dump on this host.
-        before: rows of each table before the dump was made.
     """
 
     kind: ClassVar[str] = "proved-dump"
     deadline: ClassVar[float] = 86400.0
-    database: str
-    staged: str
+    database: str  # name of the original
+    staged: str  # path of the dump on this host
     sha256: str
-    before: Tuple[Tuple[str, int], ...] = ()
+    before: Tuple[Tuple[str, int], ...] = ()  # rows of each table before the dump was made
 
     def name(self) -> str:
         """The database."""

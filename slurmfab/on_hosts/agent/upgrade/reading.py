@@ -42,22 +42,18 @@ JOB_FIELDS = ("JobArrayID", "UserName", "State", "BatchFlag", "NodeList")
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """What this host has of Slurm.
 
-    Args:
-        request: `names`: of Slurm's packages; those that are built from the same source count, too. `programs`:
-            directory of the daemons. `plugins`: patterns of the directories of plugins. `state`: StateSaveLocation,
-            missing on a host that is no controller. `paths`: directories whose free space is wanted. `database`: its
-            name, missing where this host has no slurmdbd; `settings`: the slurmdbd.conf with the login, missing for
-            root's own. `jobs`: whether slurmctld is asked for its jobs.
-
-    Returns:
-        `packages`: versions of Slurm's packages by name. `held`: those that apt may not change. `programs` and
-        `running`: versions of the daemons by name, on the disk and as they run. `plugins`: names of the plugins, such
-        as `job_submit_lua`. `foreign`: those that no package of Slurm's has. `spank`: plugins that plugstack.conf
-        loads, each with its file, whether it is required, and whether a package of Slurm's has it. `state`: the series
-        that wrote slurmctld's state. `users`: PID, unit, program and user of each process that uses Slurm's files, and
-        whether these were replaced since. `digest`: of all packages, equal on hosts for which apt does the same.
-        `free`: free bytes by path. `rows` and `bytes`: of the database's tables, and of it; `trouble`: why it could
-        not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each; `no_jobs`: why it has none.
+    `request`: `names`: of Slurm's packages; those that are built from the same source count, too. `programs`: directory
+    of the daemons. `plugins`: patterns of the directories of plugins. `state`: StateSaveLocation, missing on a host
+    that is no controller. `paths`: directories whose free space is wanted. `database`: its name, missing where this
+    host has no slurmdbd; `settings`: the slurmdbd.conf with the login, missing for root's own. `jobs`: whether
+    slurmctld is asked for its jobs. Returns `packages`: versions of Slurm's packages by name. `held`: those that apt
+    may not change. `programs` and `running`: versions of the daemons by name, on the disk and as they run. `plugins`:
+    names of the plugins, such as `job_submit_lua`. `foreign`: those that no package of Slurm's has. `spank`: plugins
+    that plugstack.conf loads, each with its file, whether it is required, and whether a package of Slurm's has it.
+    `state`: the series that wrote slurmctld's state. `users`: PID, unit, program and user of each process that uses
+    Slurm's files, and whether these were replaced since. `digest`: of all packages, equal on hosts for which apt does
+    the same. `free`: free bytes by path. `rows` and `bytes`: of the database's tables, and of it; `trouble`: why it
+    could not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each; `no_jobs`: why it has none.
     """
     wait_for_dpkg(context)
     found = packages(dpkg_status.read(context.root), request["names"])
@@ -90,10 +86,8 @@ def packages(status: bytes, wanted: Iterable[str]) -> Dict[str, Tuple[str, bool]
     """Version, and whether it is held, of each installed package of Slurm's, by name.
 
     A package whose installation was interrupted counts with the version that was whole before it (`Config-Version` in
-    dpkg's status file), so that what is left to do is seen.
-
-    Args:
-        wanted: names of Slurm's packages; libraries that are built with them have names with their version.
+    dpkg's status file), so that what is left to do is seen. `wanted`: names of Slurm's packages; libraries that are
+    built with them have names with their version.
     """
     found = {}
     for paragraph in (b"\n" + one + b"\n" for one in status.split(b"\n\n")):
@@ -179,8 +173,7 @@ def plugins(context: Context, patterns: Iterable[str]) -> Iterator[Tuple[str, st
 def spank(context: Context, files: Any, places: Sequence[str]) -> List[List[Any]]:
     """The plugins that plugstack.conf loads: path, whether it is required, and whether a package of Slurm's has it.
 
-    Args:
-        places: the plugin directory, in which relative paths begin.
+    `places`: the plugin directory, in which relative paths begin.
     """
     found = []
     for _, word, value in lines(context, PLUGSTACK):

@@ -22,27 +22,20 @@ PATIENT_TEXT = "[Service]\nTimeoutStartSec=infinity\nTimeoutStopSec=infinity\nRe
 """systemd neither ends slurmdbd while it converts its tables, nor when it is asked to stop meanwhile; nor does it begin
 a conversion again that has failed."""
 
-BEGIN_SECONDS = 3.0
-"""How long slurmdbd has to go on after its start; a mistake in its file ends it at once."""
-
-STARTS = ("active", "activating", "reloading")
-"""ActiveStates of a unit whose daemon runs, or is about to."""
+BEGIN_SECONDS = 3.0  # how long slurmdbd has to go on after its start; a mistake in its file ends it at once
+STARTS = ("active", "activating", "reloading")  # ActiveStates of a unit whose daemon runs, or is about to
 
 
 class RenewedDaemon(Resource):
     """A service that runs, and uses the files of Slurm's that are on the disk.
 
     slurmdbd is not waited for: it listens only when it has converted its tables, and must not be stopped before.
-
-    Args:
-        unit: name of its unit.
-        answers: a program and its arguments that succeeds once the daemon works; empty for none.
     """
 
     kind: ClassVar[str] = "renewed-daemon"
     deadline: ClassVar[float] = 600.0
-    unit: str
-    answers: Tuple[str, ...] = ()
+    unit: str  # name of its unit
+    answers: Tuple[str, ...] = ()  # a program and its arguments that succeeds once the daemon works; empty for none
 
     def name(self) -> str:
         """The unit."""
@@ -67,11 +60,7 @@ class RenewedDaemon(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Start it, or restart it.
-
-        Raises:
-            ResourceFailed: it does not start; with its last errors.
-        """
+        """Start it, or restart it. Raises ResourceFailed if it does not start; with its last errors."""
         if show(context, self.unit).get("NeedDaemonReload") == "yes":
             context.must(["systemctl", "daemon-reload"])
         if self.unit == SLURMDBD:
@@ -82,8 +71,7 @@ class RenewedDaemon(Resource):
     def start_patiently(self, context: Context) -> None:
         """Start slurmdbd, which converts its tables before it answers, without any limit of time.
 
-        Raises:
-            ResourceFailed: it ends at once; with its last errors.
+        Raises ResourceFailed if it ends at once; with its last errors.
         """
         from slurmfab.on_hosts.agent.services import daemon_log
 

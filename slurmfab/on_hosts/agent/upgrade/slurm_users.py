@@ -23,11 +23,8 @@ _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ..x\S* \S+ (\S+) (\d+) +(/.*)$", re
 _SLURMS = re.compile(r"/(?:usr/(?!local/))?(?:s?bin|lib\w*)(?:/.*slurm|/sackd$)")
 """A file that looks like one of Slurm's, where packages have programs and libraries: its package may be gone."""
 
-_JOB = re.compile(r"/job_\d+(?:/|$)|slurmstepd\.scope", re.M)
-"""A control group of a job's step, with cgroup v1 or v2."""
-
-OWN = ("slurmctld", "slurmd", "slurmdbd")
-"""The daemons that an upgrade renews in an order of their own."""
+_JOB = re.compile(r"/job_\d+(?:/|$)|slurmstepd\.scope", re.M)  # a control group of a job's step, with cgroup v1 or v2
+OWN = ("slurmctld", "slurmd", "slurmdbd")  # the daemons that an upgrade renews in an order of their own
 
 MOST = 200
 SHOWN = r"[^A-Za-z0-9@._+:~-]"
@@ -46,8 +43,7 @@ class SlurmUser(NamedTuple):
 def read(context: Context, files: Container[str]) -> List[SlurmUser]:
     """The processes, those of services first; of services whose restart leaves processes alone, the main one.
 
-    Args:
-        files: those of Slurm's installed packages.
+    `files`: those of Slurm's installed packages.
     """
     found = list(users(context, files))
     main = main_processes(context, sorted({one.unit for one in found} - {""}))
@@ -86,8 +82,7 @@ def users(context: Context, files: Container[str]) -> Iterator[SlurmUser]:
 def mapped(maps: str, files: Container[str]) -> Iterator[bool]:
     """Yield for each of Slurm's files that a process uses whether it was replaced.
 
-    Args:
-        maps: the content of the process's file `maps`.
+    `maps`: the content of the process's file `maps`.
     """
     for device, inode, path in _MAPPING.findall(maps):
         if path.endswith(DELETED):
@@ -120,10 +115,8 @@ def root_of(path: str) -> object:
 def is_old(context: Context, unit: str, pid: int) -> bool:
     """Whether a process of a unit uses files of Slurm's that were replaced since.
 
-    Of Slurm's own daemons only the main process counts: jobs are processes of slurmd's unit, too.
-
-    Args:
-        pid: its main process.
+    Of Slurm's own daemons only the main process counts: jobs are processes of slurmd's unit, too. `pid`: its main
+    process.
     """
     if unit in OWN:
         return any(mapped(read_text(context.path("/proc/%d/maps" % pid)), ()))

@@ -12,27 +12,22 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFai
 from slurmfab.on_hosts.agent.services.service import is_active
 from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, written_by
 
-PREFIX = ".before-upgrade-to-"
-"""Prefix of the directory with the copy; slurmctld ignores it, and backups leave it out."""
+PREFIX = ".before-upgrade-to-"  # prefix of the directory with the copy; slurmctld ignores it, and backups leave it out
 
 PART = ".slurmfab-copy"
-MARGIN = 64 << 20
-"""Bytes that have to stay free on the disk."""
+MARGIN = 64 << 20  # bytes that have to stay free on the disk
 
 
 class StateCopy(Resource):
     """The state as it was before slurmctld of a new series read it, beside the state.
 
     A copy of an earlier attempt is made anew for as long as the state itself is the old series'; later it is kept.
-
-    Args:
-        series: the new series, such as `26.05`.
     """
 
     kind: ClassVar[str] = "state-copy"
     deadline: ClassVar[float] = 3600.0
     directory: str
-    series: str
+    series: str  # the new series, such as `26.05`
 
     def name(self) -> str:
         """The directory with the copy."""
@@ -53,8 +48,7 @@ class StateCopy(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Copy all files of the state as their owner, then give the copy its name.
 
-        Raises:
-            ResourceFailed: slurmctld runs, or the disk has no room.
+        Raises ResourceFailed if slurmctld runs, or the disk has no room.
         """
         if is_active(context, "slurmctld"):
             raise ResourceFailed("the state cannot be copied while slurmctld runs. Stop it: systemctl stop slurmctld")
@@ -102,11 +96,7 @@ def size_and_time(directory: str, name: str) -> Optional[tuple[int, int]]:
 
 
 def require_room(directory: str) -> None:
-    """Make sure that a copy of the state fits beside it.
-
-    Raises:
-        ResourceFailed: it does not; with the numbers.
-    """
+    """Make sure that a copy of the state fits beside it. Raises ResourceFailed if it does not; with the numbers."""
     needed = sum(os.lstat(os.path.join(directory, name)).st_size for name in files_below(directory)) + MARGIN
     space = os.statvfs(directory)
     free = space.f_bavail * space.f_frsize

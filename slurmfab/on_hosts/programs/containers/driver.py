@@ -11,8 +11,7 @@ LIBRARIES = tuple(re.compile(_NAMES % kind) for kind in ("x86-64", "AArch64"))
 """Lines of `ldconfig -p` about libraries that belong to the kernel's driver, for processors of 64 bits."""
 
 TOOLS = ("/usr/bin/nvidia-smi",)
-PLACE = "/usr/local/nvidia"
-"""Where containers have them, as NVIDIA's images expect it."""
+PLACE = "/usr/local/nvidia"  # where containers have them, as NVIDIA's images expect it
 
 Pairs = Tuple[Tuple[str, str], ...]
 

@@ -18,8 +18,7 @@ CDI = ("/etc/cdi", "/var/run/cdi")
 
 KIND = "nvidia.com/gpu"
 NUMBERED = re.compile(r"nvidia(\d+)")
-CAPABILITIES = "nvidia-caps/nvidia-cap[0-9]*"
-"""Device files of parts of a GPU (MIG)."""
+CAPABILITIES = "nvidia-caps/nvidia-cap[0-9]*"  # device files of parts of a GPU (MIG)
 
 
 def in_job(environment: Mapping[str, str]) -> bool:
@@ -85,9 +84,7 @@ def is_allowed(path: str) -> bool:
 def named_devices(files: Iterable[str], directories: Iterable[str] = CDI) -> Tuple[str, ...]:
     """The names that a list of the host (CDI) has for GPUs, such as `nvidia.com/gpu=0`; empty if it lacks one.
 
-    Args:
-        files: device files; those that are not of a GPU do not count.
-        directories: where the lists are.
+    `files`: device files; those that are not of a GPU do not count. `directories`: where the lists are.
     """
     wanted = [path for path in files if NUMBERED.fullmatch(os.path.basename(path))]
     names: Dict[str, str] = {}

@@ -15,13 +15,8 @@ DOCKER, PRUNE, IMAGES = "docker", "prune", "images"
 def main(word: str, place: str, *words: str) -> int:
     """Run a command.
 
-    Args:
-        word: `docker` for a call of sdocker, `prune` for the removal of images, `images` to list those of a user.
-        place: path of the settings; for `images` the directory that has them.
-        words: arguments of `docker`.
-
-    Returns:
-        The exit code.
+    `word`: `docker` for a call of sdocker, `prune` for the removal of images, `images` to list those of a user.
+    `place`: path of the settings; for `images` the directory that has them.
     """
     if word == IMAGES:
         return images.show(place)

@@ -18,19 +18,15 @@ from slurmfab.on_hosts.agent.core import removal
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder
 from slurmfab.on_hosts.programs.containers.sdocker import LABEL, PODMAN
 
-SECONDS = 1800.0
-"""How long one run takes at most; the next one goes on."""
-
-OF_A_USER = 300.0
-"""How long one call of Podman may take."""
+SECONDS = 1800.0  # how long one run takes at most; the next one goes on
+OF_A_USER = 300.0  # how long one call of Podman may take
 
 DAY = 86400.0
 LEFT_CONTAINERS = "until=1h"
 """What ended jobs left of containers goes after that time, which is longer than the start of one takes."""
 
 
-ROW = re.compile(r"(\d{1,12}) ([0-9a-f]{64})")
-"""What `images` prints of an image: when it was used last, and its id."""
+ROW = re.compile(r"(\d{1,12}) ([0-9a-f]{64})")  # what `images` prints of an image: when it was used last, and its id
 
 
 class Unused(NamedTuple):
@@ -42,12 +38,7 @@ class Unused(NamedTuple):
 
 
 class Run:
-    """One run.
-
-    Args:
-        storage: the directory that has those of users.
-        seconds: how long it may take.
-    """
+    """One run. `storage`: the directory that has those of users. `seconds`: how long it may take."""
 
     def __init__(self, storage: str, seconds: float = SECONDS) -> None:
         self.storage = storage
@@ -111,9 +102,8 @@ class Run:
 def prune(settings: Mapping[str, Any]) -> int:
     """Remove images as the settings say; the exit code.
 
-    Args:
-        settings: `storage`; `unused_for` in days and `above` in percent, 0 for no such limit; `former`: UIDs of users
-            who left the cluster.
+    `settings`: `storage`; `unused_for` in days and `above` in percent, 0 for no such limit; `former`: UIDs of users who
+    left the cluster.
     """
     syslog.openlog("slurmfab-containers", syslog.LOG_PID, syslog.LOG_DAEMON)
     run = Run(str(settings.get("storage", "")))

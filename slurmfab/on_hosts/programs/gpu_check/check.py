@@ -21,8 +21,7 @@ from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Res
 
 PASSED, SHORT, NOT_MEASURED = "passed", "falls short", "not measured"
 DRAINED, BACK, STILL = "drained", "back in service", "stays drained"
-ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED = 0, 1, 3
-"""Exit codes."""
+ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED = 0, 1, 3  # exit codes
 
 NO_PLACE = "it is not in the partition %s, or that is not UP"
 
@@ -33,10 +32,8 @@ RETESTED = "trial.json"
 class Check:
     """A run of the GPU check.
 
-    Args:
-        settings: see `slurmfab.on_hosts.programs.gpu_check.main`.
-        drains: whether nodes are drained and resumed.
-        report: called with each entry of the history; and with `progress`, whenever that has changed.
+    `settings`: see `slurmfab.on_hosts.programs.gpu_check.main`. `drains`: whether nodes are drained and resumed.
+    `report`: called with each entry of the history; and with `progress`, whenever that has changed.
     """
 
     def __init__(
@@ -60,11 +57,7 @@ class Check:
         )
 
     def run(self, hosts: Sequence[str] = ()) -> int:
-        """Measure all nodes and return the exit code.
-
-        Args:
-            hosts: NodeNames; empty for all nodes with GPUs.
-        """
+        """Measure all nodes and return the exit code. `hosts`: NodeNames; empty for all nodes with GPUs."""
         self.clean_up()
         found = nodes_of.gpu_nodes(self.context, hosts)
         for name in sorted(set(hosts) - {node.name for node in found}):
@@ -216,11 +209,7 @@ class Check:
         return {(one.planned.names[0], one.planned.names[1]): one for one in made}
 
     def note_result(self, result: Result, action: str = "", remark: str = "") -> None:
-        """Record a measurement.
-
-        Args:
-            action: `DRAINED`, `BACK` or `STILL`; empty for nothing.
-        """
+        """Record a measurement. `action`: `DRAINED`, `BACK` or `STILL`; empty for nothing."""
         measured, first = result.measured, result.planned.first
         outcome = NOT_MEASURED if measured is None else SHORT if result.why else PASSED
         why = result.why if measured is None or not result.why else "all_reduce " + result.why

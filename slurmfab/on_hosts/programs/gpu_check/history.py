@@ -10,12 +10,10 @@ from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.programs import replaced_file
 
 HISTORY_FILE = "history.jsonl"
-MAX_BYTES = 64 * 1024 * 1024
-"""Size of the part at the end of a history that is read."""
+MAX_BYTES = 64 * 1024 * 1024  # size of the part at the end of a history that is read
 
 TEXTS = ("run", "time", "outcome", "gpus", "why", "action", "remark")
-FIGURES = ("busbw", "wanted")
-"""The texts of an entry, and its figures in GB/s."""
+FIGURES = ("busbw", "wanted")  # the texts of an entry, and its figures in GB/s
 
 Entry = Dict[str, Any]
 

@@ -33,19 +33,16 @@ from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, Resource
 from slurmfab.on_hosts.programs.gpu_check.nodes import RESERVATION, idle_in
 from slurmfab.on_hosts.programs.gpu_check.results import JOB_PREFIX, PlannedMeasurement, Result, judge_output
 
-MAX_JOBS = 64
-"""Highest number of a check's jobs in the queue."""
+MAX_JOBS = 64  # highest number of a check's jobs in the queue
 
 POLL_SECONDS = 3.0
 TICK_SECONDS = 0.2
-NICE = 1_000_000_000
-"""Subtracted from the jobs' priority (srun(1), --nice): more than any priority weights add up to."""
+NICE = 1_000_000_000  # subtracted from the jobs' priority (srun(1), --nice): more than any priority weights add up to
 
 GRACE_SECONDS = 90.0
 """Time that a job gets after its time limit: Slurm ends it within a minute, and then KillWait passes."""
 
-AGAIN_SECONDS = 600.0
-"""Time that a second measurement may wait in any case."""
+AGAIN_SECONDS = 600.0  # time that a second measurement may wait in any case
 
 KEPT_FOR_OTHERS = "Nodes required for job are DOWN, DRAINED or reserved"
 """How the reason of a job begins whose nodes are kept for jobs of partitions with a higher PriorityTier."""
@@ -59,8 +56,7 @@ found=$(PATH="{places}:$PATH" command -v -- "$program") || {{ echo "no $program"
 exec "$found" "$@"
 """
 
-SLURM_USER = "slurm"
-"""The user of the check's jobs."""
+SLURM_USER = "slurm"  # the user of the check's jobs
 
 STATES = "--states=PENDING,RUNNING,CONFIGURING,SUSPENDED"
 FIELDS = ("JobArrayID", "State", "UserName", "Partition", "NumNodes", "ReqNodes", "Reason", "Name")
@@ -93,11 +89,7 @@ class QueuedJob(NamedTuple):
         return self.state == "PENDING" and self.reason.startswith(WAITS_FOR_NODES)
 
     def could_use(self, nodes: Sequence[str], partitions: FrozenSet[str], context: Context) -> bool:
-        """Whether it may run on some of these nodes.
-
-        Args:
-            context: runs `scontrol show hostnames`.
-        """
+        """Whether it may run on some of these nodes. `context`: runs `scontrol show hostnames`."""
         if not partitions & set(self.partitions):
             return False
         return not self.needs or bool(set(nodes) & set(hostnames(context, self.needs)))
@@ -184,9 +176,7 @@ class Runner:
     def measure(self, measurements: Iterable[PlannedMeasurement], take: Callable[[Result], None]) -> None:
         """Make measurements, and repeat those that fall short. No job is left in the queue at the end.
 
-        Args:
-            measurements: in the order of submission.
-            take: called with each result.
+        `measurements`: in the order of submission. `take`: called with each result.
         """
         todo: Deque[PlannedMeasurement] = deque(measurements)
         try:
@@ -204,11 +194,7 @@ class Runner:
             self.end_all()
 
     def send(self, planned: PlannedMeasurement, others: Set[str]) -> Attempt:
-        """Start the srun of a measurement.
-
-        Args:
-            others: ids of the jobs that wait already.
-        """
+        """Start the srun of a measurement. `others`: ids of the jobs that wait already."""
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the attempt
         environment = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "HOME": "/", **self.settings["environment"]}
         process = subprocess.Popen(
@@ -263,8 +249,7 @@ class Runner:
     def report_progress(self, ours: Mapping[str, QueuedJob]) -> None:
         """Report which nodes are measured and which wait for what, if that has changed.
 
-        Args:
-            ours: the check's jobs in the queue, by name.
+        `ours`: the check's jobs in the queue, by name.
         """
         measuring: List[str] = []
         waits: Dict[str, List[str]] = {}

@@ -32,14 +32,10 @@ PAIR_SIZE = 2
 def main(settings: str, *arguments: str) -> int:
     """Run the check, or print earlier results.
 
-    Args:
-        settings: path of a JSON file: `program` and `arguments` of all_reduce_perf, its `environment`; `min_busbw` and
-            `between_nodes` (GB/s, one number or by type; the second may be null), `mpi`; `partition` and `qos` (or
-            null); `drain`; `wait` and `minutes`; `keep` (runs of the history) and its `directory`.
-        arguments: `--now`, `--json`, `--history`, `--no-drain`, `--hosts=NAME,NAME`, `--wait=MINUTES`.
-
-    Returns:
-        The exit code.
+    `settings`: path of a JSON file: `program` and `arguments` of all_reduce_perf, its `environment`; `min_busbw` and
+    `between_nodes` (GB/s, one number or by type; the second may be null), `mpi`; `partition` and `qos` (or null);
+    `drain`; `wait` and `minutes`; `keep` (runs of the history) and its `directory`. `arguments`: `--now`, `--json`,
+    `--history`, `--no-drain`, `--hosts=NAME,NAME`, `--wait=MINUTES`.
     """
     os.umask(0o022)
     options: Dict[str, str] = dict(word.partition("=")[::2] for word in arguments)
@@ -81,8 +77,7 @@ def run_locked(settings: Mapping[str, Any], options: Mapping[str, str]) -> int:
 def stop_event(*, watches_input: bool) -> threading.Event:
     """An event that is set by a signal or, on request, when standard input ends.
 
-    Args:
-        watches_input: whether it is set when standard input ends, as it does with the deployer's connection.
+    `watches_input`: whether it is set when standard input ends, as it does with the deployer's connection.
     """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -128,8 +123,7 @@ def print_line(entry: Mapping[str, Any]) -> None:
 def format_progress(progress: Mapping[str, Any], fold: Callable[[Sequence[str]], str]) -> str:
     """Which nodes are measured and which wait, as in `measuring: n1; waiting: n2 (Resources)`.
 
-    Args:
-        progress: `measuring`, a list of nodes; `waiting`, lists of nodes by Slurm's reason.
+    `progress`: `measuring`, a list of nodes; `waiting`, lists of nodes by Slurm's reason.
     """
     waits = ", ".join("%s (%s)" % (fold(nodes), why) for why, nodes in sorted(progress["waiting"].items()))
     parts = [

@@ -14,8 +14,7 @@ _HEADER = re.compile(r"\s*#\s+size\s+count\s+type\b")
 _OUT_OF_BOUNDS = re.compile(r"\s*# Out of bounds values : (\d+) (OK|FAILED)")
 _AVERAGE = re.compile(r"\s*# Avg bus bandwidth\s*:\s*([\d.eE+-]+)")
 _FAILURE = re.compile(r"Test (?:NCCL failure|CUDA failure|failure|timeout) .*|Invalid number of GPUs: .*")
-_MIN_COLUMNS = 8
-"""Number of columns up to the first bus bandwidth, plus one; shorter lines are not rows."""
+_MIN_COLUMNS = 8  # number of columns up to the first bus bandwidth, plus one; shorter lines are not rows
 
 
 class SizeResult(NamedTuple):
@@ -40,10 +39,7 @@ class Measurement(NamedTuple):
 def parse(output: str) -> Optional[Measurement]:
     """The results of a run; `None` if the output is not from nccl-tests or ends before the table.
 
-    A failed run has a `failure` and the results up to it.
-
-    Args:
-        output: everything that it printed, errors included.
+    A failed run has a `failure` and the results up to it. `output`: everything that it printed, errors included.
     """
     found = rows(output)
     failure = failure_in(output)

@@ -20,12 +20,10 @@ from slurmfab.on_hosts.agent.nodes.states import (
 )
 from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of
 
-REASON_PREFIX = OURS + "gpu check: "
-"""Prefix of the reasons of nodes that fall short."""
+REASON_PREFIX = OURS + "gpu check: "  # prefix of the reasons of nodes that fall short
 
 RESERVATION = "slurmfab_gpu_check"
-ANY_TYPE = "*"
-"""The key of the threshold for all types without their own."""
+ANY_TYPE = "*"  # the key of the threshold for all types without their own
 
 LONGEST_REASON = 200
 
@@ -60,11 +58,7 @@ class GpuNode(NamedTuple):
 
 
 def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
-    """The nodes with GPUs, in slurmctld's order.
-
-    Args:
-        wanted: NodeNames; empty for all.
-    """
+    """The nodes with GPUs, in slurmctld's order. `wanted`: NodeNames; empty for all."""
     found = []
     for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
         gpus = gpus_of(fields.get("Gres", ""))
@@ -96,11 +90,8 @@ def threshold(limits: Mapping[str, float], gpus: Mapping[str, int]) -> Optional[
 def drain(context: Context, node: str, text: str) -> str:
     """Drain a node that is in service; its jobs continue.
 
-    Args:
-        text: the reason, such as `all_reduce 98.2 GB/s, wanted 120`.
-
-    Returns:
-        Why the node was not drained; empty if it was.
+    `text`: the reason, such as `all_reduce 98.2 GB/s, wanted 120`. Returns why the node was not drained; empty if it
+    was.
     """
     state = node_states(context, [node]).get(node)
     if state is None:
@@ -118,11 +109,7 @@ def reason_of(text: str) -> str:
 def reserve(context: Context, nodes: Mapping[str, str]) -> None:
     """Reserve drained nodes for the slurm user and resume them, so that they can be measured again.
 
-    Args:
-        nodes: the present reasons by NodeName.
-
-    Raises:
-        ResourceFailed: Slurm refuses; the nodes stay drained.
+    `nodes`: the present reasons by NodeName. Raises ResourceFailed if Slurm refuses; the nodes stay drained.
     """
     context.must(commands.reserve(RESERVATION, "slurm", nodes, "UNLIMITED"))
     complaint = update(context, list(nodes), "State=RESUME")
@@ -134,8 +121,7 @@ def reserve(context: Context, nodes: Mapping[str, str]) -> None:
 def give_back(context: Context, nodes: Mapping[str, str]) -> None:
     """Drain the nodes that did not pass again, with their reasons, then delete the reservation.
 
-    Args:
-        nodes: reasons by NodeName.
+    `nodes`: reasons by NodeName.
     """
     for node, reason in nodes.items():
         state = node_states(context, [node]).get(node)

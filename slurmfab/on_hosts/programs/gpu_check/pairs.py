@@ -46,11 +46,7 @@ def ring(nodes: Sequence[str]) -> List[Pair]:
 def further_pairs(found: PairResults, may_pair: Callable[[str, str], bool]) -> Dict[str, Pair]:
     """For each suspect a pair with another trusted node, if there is one.
 
-    Args:
-        may_pair: whether a job can run on both nodes.
-
-    Returns:
-        The pair by suspect.
+    `may_pair`: whether a job can run on both nodes. Returns the pair by suspect.
     """
     pairs: Dict[str, Pair] = {}
     for node in found.suspects:
@@ -62,11 +58,7 @@ def further_pairs(found: PairResults, may_pair: Callable[[str, str], bool]) -> D
 
 
 def culprits(found: PairResults) -> List[str]:
-    """The nodes that fall short with two trusted partners; for other suspects the cause is unknown.
-
-    Args:
-        found: all results.
-    """
+    """The nodes that fall short with two trusted partners; for other suspects the cause is unknown."""
     guilty = []
     for node in found.suspects:
         witnesses = {other for pair in found.bad if node in pair for other in pair} & found.trusted

@@ -7,11 +7,8 @@ from typing import NamedTuple, Optional, Tuple
 from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement, parse
 from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode
 
-JOB_PREFIX = "slurmfab-gpu-check-"
-"""Prefix of the names of the check's jobs."""
-
-NOT_FOUND = 127
-"""The exit code for a missing program."""
+JOB_PREFIX = "slurmfab-gpu-check-"  # prefix of the names of the check's jobs
+NOT_FOUND = 127  # the exit code for a missing program
 
 
 class PlannedMeasurement(NamedTuple):

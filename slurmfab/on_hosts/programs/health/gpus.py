@@ -37,8 +37,7 @@ XID_RECORD = re.compile(rb"^\d+,\d+,(\d+),[^;]*;.*?NVRM: Xid \((?:PCI:)?([0-9A-F
 
 KERNEL_LOG = "/dev/kmsg"
 NVIDIA_SMI = "nvidia-smi"
-SMI_EVERY = 3600
-"""Seconds between two runs of nvidia-smi, which is slow."""
+SMI_EVERY = 3600  # seconds between two runs of nvidia-smi, which is slow
 
 SMI_SECONDS = 5.0
 SMI_FAILURES = {
@@ -53,8 +52,7 @@ PAGE_FIELDS = "gpu_bus_id,retired_pages.pending"
 PENDING_VALUES = ("1", "yes")
 
 Causes = Dict[str, str]
-Left = Callable[[float], float]
-"""Limits a time in seconds to what is left of the health check's time."""
+Left = Callable[[float], float]  # limits a time in seconds to what is left of the health check's time
 
 
 def missing_devices(files: Sequence[str]) -> Causes:
@@ -65,9 +63,8 @@ def missing_devices(files: Sequence[str]) -> Causes:
 def xid_causes(memory: Dict[str, Any], path: str = KERNEL_LOG) -> Causes:
     """Fatal errors since the boot, or since the administrator reset them with `forget`.
 
-    Args:
-        memory: keeps the errors in `xids`, since the kernel's log is limited; errors up to `xids_after` (microseconds
-            since the boot) do not count.
+    `memory`: keeps the errors in `xids`, since the kernel's log is limited; errors up to `xids_after` (microseconds
+    since the boot) do not count.
     """
     known: Dict[str, str] = memory.setdefault("xids", {})
     after = memory.get("xids_after", -1)
@@ -115,12 +112,9 @@ def latest(path: str = KERNEL_LOG) -> int:
 def smi_causes(memory: Dict[str, Any], now: float, left: Left, program: str = NVIDIA_SMI) -> Causes:
     """Problems reported by nvidia-smi, which runs every `SMI_EVERY` seconds.
 
-    nvidia-smi may hang; the node counts as broken if it hangs twice in a row.
-
-    Args:
-        memory: keeps in `smi` the time and result of the last run, and the process if it hangs.
-        left: limits a time to what is left.
-        program: name or path of nvidia-smi.
+    nvidia-smi may hang; the node counts as broken if it hangs twice in a row. `memory`: keeps in `smi` the time and
+    result of the last run, and the process if it hangs. `left`: limits a time to what is left. `program`: name or path
+    of nvidia-smi.
     """
     last: Dict[str, Any] = memory.get("smi", {})
     if last.get("stuck") and is_alive(*last["stuck"]):
@@ -160,12 +154,8 @@ class SmiFailure(Exception):
 def query(argv: Sequence[str], seconds: float) -> List[List[str]]:
     """Run a program and return its comma-separated table.
 
-    Returns:
-        A list of columns for each row; empty if the program does not support the query.
-
-    Raises:
-        SmiTimeout: it did not end in time; it was killed, but may hang in the kernel.
-        SmiFailure: its exit code reports broken GPUs.
+    Returns a list of columns for each row; empty if the program does not support the query. Raises SmiTimeout if it did
+    not end in time; it was killed, but may hang in the kernel. Raises SmiFailure if its exit code reports broken GPUs.
     """
     run = subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True

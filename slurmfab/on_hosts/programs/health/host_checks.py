@@ -10,22 +10,16 @@ from typing import Any, Callable, Dict, Mapping, Sequence
 from slurmfab.on_hosts.programs.health.path_probe import LATE, STUCK, PathState, probe
 
 PATH_SECONDS = 5.0
-PROBE_SECONDS = 15.0
-"""Time limits for one path, and for all paths."""
-
-HYSTERESIS = 1.25
-"""A disk that was full needs this multiple of its limit free, so that the node does not alternate."""
-
-MIN_INODES = 0.01
-"""The share of a file system's inodes that has to be free."""
+PROBE_SECONDS = 15.0  # time limits for one path, and for all paths
+HYSTERESIS = 1.25  # a disk that was full needs this multiple of its limit free, so that the node does not alternate
+MIN_INODES = 0.01  # the share of a file system's inodes that has to be free
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 RUNNING = ("active", "activating", "reloading", "deactivating", "refreshing")
 """States of units that run, or will in a moment (systemctl(1), is-active)."""
 
 CHRONY = ("chronyc", "-c", "tracking")
-OFFSET_COLUMN = 4
-"""The column with the system clock's offset in seconds (chronyc(1), -c and tracking)."""
+OFFSET_COLUMN = 4  # the column with the system clock's offset in seconds (chronyc(1), -c and tracking)
 
 Causes = Dict[str, str]
 Left = Callable[[float], float]
@@ -34,12 +28,8 @@ Left = Callable[[float], float]
 def find_causes(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left, now: float) -> Causes:
     """Run all health checks.
 
-    Args:
-        settings: what the node must have.
-        memory: state of earlier runs, which is updated.
-
-    Returns:
-        A sentence for each problem, by key.
+    `settings`: what the node must have. `memory`: state of earlier runs, which is updated. Returns a sentence for each
+    problem, by key.
     """
     mounts, disk = settings.get("mounts", ()), settings.get("disk", {})
     deadline = time.monotonic() + left(PROBE_SECONDS)
@@ -59,9 +49,7 @@ def find_causes(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left,
 def broken_gpus(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left, now: float) -> Causes:
     """Broken or missing GPUs.
 
-    Args:
-        settings: what the node must have.
-        memory: state of earlier runs, which is updated.
+    `settings`: what the node must have. `memory`: state of earlier runs, which is updated.
     """
     from slurmfab.on_hosts.programs.health import gpus  # most nodes have none
 
@@ -73,11 +61,7 @@ def broken_gpus(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left,
 
 
 def missing_mounts(paths: Sequence[str], answers: Mapping[str, PathState], mountinfo: str) -> Causes:
-    """Mount points where nothing is mounted, or that do not answer.
-
-    Args:
-        answers: the state of each path.
-    """
+    """Mount points where nothing is mounted, or that do not answer. `answers`: the state of each path."""
     found, mounted = {}, mount_points(mountinfo) if paths else set()
     for path in paths:
         error = answers[path].error
@@ -99,10 +83,8 @@ def mount_points(mountinfo: str) -> "set[str]":
 def full_disks(disk: Mapping[str, str], answers: Mapping[str, PathState], before: Mapping[str, str]) -> Causes:
     """File systems with too little free space or inodes, or that are read-only.
 
-    Args:
-        disk: by path, the space that has to be free.
-        answers: the state of each path.
-        before: the causes of the last run.
+    `disk`: by path, the space that has to be free. `answers`: the state of each path. `before`: the causes of the last
+    run.
     """
     found: Causes = {}
     seen = set()
@@ -139,11 +121,7 @@ def format_size(number: int) -> str:
 
 
 def less_memory(promised: int, meminfo: str) -> Causes:
-    """A cause if the host has less memory than slurm.conf says.
-
-    Args:
-        promised: RealMemory in MiB; 0 to check nothing.
-    """
+    """A cause if the host has less memory than slurm.conf says. `promised`: RealMemory in MiB; 0 to check nothing."""
     if not promised:
         return {}
     with open(meminfo, encoding="ascii") as file:
@@ -163,8 +141,7 @@ def dead_units(units: Sequence[str], left: Left) -> Causes:
 def wrong_clock(most: int, left: Left, command: Sequence[str]) -> Causes:
     """A cause if the clock is off by more than some seconds according to chrony; none without chrony.
 
-    Args:
-        most: allowed offset in seconds; 0 to check nothing.
+    `most`: allowed offset in seconds; 0 to check nothing.
     """
     columns = output_of(command, left(2.0)).split(",") if most else []
     try:

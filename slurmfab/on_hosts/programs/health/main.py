@@ -22,11 +22,8 @@ from slurmfab.on_hosts.programs.health import host_checks
 MEMORY = "/run/slurmfab/health.json"
 """State kept between runs; each run updates its time stamp, and a reboot removes it."""
 
-TOTAL_SECONDS = 40.0
-"""Time limit for the whole run."""
-
-ASK_EVERY = 3600
-"""Seconds after which Slurm is asked for the node's state even if there was no problem."""
+TOTAL_SECONDS = 40.0  # time limit for the whole run
+ASK_EVERY = 3600  # seconds after which Slurm is asked for the node's state even if there was no problem
 
 REMEMBERED: Dict[str, Any] = {
     "asked": (int, float), "causes": dict, "smi": dict, "stuck": dict, "told": list, "well": int,
@@ -91,10 +88,7 @@ def lock_run(path: str, *, waits: bool = False) -> bool:
     """Whether no other run is in progress; on a busy node a run may take longer than the interval.
 
     The lock ends with the process. Two runs at once could undo each other: one drains the node for a problem while the
-    other, which has not found it, resumes the node.
-
-    Args:
-        waits: whether to wait for the other run to end.
+    other, which has not found it, resumes the node. `waits`: whether to wait for the other run to end.
     """
     try:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
@@ -115,8 +109,7 @@ def read_json(path: str) -> Dict[str, Any]:
 def save(path: str, text: str, *, is_new: bool) -> None:
     """Save the state, or only update its time stamp. A failure is printed, and the run continues.
 
-    Args:
-        is_new: whether the content has changed.
+    `is_new`: whether the content has changed.
     """
     try:
         if not is_new:

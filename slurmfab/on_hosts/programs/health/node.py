@@ -8,11 +8,8 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import HEALTH, NodeState, records, state_of
 
-RUNS_UNTIL_RESUME = 2
-"""Number of runs in a row without problems before the node is resumed."""
-
-LONGEST_REASON = 240
-"""Characters of the longest reason."""
+RUNS_UNTIL_RESUME = 2  # number of runs in a row without problems before the node is resumed
+LONGEST_REASON = 240  # characters of the longest reason
 
 SCONTROL_SECONDS = 10.0
 
@@ -30,13 +27,9 @@ Left = Callable[[float], float]
 def decide(node: NodeState, causes: Mapping[str, str], memory: Dict[str, Any]) -> str:
     """What to do with the node.
 
-    Args:
-        causes: the problems, by key.
-        memory: `told`: keys of the causes that the present reason names; `well`: number of runs in a row without
-            problems. Both are updated.
-
-    Returns:
-        `drain` (also to replace the reason), `resume` or `keep`.
+    `causes`: the problems, by key. `memory`: `told`: keys of the causes that the present reason names; `well`: number
+    of runs in a row without problems. Both are updated. Returns `drain` (also to replace the reason), `resume` or
+    `keep`.
     """
     if node.flags & LEFT_ALONE:
         return KEEP
@@ -65,12 +58,8 @@ def reason_of(causes: Mapping[str, str]) -> str:
 def act(name: str, causes: Mapping[str, str], memory: Dict[str, Any], left: Left) -> str:
     """Ask Slurm for the node's state, and change it if needed.
 
-    Args:
-        causes: the problems, by key.
-        memory: as for `decide`.
-
-    Returns:
-        What was done: `drain`, `resume` or `keep`; empty if Slurm does not answer or refuses.
+    `causes`: the problems, by key. `memory`: as for `decide`. Returns what was done: `drain`, `resume` or `keep`; empty
+    if Slurm does not answer or refuses.
     """
     context = Context()
     try:
@@ -91,19 +80,11 @@ def act(name: str, causes: Mapping[str, str], memory: Dict[str, Any], left: Left
 
 
 def state(context: Context, name: str, left: Left) -> Optional[NodeState]:
-    """The node's state; `None` if Slurm does not know the node.
-
-    Raises:
-        ResourceFailed: Slurm does not answer.
-    """
+    """The node's state; `None` if Slurm does not know the node. Raises ResourceFailed if Slurm does not answer."""
     shown = context.must(commands.show_nodes(name), seconds=left(SCONTROL_SECONDS))
     return next((state_of(record) for record in records(shown) if record["NodeName"] == name), None)
 
 
 def update(context: Context, name: str, left: Left, *settings: str) -> None:
-    """Change the node by `scontrol update`.
-
-    Raises:
-        ResourceFailed: Slurm does not answer, or refuses.
-    """
+    """Change the node by `scontrol update`. Raises ResourceFailed if Slurm does not answer, or refuses."""
     context.must(commands.update_nodes([name], *settings), seconds=left(SCONTROL_SECONDS))

@@ -9,14 +9,9 @@ import signal
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-STUCK = -1
-"""`error` of a path that did not answer in time, twice in a row."""
-
-MOST_OPEN = 256
-"""Upper limit for the number of files that this program has open."""
-
-LATE = -2
-"""`error` of a path that did not answer in time once, as on a busy node; the next run decides."""
+STUCK = -1  # `error` of a path that did not answer in time, twice in a row
+MOST_OPEN = 256  # upper limit for the number of files that this program has open
+LATE = -2  # `error` of a path that did not answer in time once, as on a busy node; the next run decides
 
 
 class PathState(NamedTuple):

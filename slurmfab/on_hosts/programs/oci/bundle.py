@@ -20,8 +20,7 @@ from slurmfab.on_hosts.programs.oci.config import NO_HOME
 TRANSPORTS = ("docker", "docker-archive", "docker-daemon", "oci", "oci-archive", "containers-storage", "dir")
 """Where skopeo finds images (containers-transports(5)); without one of them, an image is one of a registry."""
 
-FOLDER = "bundles"
-"""The directory in the user's home for bundles without a path of their own."""
+FOLDER = "bundles"  # the directory in the user's home for bundles without a path of their own
 
 DESCRIPTION = """\
 Makes a bundle from an image, for containers of Slurm's own: srun --container=BUNDLE COMMAND.
@@ -40,11 +39,7 @@ class NotMade(Exception):
 
 
 def main(*words: str) -> int:
-    """Make a bundle; its path is printed, and how to run it.
-
-    Returns:
-        The exit code: 1 if there is no bundle.
-    """
+    """Make a bundle; its path is printed, and how to run it. Returns the exit code: 1 if there is no bundle."""
     parser = argparse.ArgumentParser(
         "sbundle", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -78,8 +73,7 @@ def source_of(image: str) -> str:
 def name_of(image: str) -> str:
     """The name of a bundle without one of its own: the last part of the image's, with its tag.
 
-    Raises:
-        NotMade: nothing is left of it.
+    Raises NotMade if nothing is left of it.
     """
     transport, _, rest = image.partition(":")
     last = (rest if transport in TRANSPORTS else image).rstrip("/").rpartition("/")[2]
@@ -129,11 +123,7 @@ def make(source: str, place: str, *, force: bool, has_home: bool) -> str:
 def call(directory: str, *words: str) -> None:
     """Run skopeo or umoci; what it prints is the user's to see, but not on standard output.
 
-    Args:
-        directory: one that is the user's alone.
-
-    Raises:
-        NotMade: it failed.
+    `directory`: one that is the user's alone. Raises NotMade if it failed.
     """
     environment = dict(os.environ)
     if not os.access(environment.get("XDG_RUNTIME_DIR", ""), os.W_OK):

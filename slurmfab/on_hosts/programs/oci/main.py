@@ -5,16 +5,11 @@ A step of a container waits for four calls of it, so each imports only what it n
 
 from __future__ import annotations
 
-STOPPED = '{"status": "stopped"}'
-"""What slurmstepd is told at the end of a step: there is nothing left to kill."""
+STOPPED = '{"status": "stopped"}'  # what slurmstepd is told at the end of a step: there is nothing left to kill
 
 
 def main(*words: str) -> int:
-    """Do one of: `run BUNDLE TASK NAMES`, `query`, `kill`, `delete STEP USER`, or `bundle …` (sbundle).
-
-    Returns:
-        The exit code.
-    """
+    """Do one of: `run BUNDLE TASK NAMES`, `query`, `kill`, `delete STEP USER`, or `bundle …` (sbundle)."""
     name, rest = words[0], words[1:]
     if name == "query":
         print(STOPPED)  # noqa: T201

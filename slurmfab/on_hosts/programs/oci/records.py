@@ -11,18 +11,13 @@ import pwd
 
 PLACE = "/dev/shm"  # noqa: S108 - each record has a random name and is closed to others
 PREFIX = "slurmfab-oci-"
-LONGEST = 10.0
-"""Seconds for the removal of one record; the step ends after that."""
+LONGEST = 10.0  # seconds for the removal of one record; the step ends after that
 
 
 def make(task: str) -> str:
     """Make the directory for the record of a task's container.
 
-    Args:
-        task: numbers of job, step and task, as 12.0.3.
-
-    Raises:
-        OSError: it cannot be made.
+    `task`: numbers of job, step and task, as 12.0.3. Raises OSError if it cannot be made.
     """
     path = "%s/%s%s-%s" % (PLACE, PREFIX, task, os.urandom(8).hex())
     os.mkdir(path, 0o700)
@@ -32,14 +27,9 @@ def make(task: str) -> str:
 def delete(step: str, user: str) -> int:
     """Become the user, and remove the records of a step's containers.
 
-    The user can fill a record with anything, and exchange it at any moment, so root does not do that.
-
-    Args:
-        step: numbers of job and step, as 12.0.
-        user: the user's name; records of others stay.
-
-    Returns:
-        The exit code: 1 if there is no such user.
+    The user can fill a record with anything, and exchange it at any moment, so root does not do that. `step`: numbers
+    of job and step, as 12.0. `user`: the user's name; records of others stay. Returns the exit code: 1 if there is no
+    such user.
     """
     try:
         account = pwd.getpwnam(user)
@@ -53,10 +43,7 @@ def delete(step: str, user: str) -> int:
 def remove(step: str, uid: int, directory: str = PLACE) -> None:
     """Remove the records of a step; only those of containers that were killed have something in them.
 
-    Args:
-        step: numbers of job and step, as 12.0.
-        uid: whose records they are.
-        directory: where records are.
+    `step`: numbers of job and step, as 12.0. `uid`: whose records they are. `directory`: where records are.
     """
     with os.scandir(directory) as entries:
         found = [entry for entry in entries if entry.name.startswith("%s%s." % (PREFIX, step))]

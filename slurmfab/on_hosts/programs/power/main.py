@@ -19,8 +19,7 @@ from slurmfab.on_hosts.programs.power import sleepers, switches
 
 SUSPEND, RESUME, CHOOSE = "suspend", "resume", "choose"
 
-AT_ONCE = 32
-"""How many nodes are switched at the same time."""
+AT_ONCE = 32  # how many nodes are switched at the same time
 
 SCONTROL_SECONDS = 30.0
 
@@ -66,8 +65,7 @@ def log_failure(text: str) -> int:
 def choose(wanted: Mapping[str, Any]) -> int:
     """Have Slurm switch off the nodes that have been idle for long enough.
 
-    Raises:
-        ResourceFailed: slurmctld does not answer, or refuses.
+    Raises ResourceFailed if slurmctld does not answer, or refuses.
     """
     context = Context()
     found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
@@ -81,14 +79,8 @@ def choose(wanted: Mapping[str, Any]) -> int:
 def switch_all(wanted: Mapping[str, Any], word: str, nodes: Sequence[str]) -> int:
     """Switch nodes off or on, all at once.
 
-    Args:
-        word: `suspend` or `resume`.
-
-    Returns:
-        The exit code: 1 if one of them could not be switched, or must not be.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer, so that it is not known whether a node is drained.
+    `word`: `suspend` or `resume`. Returns the exit code: 1 if one of them could not be switched, or must not be. Raises
+    ResourceFailed if slurmctld does not answer, so that it is not known whether a node is drained.
     """
     states = states_of(Context(), nodes) if word == SUSPEND else {}
     deadline = time.monotonic() + float(wanted[word + "_timeout"])
@@ -112,11 +104,7 @@ def switch_all(wanted: Mapping[str, Any], word: str, nodes: Sequence[str]) -> in
 
 
 def states_of(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
-    """The states of nodes by NodeName.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
-    """
+    """The states of nodes by NodeName. Raises ResourceFailed if slurmctld does not answer."""
     wanted = set(nodes)
     found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
     return {record["NodeName"]: state_of(record) for record in found if record["NodeName"] in wanted}
@@ -130,9 +118,7 @@ def unknown(wanted: Mapping[str, Any], node: str) -> str:
 def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) -> str:
     """Why a node is not switched off; empty if it may be.
 
-    Args:
-        node: its NodeName.
-        state: its state in Slurm; `None` for an unknown node.
+    `node`: its NodeName. `state`: its state in Slurm; `None` for an unknown node.
     """
     if unknown(wanted, node):
         return unknown(wanted, node)
@@ -147,10 +133,8 @@ def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) ->
 def note(directory: str, word: str, node: str, reason: str) -> None:
     """Log what was done, and keep the reason of a failure for the checks until the node is switched again.
 
-    Args:
-        directory: with a file for each node that could not be switched.
-        word: `suspend` or `resume`.
-        reason: why it was not switched; empty if it was.
+    `directory`: with a file for each node that could not be switched. `word`: `suspend` or `resume`. `reason`: why it
+    was not switched; empty if it was.
     """
     path = os.path.join(directory, node)
     try:

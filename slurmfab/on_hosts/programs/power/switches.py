@@ -12,20 +12,14 @@ from typing import Any, Callable, Mapping, Sequence
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
-CALL_SECONDS = 25.0
-"""Time limit of one call of ipmitool or ssh, which have shorter ones of their own."""
+CALL_SECONDS = 25.0  # time limit of one call of ipmitool or ssh, which have shorter ones of their own
 
 BETWEEN_TRIES = 2.0
 POLL_SECONDS = 2.0
 
-LEFT_FOR_FORCE = 0.5
-"""Part of SuspendTimeout in which a node may shut down by itself, before its power is cut."""
-
-PACKETS = 3
-"""Magic packets for one node: nobody confirms one."""
-
-WAKE_PORT = 9
-"""The discard port, which wake-on-LAN uses by custom."""
+LEFT_FOR_FORCE = 0.5  # part of SuspendTimeout in which a node may shut down by itself, before its power is cut
+PACKETS = 3  # magic packets for one node: nobody confirms one
+WAKE_PORT = 9  # the discard port, which wake-on-LAN uses by custom
 
 POWER_OFF = ("sudo", "-n", "/usr/bin/systemctl", "poweroff")
 """What the slurm user runs on a node; its sudo rule allows this alone."""
@@ -34,10 +28,8 @@ POWER_OFF = ("sudo", "-n", "/usr/bin/systemctl", "poweroff")
 class Switch:
     """The switch of one node.
 
-    Args:
-        settings: of this kind of switch.
-        node: NodeName.
-        deadline: until when it has to be switched, by `time.monotonic`.
+    `settings`: of this kind of switch. `node`: NodeName. `deadline`: until when it has to be switched, by
+    `time.monotonic`.
     """
 
     def __init__(self, settings: Mapping[str, Any], node: str, deadline: float) -> None:
@@ -47,26 +39,17 @@ class Switch:
         self.context = Context()
 
     def off(self) -> None:
-        """Switch the node off.
-
-        Raises:
-            ResourceFailed: that failed twice, or took too long.
-        """
+        """Switch the node off. Raises ResourceFailed: that failed twice, or took too long."""
         raise NotImplementedError
 
     def on(self) -> None:
-        """Switch the node on.
-
-        Raises:
-            ResourceFailed: that failed twice, or took too long.
-        """
+        """Switch the node on. Raises ResourceFailed: that failed twice, or took too long."""
         raise NotImplementedError
 
     def call(self, argv: Sequence[str], seconds: float = CALL_SECONDS) -> str:
         """What a program prints, which is run once more if it fails.
 
-        Raises:
-            ResourceFailed: it failed twice, or there is no time left.
+        Raises ResourceFailed if it failed twice, or there is no time left.
         """
         return twice(lambda: self.context.must(argv, seconds=max(1.0, min(seconds, self.left))))
 
@@ -77,11 +60,7 @@ class Switch:
 
 
 def twice(call: Callable[[], str]) -> str:
-    """The result of a call, which is made once more if it fails.
-
-    Raises:
-        ResourceFailed: it failed twice.
-    """
+    """The result of a call, which is made once more if it fails. Raises ResourceFailed if it failed twice."""
     try:
         return call()
     except ResourceFailed:

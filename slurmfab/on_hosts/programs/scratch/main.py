@@ -24,17 +24,13 @@ from slurmfab.on_hosts.agent.scratch import job_directories
 
 PROLOG, EPILOG = "prolog", "epilog"
 
-LONGEST_PROLOG = 60.0
-"""Seconds within which a directory is made, or the prolog fails."""
+LONGEST_PROLOG = 60.0  # seconds within which a directory is made, or the prolog fails
 
 LONGEST_EPILOG = 30.0
 """Seconds for which the epilog waits until everything is removed; the rest is removed while it is no longer there."""
 
-LONGEST_REMOVAL = 3600.0
-"""Seconds after which a removal ends; the next job's prolog or epilog goes on with it."""
-
-DONE = "done"
-"""What the process says when the job can begin, or does not see its directory any more."""
+LONGEST_REMOVAL = 3600.0  # seconds after which a removal ends; the next job's prolog or epilog goes on with it
+DONE = "done"  # what the process says when the job can begin, or does not see its directory any more
 
 Tell = Callable[[str], None]
 
@@ -78,11 +74,7 @@ def log(text: str) -> None:
 def before(wanted: Mapping[str, Any], job: str, uid: int, tell: Tell) -> None:
     """Make the directory of a job, and then remove those of jobs that do not run any more.
 
-    Args:
-        tell: tells that the job can begin.
-
-    Raises:
-        OSError, ResourceFailed: the directory cannot be made.
+    `tell`: tells that the job can begin. Raises OSError, ResourceFailed if the directory cannot be made.
     """
     context = Context()
     with job_directories.opened(context, wanted["path"]) as base:
@@ -112,8 +104,7 @@ def refuse_wrong_place(context: Context, wanted: Mapping[str, Any]) -> None:
 def clean(context: Context, base: Folder, node: str, job: str) -> None:
     """Remove the directories of jobs that do not run here any more; what fails is logged.
 
-    Args:
-        job: the job of which this is the prolog or the epilog.
+    `job`: the job of which this is the prolog or the epilog.
     """
     os.nice(10)
     try:
@@ -169,8 +160,7 @@ def watched(work: Callable[[Tell], None], seconds: float, *, to_the_end: bool) -
 def work_alone(work: Callable[[Tell], None], writer: int) -> None:
     """Do the work in this process, which slurmd does not wait for, and end it.
 
-    Args:
-        work: is given a function that tells one line.
+    `work`: is given a function that tells one line.
     """
 
     def tell(line: str) -> None:

@@ -11,14 +11,9 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 GAUGE, COUNTER = "gauge", "counter"
 
-LONGEST_LABEL = 100
-"""Characters of a label's value: reasons of nodes are texts of people."""
-
-MOST = 200
-"""The most values of a label that names something of the site, such as an account; the rest is left out."""
-
-MOST_REASONS = 30
-"""The most reasons that are told apart; the rest counts as `OTHER`."""
+LONGEST_LABEL = 100  # characters of a label's value: reasons of nodes are texts of people
+MOST = 200  # the most values of a label that names something of the site, such as an account; the rest is left out
+MOST_REASONS = 30  # the most reasons that are told apart; the rest counts as `OTHER`
 
 OTHER = "other"
 
@@ -90,9 +85,7 @@ class Figures:
     def put(self, name: str, value: float, *labels: str) -> None:
         """Set a value; the labels are in the order of the table.
 
-        Raises:
-            KeyError: the table has no such figure.
-            ValueError: it has other labels.
+        Raises KeyError if the table has no such figure. Raises ValueError if it has other labels.
         """
         if len(labels) != len(NAMED[name].labels):
             raise ValueError("%s has the labels %s" % (name, NAMED[name].labels))

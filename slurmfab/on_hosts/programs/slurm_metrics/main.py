@@ -24,13 +24,10 @@ COMMAND_SECONDS = 25.0
 def main(settings: str) -> int:
     """Collect the figures, and replace the file.
 
-    Args:
-        settings: path of a JSON file: `file`, the path to write; `slurm`, whether the host is a controller;
-            `accounting`, whether there are accounts; and, where there are such things, `backups`, `gpu_checks` and
-            `drift`, as `own` explains.
-
-    Returns:
-        The exit code: 1 where slurmctld answers, but not all of its figures could be read; the file has the others.
+    `settings`: path of a JSON file: `file`, the path to write; `slurm`, whether the host is a controller; `accounting`,
+    whether there are accounts; and, where there are such things, `backups`, `gpu_checks` and `drift`, as `own`
+    explains. Returns the exit code: 1 where slurmctld answers, but not all of its figures could be read; the file has
+    the others.
     """
     os.environ.update(ENGLISH)
     wanted = json_objects.parse(read_bytes(settings)) or {}
@@ -62,10 +59,7 @@ def of_slurm(figures: Figures, now: float, *, has_accounts: bool) -> int:
     """Put what slurmctld tells, if this host's is the one at work, and return the exit code.
 
     With two controllers, both would tell the same figures, and a sum over them would be twice as large: so the one on
-    standby tells only that.
-
-    Args:
-        has_accounts: whether accounts have shares.
+    standby tells only that. `has_accounts`: whether accounts have shares.
     """
     context = Context()
     controllers = commands.controllers(pinged(context))
@@ -93,10 +87,7 @@ def is_at_work(controllers: Sequence[Tuple[str, str, bool]], hostname: str) -> b
     """Whether the slurmctld of this host is the one at work.
 
     The first that answers is: a primary that comes back takes over again, and one on standby answers pings, too.
-
-    Args:
-        controllers: role, host, and whether it answers, the primary first.
-        hostname: of this host.
+    `controllers`: role, host, and whether it answers, the primary first. `hostname`: of this host.
     """
     at_work = next((host for _, host, is_up in controllers if is_up), "")
     return bool(at_work) and at_work.partition(".")[0] == hostname.partition(".")[0]

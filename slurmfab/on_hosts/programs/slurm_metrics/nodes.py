@@ -33,8 +33,7 @@ STATES: Tuple[Tuple[str, FrozenSet[str]], ...] = (
 
 DRAINING = "draining"
 BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
-WORDS = (*(word for word, _ in STATES), DRAINING, OTHER)
-"""All words: each has a value, also 0."""
+WORDS = (*(word for word, _ in STATES), DRAINING, OTHER)  # all words: each has a value, also 0
 
 
 def word_of(state: NodeState) -> str:
@@ -44,11 +43,7 @@ def word_of(state: NodeState) -> str:
 
 
 def collect(figures: Figures, records: Iterable[Mapping[str, str]]) -> None:
-    """Put the figures of nodes.
-
-    Args:
-        records: the fields of `scontrol show node` of each node.
-    """
+    """Put the figures of nodes. `records`: the fields of `scontrol show node` of each node."""
     states: Dict[Tuple[str, ...], float] = {(word,): 0.0 for word in WORDS}
     reasons: Dict[Tuple[str, ...], float] = {}
     away: Dict[Tuple[str, ...], float] = {}
@@ -74,8 +69,7 @@ def collect(figures: Figures, records: Iterable[Mapping[str, str]]) -> None:
 def amounts_of(record: Mapping[str, str], state: NodeState) -> Dict[Tuple[str, ...], float]:
     """What a node has: amounts by kind (`cpus`, `memory_bytes`, `gpus`), type of GPUs, and state.
 
-    Args:
-        state: its state; what is free on a node that gets no jobs is unavailable.
+    `state`: its state; what is free on a node that gets no jobs is unavailable.
     """
     free = IDLE if state.is_in_service else UNAVAILABLE
     used, total = gpus_of(record.get("GresUsed", "")), gpus_of(record.get("Gres", ""))
@@ -96,8 +90,7 @@ def amounts_of(record: Mapping[str, str], state: NodeState) -> Dict[Tuple[str, .
 def add_up(figures: Figures, amounts: Iterable[Tuple[Tuple[str, ...], Mapping[Tuple[str, ...], float]]]) -> None:
     """Put the sums of what nodes have, of each partition and of the cluster.
 
-    Args:
-        amounts: for each node its partitions, and what it has.
+    `amounts`: for each node its partitions, and what it has.
     """
     nodes = list(amounts)
     known = frozenset(first(one for partitions, _ in nodes for one in partitions))

@@ -12,18 +12,14 @@ from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.slurm_metrics.figures import Figures, label
 
-RUN_TIME = "%Y%m%dT%H%M%SZ"
-"""The name of a GPU check: when it began, in UTC."""
-
-MOST_WORDS = 20
-"""The most states, or kinds, that are told."""
+RUN_TIME = "%Y%m%dT%H%M%SZ"  # the name of a GPU check: when it began, in UTC
+MOST_WORDS = 20  # the most states, or kinds, that are told
 
 
 def collect_backups(figures: Figures, settings: Mapping[str, str]) -> None:
     """Put time and size of the newest backup.
 
-    Args:
-        settings: `directory` of the backups, and `cluster`, with which their names begin.
+    `settings`: `directory` of the backups, and `cluster`, with which their names begin.
     """
     newest: Optional[os.stat_result] = None
     for name in names(settings["directory"]):
@@ -64,9 +60,8 @@ def seconds(entry: Mapping[str, Any]) -> Optional[float]:
 def collect_drift(figures: Figures, path: str) -> None:
     """Put when the hosts were last compared with the cluster file, and what that found.
 
-    Args:
-        path: a JSON file: `time` in seconds since 1970, `hosts`, numbers of hosts by state, and `resources`, numbers of
-            what differs by kind.
+    `path`: a JSON file: `time` in seconds since 1970, `hosts`, numbers of hosts by state, and `resources`, numbers of
+    what differs by kind.
     """
     found = json_objects.parse(read_bytes(path)) or {}
     when, hosts = found.get("time"), found.get("hosts")

@@ -8,8 +8,7 @@ from typing import Dict, Optional
 NONE = frozenset({"", "NONE", "N/A", "UNLIMITED", "INFINITE", "(null)", "Partition_Limit", "NOT_SET", "INVALID"})
 """What Slurm writes for no limit, or for an unknown one."""
 
-UNTYPED = "gpu"
-"""Stands for the type of GPUs without one."""
+UNTYPED = "gpu"  # stands for the type of GPUs without one
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 UNITS: Dict[str, float] = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}

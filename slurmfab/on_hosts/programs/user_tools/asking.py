@@ -9,14 +9,9 @@ import signal
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-SECONDS = 15.0
-"""How long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds."""
-
-PATIENCE = 1.0
-"""After so many seconds, `scontrol ping` tells whether there is anything to wait for."""
-
-LONGEST = 64 << 20
-"""The most bytes of an answer: 100,000 nodes or jobs."""
+SECONDS = 15.0  # how long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds.
+PATIENCE = 1.0  # after so many seconds, `scontrol ping` tells whether there is anything to wait for
+LONGEST = 64 << 20  # the most bytes of an answer: 100,000 nodes or jobs
 
 CHUNK = 1 << 16
 SITE_SETTINGS = ("SQUEUE_", "SINFO_", "SACCT", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN")
@@ -50,11 +45,7 @@ class Answer(NamedTuple):
 
     @property
     def must(self) -> str:
-        """The text of a command that has to succeed.
-
-        Raises:
-            Silent: it did not.
-        """
+        """The text of a command that has to succeed. Raises Silent if it did not."""
         if self.code:
             raise Silent(
                 "Slurm does not answer (%s). Running jobs go on, and pending ones keep their place. "
@@ -120,11 +111,7 @@ class Running:
         self.answer = Answer(code, text, (lines[-1] if lines else "exit code %d" % code) if code else "")
 
     def stop(self, why: str) -> None:
-        """End a command that is still running.
-
-        Args:
-            why: it is stopped.
-        """
+        """End a command that is still running. `why`: it is stopped."""
         if self.answer is not None:
             return
         os.kill(self.pid, signal.SIGKILL)
@@ -136,11 +123,7 @@ class Running:
 
 
 class Started:
-    """Commands that run side by side while the program does something else.
-
-    Args:
-        questions: by name.
-    """
+    """Commands that run side by side while the program does something else. `questions`: by name."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.running = {name: Running(question) for name, question in questions.items()}
@@ -171,9 +154,7 @@ class Started:
     def read(self, seconds: float, ping: Optional[Running]) -> None:
         """Read what comes within some seconds, and return with the first.
 
-        Args:
-            seconds: at most.
-            ping: a further command; `None` for none.
+        `seconds`: at most. `ping`: a further command; `None` for none.
         """
         poll, of = select.poll(), {}
         for one in (*self.running.values(), *((ping,) if ping else ())):
@@ -185,11 +166,7 @@ class Started:
                 of[stream].read(stream)
 
     def stop(self, why: str) -> None:
-        """End the commands that are still running.
-
-        Args:
-            why: they are stopped.
-        """
+        """End the commands that are still running. `why`: they are stopped."""
         for one in self.running.values():
             one.stop(why)
 
@@ -197,12 +174,8 @@ class Started:
 def ask(questions: Mapping[str, Question], seconds: float = SECONDS) -> Dict[str, Answer]:
     """Ask several questions at once.
 
-    Args:
-        questions: by name.
-        seconds: after which commands are stopped that have not ended.
-
-    Returns:
-        The answers by the same names.
+    `questions`: by name. `seconds`: after which commands are stopped that have not ended. Returns the answers by the
+    same names.
     """
     return Started(questions).answers(seconds)
 

@@ -74,12 +74,7 @@ def most_gpus(of: List[Node]) -> Dict[str, int]:
 def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Cluster:
     """What Slurm answered.
 
-    Args:
-        answers: by question.
-        notes: where to note what it did not.
-
-    Raises:
-        Silent: slurmctld does not answer.
+    `answers`: by question. `notes`: where to note what it did not. Raises Silent if slurmctld does not answer.
     """
     config = dict(re.findall(r"^(\w+) += (.*)$", answers["config"].must, re.MULTILINE))
     enforced = frozenset(config.get("AccountingStorageEnforce", "").strip().lower().split(","))
@@ -118,8 +113,7 @@ def groups() -> FrozenSet[str]:
 def account_limits(shown: str) -> Dict[str, Tuple[Tuple[str, str], ...]]:
     """By account, GrpTRES of it and of those above it, with the account that has the limit.
 
-    Args:
-        shown: what `questions.use` printed.
+    `shown`: what `questions.use` printed.
     """
     parents: Dict[str, str] = {}
     own: Dict[str, str] = {}

@@ -7,8 +7,7 @@ from typing import Any, Dict, Iterable, NamedTuple
 ERROR, WARNING, HINT = "error", "warning", "hint"
 """Severities: a job that is refused, fails, waits for ever or gets other resources; a likely mistake; advice."""
 
-LONGEST = 200
-"""The most characters of a text from a script."""
+LONGEST = 200  # the most characters of a text from a script
 
 
 class Finding(NamedTuple):

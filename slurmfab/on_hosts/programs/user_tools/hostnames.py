@@ -30,10 +30,8 @@ def fold(names: Iterable[str]) -> str:
 def text(stem: str, width: int, numbers: List[int]) -> str:
     """The names with one stem.
 
-    Args:
-        stem: what comes before the number.
-        width: of numbers with zeros before them; 0 for any.
-        numbers: in order; -1 for a name without one.
+    `stem`: what comes before the number. `width`: of numbers with zeros before them; 0 for any. `numbers`: in order; -1
+    for a name without one.
     """
     ranges: List[List[int]] = []
     for number in numbers:

@@ -11,8 +11,7 @@ from slurmfab.on_hosts.programs.user_tools.cluster import Cluster, most_gpus
 from slurmfab.on_hosts.programs.user_tools.job_script import CALLS
 from slurmfab.on_hosts.programs.user_tools.wanted import GIB, memory_text, read_time, total
 
-LONGEST = 4096
-"""The most characters of an answer."""
+LONGEST = 4096  # the most characters of an answer
 
 USUAL_SECONDS = 3600
 _ARRAY = re.compile(r"\d{1,9}(?:-\d{1,9}(?::\d{1,9})?)?(?:,\d{1,9}(?:-\d{1,9}(?::\d{1,9})?)?)*(?:%\d{1,9})?")
@@ -95,9 +94,7 @@ class Limits(NamedTuple):
     def default_for(self, has_gpus: bool, kind: str) -> str:
         """The partition of a job that names none: the default one, or the first that has the wanted GPUs.
 
-        Args:
-            has_gpus: whether the job has any.
-            kind: their type; empty for any.
+        `has_gpus`: whether the job has any. `kind`: their type; empty for any.
         """
         there = [self.in_partition(name) for name in (self.default, *self.names) if name and has_gpus]
         fitting = [one for one in there if kind in one.gpu_types] or [one for one in there if one.most_gpus]
@@ -115,11 +112,7 @@ def limits_of(cluster: Optional[Cluster], ways: Tuple[str, ...]) -> Limits:
 
 
 def one_line(text: str, what: str) -> str:
-    """A text without control characters.
-
-    Raises:
-        ValueError: it has some, or is too long.
-    """
+    """A text without control characters. Raises ValueError if it has some, or is too long."""
     if not all(letter.isprintable() for letter in text) or len(text) >= LONGEST:
         raise ValueError("%s has to be one line of printable characters" % what)
     return text
@@ -166,11 +159,7 @@ def qos(text: str, limits: Limits) -> str:
 
 
 def one_of(text: str, names: Tuple[str, ...], what: str) -> str:
-    """A name of one of these; any name if none are known.
-
-    Raises:
-        ValueError: it is none of them.
-    """
+    """A name of one of these; any name if none are known. Raises ValueError if it is none of them."""
     if names and text and text not in names:
         near = sbatch_options.nearest(text, set(names))
         meant = "; did you mean %s?" % near if near else "; there is %s" % ", ".join(names)
@@ -179,11 +168,7 @@ def one_of(text: str, names: Tuple[str, ...], what: str) -> str:
 
 
 def whole(text: str, least: int, most: int, what: str) -> int:
-    """A whole number.
-
-    Raises:
-        ValueError: it is none, or there are not so many.
-    """
+    """A whole number. Raises ValueError if it is none, or there are not so many."""
     number = int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else -1
     if number < least:
         raise ValueError('"%s" is no number of %s' % (text, what))

@@ -8,11 +8,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Mapping, NamedTuple, Tuple
 
-PLAIN = re.compile(r"[A-Za-z0-9_.,:%@/+=\[\]-]+")
-"""Values of options that need no quotes."""
-
-COMPOUND = re.compile(r"[;&|<>()\n]")
-"""Characters that only a shell understands."""
+PLAIN = re.compile(r"[A-Za-z0-9_.,:%@/+=\[\]-]+")  # values of options that need no quotes
+COMPOUND = re.compile(r"[;&|<>()\n]")  # characters that only a shell understands
 
 CALLS: Mapping[str, str] = {
     "podman": "sdocker run %s",

@@ -236,12 +236,7 @@ def at_once(wanted: Wanted, partition: Partition, nodes: List[Node]) -> Iterator
 
 
 def fits(node: Node, cpus: int, memory: int, wanted: Mapping[str, int]) -> bool:
-    """Whether an empty node has so much.
-
-    Args:
-        memory: in MiB.
-        wanted: GPUs by type.
-    """
+    """Whether an empty node has so much. `memory`: in MiB. `wanted`: GPUs by type."""
     of_types = ((total(node.gpus) if kind == UNTYPED else node.gpus.get(kind, 0)) >= wanted[kind] for kind in wanted)
     return node.cpus >= cpus and node.memory >= memory and all(of_types)
 

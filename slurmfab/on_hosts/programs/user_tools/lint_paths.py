@@ -12,8 +12,7 @@ from slurmfab.on_hosts.programs.user_tools.wanted import Wanted, directive
 LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/local", "/scratch", "/dev")  # noqa: S108 - names, not files of ours
 """Directories that each node has for itself; what is there on this host says nothing about nodes."""
 
-LETTERS = "%AabJjNnstuxW"
-"""What may follow a percent sign in names of files (sbatch(1), filename pattern)."""
+LETTERS = "%AabJjNnstuxW"  # what may follow a percent sign in names of files (sbatch(1), filename pattern)
 
 _PATTERN = re.compile(r"%(\d*)(.?)")
 
@@ -21,9 +20,7 @@ _PATTERN = re.compile(r"%(\d*)(.?)")
 def check(wanted: Wanted, here: str, user: str) -> Iterator[Finding]:
     """Yield files of a job that could not be opened.
 
-    Args:
-        wanted: by the job.
-        here: the directory from which it is submitted.
+    `wanted`: by the job. `here`: the directory from which it is submitted.
     """
     start = os.path.join(here, wanted.value("chdir"))
     if "chdir" in wanted.given and not is_local(start) and not os.path.isdir(start):
@@ -62,12 +59,7 @@ def patterns(wanted: Wanted, name: str) -> Iterator[Finding]:
 
 
 def written(wanted: Wanted, name: str, path: str, user: str) -> Iterator[Finding]:
-    """Yield why a file cannot be written.
-
-    Args:
-        wanted: by the job.
-        path: of the file, with patterns.
-    """
+    """Yield why a file cannot be written. `wanted`: by the job. `path`: of the file, with patterns."""
     folder = os.path.dirname(path.replace("%u", user))
     line = wanted.line(name)
     if is_local(path):

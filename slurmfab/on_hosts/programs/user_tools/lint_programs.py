@@ -14,8 +14,7 @@ from slurmfab.on_hosts.programs.user_tools.submit_script import Script
 
 _STARTER = re.compile(r"\s*(?:time\s+|exec\s+)?(srun|mpirun|mpiexec)\s+(.*)")
 _MOVES = re.compile(r"\s*(?:cd|pushd|popd)\b")
-_PLAIN = re.compile(r"[\w./+@:=-]+")
-"""Paths without variables, patterns and other things that a shell expands."""
+_PLAIN = re.compile(r"[\w./+@:=-]+")  # paths without variables, patterns and other things that a shell expands
 
 MPIRUN_VALUES: Dict[str, int] = {
     **dict.fromkeys(("n", "np", "c", "N", "npernode", "map-by", "bind-to", "rank-by", "H", "host", "hostfile"), 1),
@@ -29,8 +28,7 @@ MPIRUN_VALUES: Dict[str, int] = {
 def check(script: Script, start: str) -> Iterator[Finding]:
     """Yield programs and bundles of containers that are not there, of those whose place a reader can tell.
 
-    Args:
-        start: the directory in which the job starts.
+    `start`: the directory in which the job starts.
     """
     has_moved = False
     for number, line in commands(script) if shell(script) else ():
@@ -86,9 +84,7 @@ def mpi_kinds(script: Script) -> List[Tuple[int, str]]:
 def unknown_kinds(named: List[Tuple[int, str]], shown: str) -> Iterator[Finding]:
     """Yield kinds of MPI that this Slurm does not have.
 
-    Args:
-        named: what `mpi_kinds` found.
-        shown: what `srun --mpi=list` printed; nothing is known if it lists none.
+    `named`: what `mpi_kinds` found. `shown`: what `srun --mpi=list` printed; nothing is known if it lists none.
     """
     known = available_kinds(shown)
     for number, kind in named if known else ():

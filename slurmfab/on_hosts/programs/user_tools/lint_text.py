@@ -14,11 +14,8 @@ from slurmfab.on_hosts.programs.user_tools.wanted import Wanted
 
 BASH = "#!/bin/bash"
 SHELLS = frozenset({"bash", "sh", "dash", "ksh", "zsh"})
-SMALL_SHELLS = frozenset({"dash", "busybox"})
-"""What /bin/sh is on hosts where it is not bash."""
-
-USUAL = frozenset({"/bin", "/usr/bin", "/usr/local/bin"})
-"""Where interpreters are on all hosts alike."""
+SMALL_SHELLS = frozenset({"dash", "busybox"})  # what /bin/sh is on hosts where it is not bash
+USUAL = frozenset({"/bin", "/usr/bin", "/usr/local/bin"})  # where interpreters are on all hosts alike
 
 MOST_LINES = 20000
 _MODULE = re.compile(r"\s*(?:module|ml)\s+(?:--?\w+\s+)*(load|add|use|try-load|purge)\b\s*([^;&|#<>]*)")
@@ -189,8 +186,7 @@ def sruns(script: Script, wanted: Wanted) -> Iterator[Finding]:
 def unknown_option(number: int, name: str) -> Iterator[Finding]:
     """Yield that srun has no such option; those of pyxis begin with `container`.
 
-    Args:
-        name: as it is written, without dashes.
+    `name`: as it is written, without dashes.
     """
     known = sbatch_options.resolve(name, sbatch_options.OF_SRUN)
     if len(name) > 1 and not known.name and not name.startswith("container"):

@@ -10,18 +10,14 @@ from typing import Callable, Sequence
 from slurmfab.on_hosts.programs.user_tools.asking import Silent
 
 HERE = "slurmfab.on_hosts.programs.user_tools"
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
 
 def main(name: str, *words: str) -> int:
     """Run a command.
 
-    Args:
-        name: of the command, and of its module here, whose `main` takes the words and returns the exit code.
-
-    Returns:
-        The exit code: 1 if Slurm does not answer.
+    `name`: of the command, and of its module here, whose `main` takes the words and returns the exit code. Returns the
+    exit code: 1 if Slurm does not answer.
     """
     # Names and comments of others may be in any encoding, and so may the user's terminal.
     if sys.stdout is None:  # the user has closed it: `sstatus >&-`

@@ -33,14 +33,12 @@ PARTITIONS = Question(("scontrol", "--oneliner", "show", "partition"))
 ALL_PARTITIONS = Question(("scontrol", "--all", "--oneliner", "show", "partition"))
 """Also those that the user may not use, for a script may name one of them; `partitions.read` reads them."""
 
-SBATCH_HELP = Question(("sbatch", "--help"))
-"""The options of sbatch, also those of plugins."""
+SBATCH_HELP = Question(("sbatch", "--help"))  # the options of sbatch, also those of plugins
 
 TEST_ONLY = Question(("sbatch", "--test-only"))
 """Whether sbatch takes the script on its standard input, and when it would start; submits nothing (sbatch(1))."""
 
-MODULES = Question(("bash", "-lc", "module -t avail 2>&1"))
-"""The modules that the user's login shell finds, one a line."""
+MODULES = Question(("bash", "-lc", "module -t avail 2>&1"))  # the modules that the user's login shell finds, one a line
 
 MPI_KINDS = Question(("sh", "-c", "srun --mpi=list 2>&1"))
 """The MPI plugins that srun has; it starts nothing (srun(1), --mpi)."""
@@ -53,8 +51,7 @@ QOS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=
 def associations(user: str, cluster: str = "") -> Question:
     """The accounts of a user, with QOS and limits; `limits.associations` reads them, and slurmdbd answers.
 
-    Args:
-        cluster: ClusterName, since a slurmdbd can serve several clusters; empty for all of them.
+    `cluster`: ClusterName, since a slurmdbd can serve several clusters; empty for all of them.
     """
     here = ("cluster=" + cluster,) if cluster else ()
     where = ("where", "user=" + user, *here, "format=" + ",".join(ASSOCIATION_FIELDS))

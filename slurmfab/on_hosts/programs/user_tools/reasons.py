@@ -113,9 +113,7 @@ _OF = {"QOS": "the QOS of the job or of its partition", "Assoc": "your account",
 def explained(reason: str, job: str = "JOBID") -> str:
     """What a reason means, and what the user can do; empty if the reason is unknown.
 
-    Args:
-        reason: as squeue prints it.
-        job: the job's ID, for commands that the sentence names.
+    `reason`: as squeue prints it. `job`: the job's ID, for commands that the sentence names.
     """
     for pattern, sentence in TEXTS:
         found = re.match(pattern, reason)

@@ -72,8 +72,7 @@ SRUN_WITH_VALUE = named("""
 """Of these, those that need a value."""
 
 ALL = WITH_VALUE | WITHOUT_VALUE | MAY_HAVE_VALUE
-CUTOFF = 0.65
-"""How alike two names have to be for one to be a misspelling of the other (difflib)."""
+CUTOFF = 0.65  # how alike two names have to be for one to be a misspelling of the other (difflib)
 
 
 class Known(NamedTuple):
@@ -86,9 +85,7 @@ class Known(NamedTuple):
 def resolve(name: str, more: AbstractSet[str] = frozenset()) -> Known:
     """The option of a long name, which may be abbreviated (getopt_long(3)).
 
-    Args:
-        name: without dashes.
-        more: further options, such as those of plugins.
+    `name`: without dashes. `more`: further options, such as those of plugins.
     """
     known = ALL | more
     if name in known:

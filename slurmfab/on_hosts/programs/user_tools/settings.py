@@ -6,8 +6,7 @@ import json
 from typing import Any, Mapping
 
 PATH = "/etc/slurmfab-user-tools.json"
-LARGEST = 1 << 20
-"""The most bytes of the file."""
+LARGEST = 1 << 20  # the most bytes of the file
 
 
 def read(path: str = PATH) -> Mapping[str, Any]:

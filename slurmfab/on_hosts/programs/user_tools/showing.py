@@ -13,8 +13,7 @@ from slurmfab.on_hosts.programs.user_tools.state import State
 
 BOLD, GREEN, YELLOW = "\033[1m", "\033[32m", "\033[33m"
 END = "\033[0m"
-MOST_JOBS = 50
-"""How many jobs are listed; --json has all of them."""
+MOST_JOBS = 50  # how many jobs are listed; --json has all of them
 
 LONGEST_NAME = 30
 NARROWEST = 40
@@ -26,8 +25,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 class Paint:
     """Colours for a terminal; without one, or with NO_COLOR (no-color.org), text stays as it is.
 
-    Args:
-        out: where the text goes.
+    `out`: where the text goes.
     """
 
     def __init__(self, out: TextIO, environment: Mapping[str, str] = os.environ) -> None:
@@ -78,11 +76,7 @@ def by_type(state: State) -> str:
 
 
 def table(jobs: Sequence[Job], paint: Paint) -> List[str]:
-    """The table of jobs.
-
-    Args:
-        jobs: at least one.
-    """
+    """The table of jobs. `jobs`: at least one."""
     rows = [HEADER, *(cells(one) for one in jobs)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEADER))]
     found = []
@@ -108,8 +102,7 @@ def cells(job: Job) -> Sequence[str]:
 def why(jobs: Sequence[Job], now: float, width: int) -> List[str]:
     """Why jobs wait, those with the same reason together, and when they are expected to start.
 
-    Args:
-        jobs: all of the user's.
+    `jobs`: all of the user's.
     """
     groups: Dict[str, List[Job]] = {}
     for job in jobs:
@@ -132,11 +125,7 @@ def of(job: Job, same: Sequence[Job]) -> str:
 
 
 def expected(start: float, now: float) -> str:
-    """A time in the future, as in `2026-11-23 16:10 (in 54 min)`.
-
-    Args:
-        start: seconds since 1970.
-    """
+    """A time in the future, as in `2026-11-23 16:10 (in 54 min)`. `start`: seconds since 1970."""
     left = max(0, int(start - now))
     units = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
     size, unit = next(((size, unit) for size, unit in units if left >= size), (1, "s"))

@@ -60,11 +60,7 @@ BY_NAME = {field.name: field for field in FIELDS}
 
 
 def main(words: Sequence[str]) -> int:
-    """Write a script.
-
-    Returns:
-        The exit code, as told by --help.
-    """
+    """Write a script. Returns the exit code, as told by --help."""
     try:
         asked = parser().parse_args(list(words))
     except SystemExit as end:
@@ -105,8 +101,7 @@ def parser() -> argparse.ArgumentParser:
 def from_flags(given: Dict[str, str], limits: Limits) -> Tuple[Dict[str, Any], Limits]:
     """The answers that flags give, and the limits of the partition that they choose.
 
-    Raises:
-        ValueError: a flag has a value that cannot be.
+    Raises ValueError if a flag has a value that cannot be.
     """
     found: Dict[str, Any] = {}
     if "partition" not in given:
@@ -189,10 +184,8 @@ def options(answers: Dict[str, Any]) -> JobOptions:
 def finish(text: str, path: str, force: bool, around: slint.Surroundings) -> int:
     """Check a script and write it; the exit code.
 
-    Args:
-        path: of the file; `-` for standard output.
-        force: whether an existing file is overwritten.
-        around: what it is checked against.
+    `path`: of the file; `-` for standard output. `force`: whether an existing file is overwritten. `around`: what it is
+    checked against.
     """
     checked = slint.check(path, text.encode(), around)
     wrong = [one for one in checked.findings if one.severity == ERROR and one.rule != "slurm"]
@@ -222,11 +215,7 @@ def clean_lines(text: str) -> str:
 
 
 def write(text: str, path: str, force: bool) -> bool:
-    """Write the file; `False` if it exists and must not be overwritten.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write the file; `False` if it exists and must not be overwritten. Raises OSError if it cannot be written."""
     if not force and os.path.lexists(path) and not (sys.stdin.isatty() and agreed(path)):
         return False
     with open(path, "w" if force or os.path.lexists(path) else "x", encoding="utf-8") as file:
@@ -242,8 +231,7 @@ def agreed(path: str) -> bool:
 def ask(question: str, default: str = "") -> str:
     """Ask on the terminal; the prompt goes to standard error, so that standard output can be the script.
 
-    Raises:
-        EOFError: the user has ended the input.
+    Raises EOFError if the user has ended the input.
     """
     sys.stderr.write("%s%s: " % (question, " [%s]" % default if default else ""))
     sys.stderr.flush()

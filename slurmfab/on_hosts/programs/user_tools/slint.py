@@ -127,11 +127,7 @@ class Surroundings(NamedTuple):
 
 
 def main(words: Sequence[str]) -> int:
-    """Check scripts.
-
-    Returns:
-        The exit code, as told by --help.
-    """
+    """Check scripts. Returns the exit code, as told by --help."""
     parser = argparse.ArgumentParser(
         "slint", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -159,11 +155,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def content_of(path: str) -> bytes:
-    """A file's first bytes, one more than Slurm takes of a script.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """A file's first bytes, one more than Slurm takes of a script. Raises OSError if it cannot be read."""
     if path == STDIN:
         return sys.stdin.buffer.read(submit_script.MOST_BYTES + 1)
     with open(path, "rb") as file:
@@ -203,8 +195,7 @@ def surroundings() -> Surroundings:
 def in_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Yield variables that count instead of what a script says (sbatch(1), INPUT ENVIRONMENT VARIABLES).
 
-    Args:
-        variables: by name.
+    `variables`: by name.
     """
     for name in OVERRIDING:
         if name in variables:
@@ -273,9 +264,7 @@ def test(content: bytes) -> Verdict:
 def run(argv: Sequence[str], env: Mapping[str, str], given: bytes, seconds: float) -> Tuple[int, str]:
     """Run a command, and return its exit code and all that it printed.
 
-    Args:
-        env: variables besides the user's own.
-        seconds: after which it is stopped.
+    `env`: variables besides the user's own. `seconds`: after which it is stopped.
     """
     try:
         done = subprocess.run(

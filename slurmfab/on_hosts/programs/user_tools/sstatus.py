@@ -21,8 +21,7 @@ Shows what is free on the cluster, your jobs and your limits, and why jobs wait.
   --help        this text
 """
 WIDTH = 100
-WRONG = 2
-"""The exit code for wrong arguments."""
+WRONG = 2  # the exit code for wrong arguments
 
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.@+$-]{0,255}"
 
@@ -39,11 +38,7 @@ class WrongWords(Exception):
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the state.
-
-    Returns:
-        The exit code: 2 for wrong arguments.
-    """
+    """Print the state. Returns the exit code: 2 for wrong arguments."""
     if set(words) & {"-h", "--help"}:
         sys.stdout.write(USAGE)
         return 0
@@ -58,11 +53,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def parsed(words: Sequence[str]) -> Options:
-    """The options in the arguments.
-
-    Raises:
-        WrongWords: there is no such option.
-    """
+    """The options in the arguments. Raises WrongWords if there is no such option."""
     options, rest = Options(), list(words)
     while rest:
         word, mark, value = rest.pop(0).partition("=")
@@ -78,11 +69,7 @@ def parsed(words: Sequence[str]) -> Options:
 
 
 def account_of(name: str) -> pwd.struct_passwd:
-    """The user of this name; without one, the user who runs this.
-
-    Raises:
-        WrongWords: there is no such user.
-    """
+    """The user of this name; without one, the user who runs this. Raises WrongWords if there is no such user."""
     try:
         if not name:
             return pwd.getpwuid(os.getuid())
@@ -94,14 +81,7 @@ def account_of(name: str) -> pwd.struct_passwd:
 
 
 def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
-    """The lines to print.
-
-    Args:
-        is_json: whether as JSON.
-
-    Raises:
-        Silent: slurmctld does not answer.
-    """
+    """The lines to print. `is_json`: whether as JSON. Raises Silent if slurmctld does not answer."""
     from slurmfab.on_hosts.programs.user_tools import settings
 
     ours = settings.read()

@@ -8,11 +8,8 @@ from slurmfab.on_hosts.programs.user_tools import hostnames, jobs, limits, nodes
 from slurmfab.on_hosts.programs.user_tools.asking import Answer
 from slurmfab.on_hosts.programs.user_tools.use import Limit
 
-JSON_VERSION = 1
-"""The version of the JSON format; it increases if a key changes its meaning or is removed."""
-
-DEFAULT_QOS = "normal"
-"""The QOS of jobs that name none, where an association has no other."""
+JSON_VERSION = 1  # the version of the JSON format; it increases if a key changes its meaning or is removed
+DEFAULT_QOS = "normal"  # the QOS of jobs that name none, where an association has no other
 
 
 class Person(NamedTuple):
@@ -106,11 +103,7 @@ class State(NamedTuple):
 def state(
     person: Person, answers: Mapping[str, Answer], rows: Sequence[Sequence[str]], settings: Mapping[str, Any]
 ) -> State:
-    """What Slurm's answers say.
-
-    Args:
-        answers: to `nodes`, `partitions`, `use`, `associations` and `qos`.
-    """
+    """What Slurm's answers say. `answers`: to `nodes`, `partitions`, `use`, `associations` and `qos`."""
     has_accounts = bool(settings.get("accounting"))
     found = nodes.read(answers["nodes"].text)
     there = partitions.read(answers["partitions"].text)
@@ -141,11 +134,7 @@ def trouble(answers: Mapping[str, Answer], *names: str) -> str:
 def limits_of(
     person: Person, answers: Mapping[str, Answer], there: Sequence[partitions.Partition], mine: Sequence[jobs.Job]
 ) -> List[Limit]:
-    """The limits of a user: on partitions, with QOS, and in accounts.
-
-    Args:
-        answers: as for `state`.
-    """
+    """The limits of a user: on partitions, with QOS, and in accounts. `answers`: as for `state`."""
     records = use.read(answers["use"].text)
     associations = limits.associations(answers["associations"].text)
     accounts = list(dict.fromkeys([one.account for one in associations] or [one.account for one in mine]))

@@ -12,8 +12,7 @@ from slurmfab.on_hosts.programs.user_tools import sbatch_options
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, warning
 from slurmfab.on_hosts.programs.user_tools.job_script import quoted
 
-MOST_BYTES = 4 << 20
-"""What slurmctld takes unless its administrator says otherwise (slurm.conf(5), max_script_size)."""
+MOST_BYTES = 4 << 20  # what slurmctld takes unless its administrator says otherwise (slurm.conf(5), max_script_size)
 
 MAGIC = "#SBATCH"
 BOM = b"\xef\xbb\xbf"
@@ -22,8 +21,7 @@ HETEROGENEOUS = ("hetjob", "packjob")
 _HEREDOC = re.compile(r"""(?<![<\d])<<-?\s*(["']?)(\w+)\1""")
 _LIKE = re.compile(r"\s*#[ \t]*([A-Za-z]{4,9})[ \t]+(-\S.*)")
 SBATCH = "SBATCH"
-ALIKE = 0.8
-"""How alike a word has to be for a misspelling of SBATCH (difflib); SEARCH is none."""
+ALIKE = 0.8  # how alike a word has to be for a misspelling of SBATCH (difflib); SEARCH is none
 
 
 class Setting(NamedTuple):
@@ -54,9 +52,7 @@ class Word(NamedTuple):
 def read(content: bytes, more: AbstractSet[str] = frozenset()) -> Script:
     """Read a submit script.
 
-    Args:
-        content: the file, of which MOST_BYTES are looked at.
-        more: further options of sbatch, such as those of plugins.
+    `content`: the file, of which MOST_BYTES are looked at. `more`: further options of sbatch, such as those of plugins.
     """
     found = list(form(content))
     text = content[:MOST_BYTES]
@@ -147,10 +143,7 @@ def split(line: str) -> List[str]:
 def settings(words: List[Word], more: AbstractSet[str], found: List[Finding]) -> Iterator[Setting]:
     """Yield the options of one job, and note words that are wrong.
 
-    Args:
-        words: of all its directives.
-        more: as for `read`.
-        found: where to note them.
+    `words`: of all its directives. `more`: as for `read`. `found`: where to note them.
     """
     place = 0
     while place < len(words):
@@ -244,8 +237,7 @@ def valued(
 ) -> Tuple[Tuple[Setting, ...], int]:
     """An option of one letter with its value, and how many of the following words are the value.
 
-    Args:
-        found: where to note what is wrong.
+    `found`: where to note what is wrong.
     """
     value, used = rest or following, int(not rest and following is not None)
     if value is None or value.startswith("="):

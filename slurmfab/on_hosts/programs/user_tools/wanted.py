@@ -30,8 +30,7 @@ MAIL_TYPES = frozenset(
 MAY_HOLD_VARIABLES = frozenset({"comment", "wrap", "export", "extra", "admin-comment"})
 """Options whose values may hold a dollar sign for a good reason."""
 
-SMALL = 64
-"""Amounts of memory without a unit that are probably meant in GiB; without one they are MiB."""
+SMALL = 64  # amounts of memory without a unit that are probably meant in GiB; without one they are MiB
 
 GIB = 1024
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -109,8 +108,7 @@ def read_time(text: str) -> Optional[int]:
 def read(settings: Tuple[Setting, ...]) -> Tuple[Wanted, List[Finding]]:
     """What the options of one job ask for, and what is wrong with their form.
 
-    Args:
-        settings: the options, of which the last one of a name counts.
+    `settings`: the options, of which the last one of a name counts.
     """
     found = list(repeated(settings))
     given: Dict[str, Setting] = {}
@@ -205,8 +203,7 @@ def memory_wanted(
 ) -> Tuple[Optional[int], Optional[int]]:
     """The memory that one node needs at least, and that of all nodes together.
 
-    Args:
-        factors: by option, how often its amount is needed on one node, and in all.
+    `factors`: by option, how often its amount is needed on one node, and in all.
     """
     for name, (in_node, in_all) in factors.items():
         amount = mebibytes_of(value(given, name))
