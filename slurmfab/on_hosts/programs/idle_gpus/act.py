@@ -95,8 +95,9 @@ def holders(context: Context) -> Iterator[Holder]:
         number, _, user, account, qos, partition, nodes, batch, requeue, whole, comment = (one.strip() for one in row)
         note = notes.Note.read(comment)
         if (note.nodes or note.text) and number.isdigit() and nodes.isdigit():
+            is_part = whole.isdigit() and int(whole) > 0
             can_requeue = batch == "1" and requeue == "1"
-            yield Holder(number, user, account, qos, partition, int(nodes), can_requeue, whole.strip("0") != "", note)
+            yield Holder(number, user, account, qos, partition, int(nodes), can_requeue, is_part, note)
 
 
 class Policy:
