@@ -45,6 +45,13 @@ GPU_CHECK_PROGRAM = f"{PROGRAMS}/gpu-check"
 GPU_CHECK_SETTINGS = "/etc/slurmfab-gpu-check.json"
 GPU_CHECK_HISTORY = "/var/lib/slurmfab/gpu-checks"  # the directory of the history; it stays when the checks go
 
+IDLE_GPUS_PROGRAM = f"{PROGRAMS}/idle-gpus"
+IDLE_GPUS_UNIT, IDLE_GPUS_POLICY_UNIT = "slurmfab-idle-gpus", "slurmfab-idle-gpus-policy"
+"""The service that looks at a node's GPUs, and the one on the controller that mails users and ends jobs."""
+
+IDLE_GPUS_SETTINGS, IDLE_GPUS_POLICY = "/etc/slurmfab-idle-gpus.json", "/etc/slurmfab-idle-gpus-policy.json"
+IDLE_GPUS_STATE = "/var/lib/slurmfab/idle-gpus"
+
 ACCEPTANCE_HISTORY = "/var/lib/slurmfab/acceptance"
 """The directory of the results of acceptance jobs on the controller; it stays."""
 

@@ -56,6 +56,7 @@ power:
 mps_daemon: true
 monitoring: {every: 10, prometheus: {host: ctl, every: 10}}
 gpu_checks: {when: daily, min_busbw: 1, mpi: none}
+idle_gpus: {mail: user}
 """
 SHARED_GRES = """\
   - {hosts: n1, Gres: "gpu:2,shard:4"}

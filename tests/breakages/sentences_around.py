@@ -122,6 +122,20 @@ OF_POWER_AND_GPUS = (
         "Slurm has it as powered down",
     ),
     Falsified(
+        "gpus.idle_gpus_are_looked_for",
+        "n1",
+        "the service was stopped",
+        **stopped("slurmfab-idle-gpus"),
+        says="slurmfab-idle-gpus.service is not active",
+    ),
+    Falsified(
+        "gpus.idle_gpus_have_consequences",
+        "ctl",
+        "the timer was stopped",
+        **stopped("slurmfab-idle-gpus-policy.timer"),
+        says="slurmfab-idle-gpus-policy.timer is inactive",
+    ),
+    Falsified(
         "gpus.job_with_a_share_has_one_gpu",
         "n1",
         "cgroup.conf of the node limits no devices",

@@ -26,6 +26,7 @@ from slurmfab.cluster.inventory.exports import Exports, Served, served
 from slurmfab.cluster.inventory.files_on_hosts import Files
 from slurmfab.cluster.inventory.gpu_checks import GpuChecks
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
+from slurmfab.cluster.inventory.idle_gpus import IdleGpus
 from slurmfab.cluster.inventory.job_environment import JobEnvironment
 from slurmfab.cluster.inventory.logins import (
     BESIDE_SLURMCTLD,
@@ -277,6 +278,7 @@ class Cluster(Model):
     registry: RegistryOrNot = None
     monitoring: MonitoringOrNot = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
+    idle_gpus: Annotated[IdleGpus | None, Field(description="What is done about jobs whose GPUs do nothing.")] = None
     acceptance: Acceptance = {}
     drift: Annotated[Drift | None, Field(description="Plans by a timer on the deployer, with mail or metrics.")] = None
     prolog: ScriptsBefore = None
@@ -380,8 +382,8 @@ class Cluster(Model):
 
     @property
     def has_own_scripts(self) -> bool:
-        """Whether slurmfab has scripts of its own before and after jobs: for MPS, directories of jobs, or Podman."""
-        return self.mps_daemon or self.scratch is not None or self.has_podman
+        """Whether slurmfab has scripts of its own before and after jobs."""
+        return self.mps_daemon or self.scratch is not None or self.has_podman or self.idle_gpus is not None
 
     @property
     def has_podman(self) -> bool:

@@ -110,6 +110,11 @@ class Lock:
         """SlurmdSpoolDir where the cluster file names none."""
         return self.spool or (FORMER_SPOOL if self.slurm else SLURM_SPOOL)
 
+    def tells_gpu_use(self, host: str) -> bool:
+        """Whether a host has NVIDIA GPUs whose driver tells how busy they are, which it does not of MIG instances."""
+        gpus = self.hosts[host].gpus if host in self.hosts else ()
+        return any(gpu.file.startswith("/dev/nvidia") and not gpu.with_files for gpu in gpus)
+
     @property
     def slurm_versions(self) -> tuple[str, ...]:
         """The versions of Slurm in the cluster, the controller's first; empty before the first deployment."""

@@ -41,7 +41,8 @@ def seconds(text: str) -> int:
 
 
 @written_as(_TIME)
-def _time(value: Any) -> Any:
+def time_value(value: Any) -> Any:
+    """A number of seconds, or a text that `seconds` reads."""
     return seconds(value) if isinstance(value, str) else value
 
 
@@ -163,7 +164,7 @@ class Power(Model):
     # seconds
     suspend_after: Annotated[
         int,
-        BeforeValidator(_time, json_schema_input_type=int | str),
+        BeforeValidator(time_value, json_schema_input_type=int | str),
         Field(ge=1, le=_LONGEST_IDLE, description="Time without jobs until a node is switched off: 30m."),
     ] = 1800
     keep: Annotated[
@@ -175,13 +176,13 @@ class Power(Model):
     # seconds
     suspend_timeout: Annotated[
         int,
-        BeforeValidator(_time, json_schema_input_type=int | str),
+        BeforeValidator(time_value, json_schema_input_type=int | str),
         Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node is off (SuspendTimeout)."),
     ] = 120
     # seconds
     resume_timeout: Annotated[
         int,
-        BeforeValidator(_time, json_schema_input_type=int | str),
+        BeforeValidator(time_value, json_schema_input_type=int | str),
         Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node answers again (ResumeTimeout)."),
     ] = 900
     how: Annotated[How, Field(description="ipmi, wake_on_lan or command.")]

@@ -25,7 +25,7 @@ HARMLESS = frozenset({
     "name", "addresses", "controllers", "login", "nodes", "partitions", "topology", "memory_margin", "hosts_file",
     "qos", "accounts", "unix_users", "licenses", "quota", "mps_daemon", "configless", "own_partition", "node_logins",
     "login_limits", "private_data", "motd", "x11", "user_tools", "restart_daemons", "keep_files",
-    "rotate_logs",
+    "rotate_logs", "idle_gpus",
 })  # fmt: skip
 """Fields of a cluster whose values name no program, file, package, server or person that hosts obey as root."""
 

@@ -23,6 +23,8 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     database            the host of slurmdbd
     saver               a host with scheduled backups
     gpu_checker         the primary controller, if the cluster file has `gpu_checks`
+    gpu_watcher         a compute node on which idle GPUs are looked for
+    gpu_policy          the primary controller, if the cluster file has `idle_gpus`
     sleeper             a compute node that may sleep
     switcher            a controller, if the cluster file has `power`
     enforcer            the primary controller, if jobs need an account
@@ -358,6 +360,8 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "sleeper": tuple(node for node in nodes if cluster.power and node in cluster.power.nodes),
         "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
+        "gpu_watcher": tuple(filter(lock.tells_gpu_use, nodes)) if cluster.idle_gpus else (),
+        "gpu_policy": primary if cluster.idle_gpus else (),
         **account_places(cluster, primary),
         **image_places(cluster, hosts),
         **monitoring_places(cluster, hosts),

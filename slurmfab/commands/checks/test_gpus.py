@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import pytest
 from testinfra.backend.base import CommandResult
 
+from slurmfab.base.paths import IDLE_GPUS_POLICY_UNIT, IDLE_GPUS_UNIT
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.daemons import timer_of
 from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.gpu_probe import GONE, host_script, job_script, parse_gpus, parse_job
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -193,3 +195,18 @@ def is_held(lock: Lock, slurm: Slurm, node: str) -> bool:
         and "task/cgroup" in configuration.get("taskplugin", "")
         and configuration.get("constraindevices") == "yes"
     )
+
+
+def test_idle_gpus_are_looked_for(gpu_watcher: CheckedHost) -> None:
+    """the service that looks for jobs whose GPUs are idle is active"""
+    assert gpu_watcher.service(IDLE_GPUS_UNIT).is_running, (
+        f"{IDLE_GPUS_UNIT}.service is not active. See: journalctl -u {IDLE_GPUS_UNIT}. "
+        f"Repair: {deploy(gpu_watcher.name)}"
+    )
+
+
+def test_idle_gpus_have_consequences(gpu_policy: CheckedHost) -> None:
+    """the timer that acts on idle GPUs is active, and its last run succeeded"""
+    active, result = timer_of(gpu_policy, IDLE_GPUS_POLICY_UNIT)
+    assert active == "active", f"{IDLE_GPUS_POLICY_UNIT}.timer is {active}. Repair: {deploy(gpu_policy.name)}"
+    assert result == "success", f"its last run failed ({result}). See: journalctl -u {IDLE_GPUS_POLICY_UNIT}"

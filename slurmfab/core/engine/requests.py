@@ -57,6 +57,8 @@ FACT_SELECTION = {
         "slurmfab-containers.timer",
         "slurmfab-gpu-check.service",
         "slurmfab-gpu-check.timer",
+        "slurmfab-idle-gpus.service",
+        "slurmfab-idle-gpus-policy.timer",
         "slurmfab-power.timer",
     ),
 }

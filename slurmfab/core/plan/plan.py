@@ -18,6 +18,7 @@ from slurmfab.core.plan.phases import (
     former,
     gpu_checks,
     hosts_file,
+    idle_gpus,
     logins,
     mail,
     modules,
@@ -118,6 +119,7 @@ PHASES = (
     Phase("former software", former.resources, taken_back=True),
     Phase("backups", backups.resources),
     Phase("gpu checks", gpu_checks.resources),
+    Phase("idle gpus", idle_gpus.resources, taken_back=True),
     Phase("power", power.timer, taken_back=True),
     Phase("carried files", configless.carried),
 )

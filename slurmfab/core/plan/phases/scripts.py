@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.directories import spool_directory
-from slurmfab.core.plan.phases import oci, podman, programs, scratch, site_files
+from slurmfab.core.plan.phases import idle_gpus, oci, podman, programs, scratch, site_files
 from slurmfab.core.plan.phases.slurm_conf import has_own_files
 from slurmfab.core.plan.plan_input import PlanInput, node_programs
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -102,6 +102,7 @@ def own_scripts(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str,
     """Name and text of slurmfab's own scripts of a kind on a compute node."""
     return (
         *scratch.script(plan_input, host, kind),
+        *idle_gpus.script(plan_input, host, kind),
         *podman.script(plan_input, host, kind),
         *mps_script(plan_input, kind),
     )

@@ -160,6 +160,24 @@ def cancel_named(name: str, user: str = "") -> Command:
     return ("scancel", "--quiet", "--name=" + name, *(["--user=" + user] if user else []))
 
 
+def requeue(job: str) -> Command:
+    """Has a job wait again, from its beginning.
+
+    Raises:
+        ResourceFailed: `job` is not the id of a job.
+    """
+    return ("scontrol", "requeue", *job_ids([job]))
+
+
+def update_job(job: str, *settings: str) -> Command:
+    """Changes a job.
+
+    Raises:
+        ResourceFailed: `job` is not the id of a job.
+    """
+    return ("scontrol", "update", "JobId=" + job_ids([job])[0], *settings)
+
+
 def cancel_all_of(user: str) -> Command:
     """Cancels all jobs of a user."""
     return ("scancel", "--user", user)

@@ -6,6 +6,7 @@ import re
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client.commands import moment
+from slurmfab.on_hosts.programs.idle_gpus.notes import Note
 from slurmfab.on_hosts.programs.user_tools.amounts import clock, gpus_of, seconds_of
 from slurmfab.on_hosts.programs.user_tools.questions import JOB_FIELDS
 
@@ -28,6 +29,7 @@ class Job(NamedTuple):
     seconds: int  # run time
     time_limit: str  # in Slurm's form
     name: str  # of the job, without what cannot be printed
+    idle_gpus: str = ""  # what a node or the controller says of its idle GPUs; empty for none
 
     @property
     def is_pending(self) -> bool:
@@ -64,6 +66,7 @@ def job(row: Sequence[str]) -> Job:
         seconds=seconds_of(fields["TimeUsed"]) or 0,
         time_limit=fields["TimeLimit"],
         name="".join(letter if letter.isprintable() else "?" for letter in fields["Name"]),
+        idle_gpus=Note.read(fields["admin_comment"].strip()).text if fields["State"] == "RUNNING" else "",
     )
 
 

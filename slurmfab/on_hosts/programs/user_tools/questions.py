@@ -10,7 +10,7 @@ from slurmfab.on_hosts.programs.user_tools.asking import Question
 JOB_FIELDS = (
     "JobArrayID", "Partition", "UserName", "Account", "QOS", "State", "Reason", "StartTime", "NumNodes", "NumCPUs",
     "NumTasks", "TimeUsed", "TimeLimit", "ReqNodes", "NodeList", "Dependency", "tres-alloc", "tres-per-job",
-    "tres-per-node", "tres-per-task", "Name",
+    "tres-per-node", "tres-per-task", "admin_comment", "Name",
 )  # fmt: skip
 """Fields of a job, as named by squeue(1), --Format."""
 

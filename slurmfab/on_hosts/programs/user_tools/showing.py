@@ -45,6 +45,8 @@ def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
     found += table(state.jobs[:MOST_JOBS], paint) if state.jobs else [none(state)]
     if len(state.jobs) > MOST_JOBS:
         found.append("... and %d more; --json has them all." % (len(state.jobs) - MOST_JOBS))
+    idle = ["%s: %s" % (one.id, one.idle_gpus) for one in state.jobs if one.idle_gpus][:MOST_JOBS]
+    found += ["", paint("GPUs that do nothing:", BOLD), *idle] if idle else []
     waiting = why(state.jobs, now, max(NARROWEST, width))
     found += ["", paint("Why jobs wait:", BOLD), *waiting] if waiting else []
     return [*found, *([""] if state.notes else []), *state.notes]

@@ -112,6 +112,18 @@ def test_nodes_that_private_data_hides_are_no_trouble() -> None:
     assert told(row(), nodes=denied).notes == ()
 
 
+def test_a_job_when_its_gpus_are_idle_then_its_user_is_told_what_will_become_of_it() -> None:
+    comment = (
+        "billed [idle GPUs: idle since 2026-11-26 10:04; cancelled after 2026-11-26 12:40 unless it uses them|n1 1-2]"
+    )
+    idle = tuple({**BASE, "admin_comment": comment}.values())
+    lines = shown(told(idle, row(JobArrayID="13")))
+    assert lines[lines.index("GPUs that do nothing:") + 1 :] == [
+        "12: idle since 2026-11-26 10:04; cancelled after 2026-11-26 12:40 unless it uses them"
+    ]
+    assert "GPUs that do nothing:" not in shown(told(row()))
+
+
 def test_jobs_of_others_may_be_there_and_not_shown() -> None:
     assert shown(told()._replace(person=ADA._replace(is_caller=False)))[-1] == "No jobs are shown to you."
 
