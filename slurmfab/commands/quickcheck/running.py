@@ -28,12 +28,15 @@ from slurmfab.commands.quickcheck.basics import environment, two_nodes
 from slurmfab.commands.quickcheck.batch import allocation
 from slurmfab.commands.quickcheck.bench import Bench, Work
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
-from slurmfab.commands.quickcheck.gpus import chosen, gpus, nccl, nodes_of_each_kind
-from slurmfab.commands.quickcheck.homes import chosen as with_scratch
-from slurmfab.commands.quickcheck.homes import homes, scratch
+from slurmfab.commands.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
+from slurmfab.commands.quickcheck.homes import homes
 from slurmfab.commands.quickcheck.lines import Line, Summary
-from slurmfab.commands.quickcheck.mpi import modules, mpi
+from slurmfab.commands.quickcheck.modules import modules
+from slurmfab.commands.quickcheck.mpi import mpi
+from slurmfab.commands.quickcheck.nccl import nccl
 from slurmfab.commands.quickcheck.partitions import partitions
+from slurmfab.commands.quickcheck.scratch import chosen as with_scratch
+from slurmfab.commands.quickcheck.scratch import scratch
 from slurmfab.core.engine import missing_lock, session
 
 WITH_KEYS = ("homes", "modules", "mpi", "scratch")

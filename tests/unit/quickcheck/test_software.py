@@ -9,7 +9,8 @@ from support import THREE_HOSTS, cluster
 
 from slurmfab.commands.quickcheck import mpi as mpi_check
 from slurmfab.commands.quickcheck.bench import Bench
-from slurmfab.commands.quickcheck.mpi import modules, mpi
+from slurmfab.commands.quickcheck.modules import modules
+from slurmfab.commands.quickcheck.mpi import mpi
 from slurmfab.commands.quickcheck.running import QuickcheckOptions, checks_for
 
 MODULES = "modules: {system: lmod, path: [/sw/modules]}\n"

@@ -6,43 +6,13 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
 from slurmfab.on_hosts.agent.services import unit_changes
-
-HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
-    (r"error:\s+mpi/pmix_v\d+: init: .* can not load PMIx library$", ("22.05",)),
-    (r"error: Couldn't load specified plugin name for mpi/pmix\w*: Plugin init\(\) callback failed$", ("22.05",)),
-    (r"error: MPI: Cannot create context for mpi/pmix\w*$", ("22.05",)),
-    (r"error: WARNING: Even though we are collecting accounting information you have asked for it not", ("22.05",)),
-    (r"error: Job accounting information gathered, but not stored$", ("22.05", "24.11")),
-    (r"error: Could not open [a-z ]*state (?:save )?file \S+: No such file or directory$", ("22.05", "24.11")),
-    (r"error: NOTE: Trying backup state save file\. ", ("22.05", "24.11")),
-    (r"Not running as root\. Can't drop supplementary groups$", ("22.05", "24.11")),
-    (r"error: We can't find assoc \d+ on cluster \S+$", ("24.11",)),
-    (r"error: No clusters defined\?  How could there be accts\?$", ("22.05",)),
-    (
-        r"error: _conn_readable: persistent connection for fd \d+ experienced error\[104\]: Connection reset by",
-        ("22.05",),
-    ),
-)
-"""Patterns of lines without their times, with the releases of Slurm in which lab hosts wrote them in a healthy start.
-
-The starts were the first one, which finds no state, and later ones, with and without a database, and without the
-library of PMIx; the last four are slurmdbd's, some of them when a command of Slurm's has got its answer and ends. Lab
-tests compare. Slurm 26.05 wrote no error. Each pattern counts for every release: in none does such a line end a daemon.
-"""
-
-LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))
-
-
-def is_healthy(line: str) -> bool:
-    """Whether daemons write such a line when they start well, too. `line`: without its time and the daemon's name."""
-    return bool(LINE.match(line))
-
+from slurmfab.on_hosts.agent.services.healthy_words import is_healthy
 
 CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
 """Slurm's file, and the one that a configless slurmd has fetched."""

@@ -1,0 +1,36 @@
+"""The errors that Slurm's daemons write when they start well, so that none of them is ever taken for a cause."""
+
+from __future__ import annotations
+
+import re
+from typing import Tuple
+
+HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
+    (r"error:\s+mpi/pmix_v\d+: init: .* can not load PMIx library$", ("22.05",)),
+    (r"error: Couldn't load specified plugin name for mpi/pmix\w*: Plugin init\(\) callback failed$", ("22.05",)),
+    (r"error: MPI: Cannot create context for mpi/pmix\w*$", ("22.05",)),
+    (r"error: WARNING: Even though we are collecting accounting information you have asked for it not", ("22.05",)),
+    (r"error: Job accounting information gathered, but not stored$", ("22.05", "24.11")),
+    (r"error: Could not open [a-z ]*state (?:save )?file \S+: No such file or directory$", ("22.05", "24.11")),
+    (r"error: NOTE: Trying backup state save file\. ", ("22.05", "24.11")),
+    (r"Not running as root\. Can't drop supplementary groups$", ("22.05", "24.11")),
+    (r"error: We can't find assoc \d+ on cluster \S+$", ("24.11",)),
+    (r"error: No clusters defined\?  How could there be accts\?$", ("22.05",)),
+    (
+        r"error: _conn_readable: persistent connection for fd \d+ experienced error\[104\]: Connection reset by",
+        ("22.05",),
+    ),
+)
+"""Patterns of lines without their times, with the releases of Slurm in which lab hosts wrote them in a healthy start.
+
+The starts were the first one, which finds no state, and later ones, with and without a database, and without the
+library of PMIx; the last four are slurmdbd's, some of them when a command of Slurm's has got its answer and ends. Lab
+tests compare. Slurm 26.05 wrote no error. Each pattern counts for every release: in none does such a line end a daemon.
+"""
+
+LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))
+
+
+def is_healthy(line: str) -> bool:
+    """Whether daemons write such a line when they start well, too. `line`: without its time and the daemon's name."""
+    return bool(LINE.match(line))
