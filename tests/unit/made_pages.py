@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
-from slurmfab.commands.report.sources import Sources
+from slurmfab.commands.report.section import Sources
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.snapshot import Controller, Job, Node, Partition, Snapshot
 from slurmfab.on_hosts.agent.nodes.states import state_of

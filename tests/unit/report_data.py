@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from slurmfab.commands.report.sources import Sources
+from slurmfab.commands.report.section import Sources
 from slurmfab.commands.usage.figures import Group, IdleGpus, Point, Sums, Usage, Wait
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import Report, Step

@@ -96,11 +96,7 @@ TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks 
 
 
 def help_text(task: str) -> str:
-    """The help of a task; without a name, all tasks.
-
-    Raises:
-        InputError: there is no such task.
-    """
+    """The help of a task; without a name, all tasks. Raises InputError if there is no such task."""
     if task and task not in TASKS:
         near = did_you_mean(closest(task, TASKS))
         raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")

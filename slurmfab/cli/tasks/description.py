@@ -84,11 +84,7 @@ class Description:
 
 
 def described(task: Command, group: str = "") -> Description:
-    """A task as data.
-
-    Args:
-        group: the heading under which it is shown.
-    """
+    """A task as data. `group`: the heading under which it is shown."""
     text, _, examples = task.doc.partition(f"\n{EXAMPLES}\n")
     summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
     codes = [match[1] for match in map(_CODES.search, paragraphs) if match]

@@ -13,13 +13,9 @@ from slurmfab.cluster.inventory import loading
 def resolved(common: Common, hosts: str, *, newcomers: bool) -> str:
     """The hostlist that a value of `hosts` stands for.
 
-    A host of a file that is a member of the cluster, by its name or its address, gets the member's name.
-
-    Args:
-        newcomers: whether hosts that are no members are wanted.
-
-    Raises:
-        InputError: a file cannot be read, has no such group, or names no host.
+    A host of a file that is a member of the cluster, by its name or its address, gets the member's name. `newcomers`:
+    whether hosts that are no members are wanted. Raises InputError if a file cannot be read, has no such group, or
+    names no host.
     """
     if hosts.strip() == selection.STANDARD_INPUT and common.ask_sudo_password:
         raise InputError(

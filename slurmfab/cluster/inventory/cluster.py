@@ -37,10 +37,9 @@ from slurmfab.cluster.inventory.logins import (
     UserSsh,
 )
 from slurmfab.cluster.inventory.mail import Mail
-from slurmfab.cluster.inventory.modules import ModulesOrNot
+from slurmfab.cluster.inventory.modules import ModulesOrNot, MpiOrNot
 from slurmfab.cluster.inventory.monitoring import MonitoringOrNot
 from slurmfab.cluster.inventory.mounts import Mounts
-from slurmfab.cluster.inventory.mpi import MpiOrNot
 from slurmfab.cluster.inventory.power import Power
 from slurmfab.cluster.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.cluster.inventory.quota import Quota

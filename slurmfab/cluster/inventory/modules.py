@@ -1,12 +1,12 @@
-"""The model of environment modules (key `modules`): the command `module`, and where the modules are."""
+"""The models of modules (key `modules`), the command `module` and its directories; and of MPI (key `mpi`)."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.values import Model, check_directory
+from slurmfab.cluster.inventory.values import Model, check_directory, short_for
 
 System = Literal["lmod", "environment-modules"]
 Directory = Annotated[str, AfterValidator(check_directory("/sw/modules"))]
@@ -50,3 +50,31 @@ ModulesOrNot = Annotated[
     Field(description="The command module: lmod or environment-modules, or a mapping."),
 ]
 """The key `modules`."""
+
+
+Kind = Literal["pmix", "pmi2", "none"]
+
+
+class Mpi(Model):
+    """How srun starts an MPI program that does not say so itself, and the packages for it."""
+
+    kind: Annotated[Kind, Field(validation_alias="type", description="MpiDefault: pmix, pmi2 or none.")] = "pmix"
+    # `None` for none, as where modules have one
+    packages: Annotated[Literal["openmpi"] | None, Field(description="MPI from the distribution: openmpi.")] = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Mpi:
+        if self.packages and self.kind == "pmi2":
+            raise ValueError(
+                "the distribution's Open MPI is started by pmix: with pmi2, each process of a program is alone; "
+                "write type: pmix, or take packages out"
+            )
+        return self
+
+
+MpiOrNot = Annotated[
+    Mpi | None,
+    BeforeValidator(short_for("type"), json_schema_input_type=Kind | Mpi),
+    Field(description="How srun starts MPI programs: pmix, pmi2 or none, or a mapping."),
+]
+"""The key `mpi`."""

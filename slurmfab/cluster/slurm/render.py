@@ -64,6 +64,12 @@ _AS_THEY_ARE = (
 )
 """Values of `SlurmConf` that the templates use as they are."""
 
+KEYS_AS_THEY_ARE = (
+    "cgroup_conf", "memory_margin", "slurm_user", "state_directory", "private_tmp", "configless", "licenses",
+    "own_partition", "x11", "private_data",
+)  # fmt: skip
+"""Fields of `SlurmConf` that have the values of these keys of the cluster file."""
+
 _ALWAYS = ("slurm.conf", "cgroup.conf")  # the files that every cluster has
 
 

@@ -1,4 +1,4 @@
-"""`fab doctor`: looks at everything, and shows a line for each thing."""
+"""`fab doctor`: looks at everything, and shows a line for each thing; with --lab at what labs need."""
 
 from __future__ import annotations
 
@@ -14,13 +14,37 @@ from slurmfab.base.terminal import GREEN, RED, YELLOW, Cell, Paint, table, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.doctor import archives, cluster_files, hosts, software, ssh_setup
-from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Diagnosis, Finding, guarded
-from slurmfab.commands.doctor.labs import of_labs
+from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Diagnosis, Finding, failure, guarded, ok, warning
 from slurmfab.core.engine import session
 from slurmfab.core.engine.sleeping import may_sleep
 from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
+from slurmfab.lab import needs, room
+from slurmfab.lab.command import obstacle
+from slurmfab.lab.layout import CACHE, LABS
+
+
+def of_labs() -> Iterator[Finding]:
+    """Yield what keeps labs from starting, what makes them slow, and where their disks are."""
+    missing = obstacle()
+    if missing:
+        yield failure("lab", missing)
+        return
+    for text in needs.obstacles():
+        yield failure("lab", text)
+    for text in needs.remarks():
+        yield warning("lab", text)
+    for place in (CACHE, LABS.parent):
+        # Nothing is made there before a lab is.
+        there = next(parent for parent in (place, *place.parents) if parent.is_dir())
+        if room.holds_overlays(there):
+            yield ok("lab's disks", f"{place} can hold them")
+        elif short := room.shortage(there):
+            yield failure("lab's disks", short)
+        else:
+            yield warning("lab's disks", f"{place} cannot hold them, as in a container: a tmpfs will, in memory.")
+
 
 VERSION = 1  # version of the JSON format
 

@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import kept
 from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.nodes.status import ask_controllers
-from slurmfab.commands.report.sources import NOT_ASKED, Missing, Sources
+from slurmfab.commands.report.section import NOT_ASKED, Missing, Sources
 from slurmfab.commands.usage import asking
 from slurmfab.commands.usage.figures import Usage
 from slurmfab.core.engine import drift, record, requests, session

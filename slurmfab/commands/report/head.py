@@ -8,8 +8,7 @@ from slurmfab import __version__
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import Markup, fill
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED
-from slurmfab.commands.report.section import Tone
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Sources, Tone
 from slurmfab.core.status import cluster_state
 from slurmfab.core.status.cluster_state import Status
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from slurmfab.cluster.facts import Gpu, Hardware, HostFacts
 from slurmfab.cluster.inventory.lock import HostLock
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Sources
 from slurmfab.core.status.snapshot import Node
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.awake import SLEEPS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from slurmfab import __version__
 from slurmfab.base.markup import Markup, fill, joined, policy
 from slurmfab.commands.report import head
+from slurmfab.commands.report.section import Sources
 from slurmfab.commands.report.sections import SECTIONS
-from slurmfab.commands.report.sources import Sources
 
 STYLES = ("colours.css", "page.css", "charts.css")
 SCRIPTS = ("page.js",)

@@ -18,7 +18,7 @@ from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.checks.opener import opener_of
 from slurmfab.commands.report import gathering
 from slurmfab.commands.report.page import page
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Sources
 from slurmfab.core.engine import session
 
 

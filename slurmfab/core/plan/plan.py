@@ -12,7 +12,6 @@ from slurmfab.core.plan.phases import (
     containers,
     daemons,
     database,
-    disks,
     exports,
     files,
     former,
@@ -72,7 +71,7 @@ class Phase:
 PHASES = (
     Phase("users", users.resources, prepares=True, needs=OWN),
     Phase("people", people.resources, prepares=True, needs=OWN),
-    Phase("packages", disks.with_packages, prepares=True, needs=OWN, installs=True),
+    Phase("packages", files.with_packages, prepares=True, needs=OWN, installs=True),
     Phase("ssh keys", ssh.keys, prepares=True, needs=OWN),
     Phase("munge key", munge.key, prepares=True, needs=OWN),
     Phase("registry certificate", registry.certificate, prepares=True, needs=OWN),

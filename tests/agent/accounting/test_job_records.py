@@ -11,9 +11,9 @@ import pytest
 
 from slurmfab.base.answers import values
 from slurmfab.on_hosts.agent.accounting.idle_gpus import IDLE_FIELDS
+from slurmfab.on_hosts.agent.accounting.job_record import amounts, gpu_types, seconds_of
 from slurmfab.on_hosts.agent.accounting.job_records import FIELDS, SUMS, grid, read
 from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
-from slurmfab.on_hosts.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 HOUR = 3600

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from made_pages import HOSTILE, sources
 
 from slurmfab.commands.report.page import page
-from slurmfab.commands.report.sources import Missing
+from slurmfab.commands.report.section import Missing
 
 SMALL = sources()
 TEXT = page(SMALL)

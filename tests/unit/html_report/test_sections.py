@@ -15,9 +15,9 @@ from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.checks.results import Result, Verdict
 from slurmfab.commands.report import gathering, head, writing
 from slurmfab.commands.report.node_views import Look, look_of
+from slurmfab.commands.report.section import NOT_ASKED, Missing
 from slurmfab.commands.report.sections import checks, hardware, nodes, picture
 from slurmfab.commands.report.sections.checks import columns, findings, not_run
-from slurmfab.commands.report.sources import NOT_ASKED, Missing
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.snapshot import Node, Snapshot
 from slurmfab.on_hosts.agent.nodes.states import state_of

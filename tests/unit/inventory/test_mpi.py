@@ -6,7 +6,7 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import ClusterFileError
-from slurmfab.cluster.inventory.mpi import Mpi
+from slurmfab.cluster.inventory.modules import Mpi
 from slurmfab.core.plan.phases import mpi
 
 CHECKS = "gpu_checks: {program: all_reduce_perf}\n"

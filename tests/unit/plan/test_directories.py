@@ -17,7 +17,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.directories import owners
 from slurmfab.commands.checks.wanted import port, spool_directory, with_logs
 from slurmfab.core.plan.directories import SLURM_LIBRARY
-from slurmfab.core.plan.phases import disks, scripts
+from slurmfab.core.plan.phases import files, scripts
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.core.plan.plan_input import PlanInput
@@ -109,7 +109,7 @@ def test_another_slurm_user_than_that_of_slurm_conf_is_refused_with_what_to_do_b
 
 def test_room_and_health_are_about_the_directory_that_slurmd_uses() -> None:
     wanted = planned()
-    assert "/srv/slurmd/n1" in disks.free_space(wanted, "n1").paths
+    assert "/srv/slurmd/n1" in files.free_space(wanted, "n1").paths
     disk = json.loads(scripts.settings(wanted, "n1", Health()))["disk"]
     assert (disk["/srv/slurmd/n1"], SLURM_SPOOL in disk) == ("3%", False)
     own = json.loads(scripts.settings(wanted, "n1", Health(disk={SLURM_SPOOL: "1G"})))["disk"]

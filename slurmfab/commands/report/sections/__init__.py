@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slurmfab.commands.report.section import Section
+from slurmfab.commands.report.section import Section, Sources
 from slurmfab.commands.report.sections import (
     accounts,
     changes,
@@ -17,7 +17,6 @@ from slurmfab.commands.report.sections import (
     runs,
     usage,
 )
-from slurmfab.commands.report.sources import Sources
 
 SECTIONS: tuple[Callable[[Sources], Section | None], ...] = (
     picture.section,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from slurmfab.base.markup import Markup, fill
 from slurmfab.commands.report.charts import amount
-from slurmfab.commands.report.section import Section, Tone
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources, Tone
 from slurmfab.core.status.limits_in_use import Limit, LimitedUse
 
 ID, TITLE = "accounts", "Accounts and limits"

@@ -10,9 +10,8 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import fill
 from slurmfab.commands.history.listing import at, changes_text, result_text
 from slurmfab.commands.report.charts import duration
-from slurmfab.commands.report.section import Section, Tone
+from slurmfab.commands.report.section import Missing, Section, Sources, Tone
 from slurmfab.commands.report.sections.runs import tone_of
-from slurmfab.commands.report.sources import Missing, Sources
 from slurmfab.core.engine.record import Record
 
 

@@ -9,8 +9,7 @@ from slurmfab.base.folding import fold_texts
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import Markup, fill
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, by_check
-from slurmfab.commands.report.section import Section
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources
 
 MOST_SINGLE = 40  # up to this number of hosts, each has a column; of more, those with the same results share one
 MOST_COLUMNS = 48  # the most columns; hosts beyond them are named below the matrix

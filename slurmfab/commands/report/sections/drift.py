@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.report.section import Section, Tone
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources, Tone
 from slurmfab.core.engine.report import Report, Step, describe
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK, Outcome

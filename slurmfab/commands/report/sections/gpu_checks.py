@@ -8,8 +8,7 @@ from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.report.charts import amount
 from slurmfab.commands.report.gpu_history import PAIR, History, histories, range_of, sparkline, type_plot
-from slurmfab.commands.report.section import Section, Tone
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources, Tone
 from slurmfab.on_hosts.programs.gpu_check.check import NOT_MEASURED
 
 MOST_PLOTS = 48  # so many nodes have a plot of their own; all are in the table

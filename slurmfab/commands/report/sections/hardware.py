@@ -8,8 +8,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import fill
 from slurmfab.cluster.facts import Gpu, Hardware
 from slurmfab.commands.report.node_views import gib, gpu_words, views
-from slurmfab.commands.report.section import Section
-from slurmfab.commands.report.sources import Sources
+from slurmfab.commands.report.section import Section, Sources
 
 
 class Kind(NamedTuple):

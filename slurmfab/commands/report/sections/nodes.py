@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from slurmfab.base.markup import fill
 from slurmfab.commands.report.node_views import LOOKS, counted, gib, views
-from slurmfab.commands.report.section import Section
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources
 
 
 def section(sources: Sources) -> Section | None:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import fill
 from slurmfab.commands.report.node_views import IDLE, LOOKS, NodeView, counted, views
-from slurmfab.commands.report.section import Section
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources
 from slurmfab.core.status import cluster_state
 from slurmfab.core.status.cluster_state import Usage
 

@@ -9,8 +9,7 @@ from slurmfab.base.markup import fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.history.listing import at, result_text
 from slurmfab.commands.report.gantt import Gantt, gantt
-from slurmfab.commands.report.section import Section, Tone
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources, Tone
 from slurmfab.commands.report.timeline import timeline
 from slurmfab.core.engine.record import Record
 

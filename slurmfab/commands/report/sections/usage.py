@@ -9,8 +9,7 @@ from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.report.charts import Plot, amount, duration
 from slurmfab.commands.report.columns import DAY, HOUR, columns, is_by_hours
-from slurmfab.commands.report.section import Section, Tone
-from slurmfab.commands.report.sources import Missing, Sources
+from slurmfab.commands.report.section import Missing, Section, Sources, Tone
 from slurmfab.commands.usage.figures import Sums, Usage
 
 ID, TITLE = "usage", "Use over time"

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
-from slurmfab.on_hosts.agent.accounting.job_record import Record
-from slurmfab.on_hosts.agent.accounting.tres_amounts import amounts
+from slurmfab.on_hosts.agent.accounting.job_record import Record, amounts
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 

@@ -13,9 +13,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.accounting import idle_gpus
 from slurmfab.on_hosts.agent.accounting.idle_gpus import MOST_LISTED, Evidence
-from slurmfab.on_hosts.agent.accounting.job_record import Record
+from slurmfab.on_hosts.agent.accounting.job_record import Record, amounts, gpu_types, seconds_of
 from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
-from slurmfab.on_hosts.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 

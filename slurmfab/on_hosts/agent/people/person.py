@@ -9,7 +9,17 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
 from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.user import HostUser
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of
-from slurmfab.on_hosts.agent.people.closed_account import is_closed
+
+CLOSED_SINCE = "1"  # the day since 1970 on which a closed account expired (shadow(5)); 0 would be ambiguous
+EXPIRES = 7  # index of a field in /etc/shadow (shadow(5))
+
+
+def is_closed(context: Context, user: str) -> bool:
+    """Whether an account expired as `RemovedPerson` makes it expire, which no kind of login survives."""
+    for fields in entries(context.path("/etc/shadow")):
+        if fields[0] == user and len(fields) > EXPIRES:
+            return fields[EXPIRES] == CLOSED_SINCE
+    return False
 
 
 class Person(HostUser):

@@ -8,7 +8,7 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.cluster.inventory.file_contents import Content
-from slurmfab.core.plan.phases import disks, files
+from slurmfab.core.plan.phases import files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.in_effect import InEffect
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
@@ -55,9 +55,9 @@ def test_mode_group_and_a_filled_template_reach_the_host() -> None:
 
 
 def test_files_of_apt_come_before_packages() -> None:
-    kinds = [one.kind for one in disks.with_packages(planned(), "c1")]
+    kinds = [one.kind for one in files.with_packages(planned(), "c1")]
     assert kinds == ["free-space", "owned-files", "packages"]
-    assert [one.kind for one in disks.with_packages(planned(), "n1")] == ["free-space", "packages"]
+    assert [one.kind for one in files.with_packages(planned(), "n1")] == ["free-space", "packages"]
 
 
 def test_files_that_the_cluster_file_no_longer_has_are_taken_back() -> None:
