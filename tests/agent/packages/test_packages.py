@@ -396,7 +396,7 @@ SITES = Packages(("ghost", "tree"), versions=("tree=9.9-1",), sites=("ghost", "t
 @pytest.fixture
 def listed(dpkg: Path) -> Path:
     """A host with lists of packages."""
-    (dpkg / "var/tmp").mkdir()
+    (dpkg / "var/cache/apt").mkdir(parents=True)
     (dpkg / "var/lib/apt/lists/deb_dists_bookworm_main_binary-amd64_Packages.lz4").touch()
     return dpkg
 
@@ -417,7 +417,7 @@ def test_packages_that_no_source_has_are_told_by_a_comparison_with_lists_of_its_
     )
     (update,) = [words for words in host.programs if "update" in words]
     assert any(word.startswith("Dir::State::Lists=") for word in update)
-    assert list((listed / "var/tmp").iterdir()) == []
+    assert list((listed / "var/cache/apt").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,9 @@ def refuse_lost(plan_input: PlanInput, silent: Collection[str]) -> None:
         InputError: with a line for each such node; nothing was changed.
     """
     lost = [
-        f"{node}: it does not answer at {plan_input.address(node)}, which the cluster file now gives as its address. The "
-        f"other hosts reach it at {plan_input.conf_before.nodes[node].of(node, ADDRESS) or node}, and would look for it "
-        "at the new one alone. Correct addresses, or deploy when it answers there."
+        f"{node}: it does not answer at {plan_input.address(node)}, which the cluster file now gives as its address. "
+        f"The other hosts reach it at {plan_input.conf_before.nodes[node].of(node, ADDRESS) or node}, and would look "
+        "for it at the new one alone. Correct addresses, or deploy when it answers there."
         for one in plan_input.differences
         if one.kind == NODE_LINE and one.key == "NodeAddr"
         for node in one.nodes

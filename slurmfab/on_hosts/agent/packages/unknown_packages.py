@@ -13,7 +13,7 @@ from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.packages.apt import DOWNGRADES, LISTS, MINIMAL, apt_get
 from slurmfab.on_hosts.agent.packages.apt_errors import UNKNOWN
 
-FOLDER = "/var/tmp"
+FOLDER = "/var/cache/apt"
 NO_VERSION = re.compile(r"Version '([^'\n]+)' for '([^'\n]+)' was not found")
 PATIENCE = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o", "Acquire::https::Timeout=10")
 
@@ -28,7 +28,7 @@ def unknown(context: Context, wanted: Sequence[str]) -> List[str]:
         return []
     place = tempfile.mkdtemp(prefix="slurmfab-lists-", dir=context.path(FOLDER))
     try:
-        os.chmod(place, 0o755)  # the user _apt writes there
+        os.chmod(place, 0o755)  # noqa: S103 - the user _apt writes there, and the lists of packages are public
         options = ("-o", "Dir::State::Lists=" + place, "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=")
         code, printed = apt_get(context, [*options, *PATIENCE, "update"])
         return lacking(context, wanted, options) if code == 0 and "\nErr:" not in printed else []

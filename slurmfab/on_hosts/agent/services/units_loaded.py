@@ -33,11 +33,9 @@ class UnitsLoaded(Resource):
 
     def actual(self, context: Context) -> State:
         """Whether systemd says that a unit's file was changed."""
-        shown = [show(context, unit) for unit in self.wanted_units]
-        is_older = any(one.get("NeedDaemonReload") == "yes" for one in shown)
-        masked = tuple(
-            "/%s.d/" % unit for unit, one in zip(self.wanted_units, shown) if one.get("LoadState") == "masked"
-        )
+        shown = {unit: show(context, unit) for unit in self.wanted_units}
+        is_older = any(one.get("NeedDaemonReload") == "yes" for one in shown.values())
+        masked = tuple("/%s.d/" % unit for unit, one in shown.items() if one.get("LoadState") == "masked")
         return {LOADED: "older" if is_older or not self.has_drop_ins(context, masked) else AS_ON_DISK}
 
     def has_drop_ins(self, context: Context, masked: Tuple[str, ...]) -> bool:
