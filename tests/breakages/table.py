@@ -16,7 +16,7 @@ import cases
 from breakage import Breakage, Checked, Mended, Oddity, Row, Setting
 from falsified import Falsified
 from scenes import SCENES
-from sentences import ROWS, WITHOUT
+from sentences import ROWS
 
 PARTS = 6
 """A run of all tests plays one of so many parts of the rows, each on one suite; `TURN=all` plays all rows on both."""
@@ -56,15 +56,12 @@ def share(all_rows: Sequence[Row], seed: str) -> tuple[tuple[Row, str], ...]:
 def share_of_sentences(seed: str, suites: Sequence[str]) -> set[tuple[str, str]]:
     """The checks whose sentence a run makes false, with the suites; `seed` is as for `share`."""
     if seed == "all":
-        return {(row.check, suite) for row in ROWS for suite in suites}
+        return {(row.check, suite) for row in ROWS for suite in row.among(suites)}
     round_, part = divmod(int(seed), SENTENCE_PARTS)
     # Rows of a cluster of their own are played in one run, on one suite.
     numbered = ((place if not row.scene else list(SCENES).index(row.scene), row) for place, row in enumerate(ROWS))
-    return {
-        (row.check, suites[(number + round_) % len(suites)])
-        for number, row in numbered
-        if number % SENTENCE_PARTS == part
-    }
+    chosen = ((number, row, row.among(suites)) for number, row in numbered if number % SENTENCE_PARTS == part)
+    return {(row.check, its[(number + round_) % len(its)]) for number, row, its in chosen if its}
 
 
 def sentence_lines() -> Iterator[str]:
@@ -73,13 +70,6 @@ def sentence_lines() -> Iterator[str]:
     yield "|---|---|---|"
     for row in ROWS:
         yield f"| {in_words(row.check)} | {of_sentence(row)} | {quoted((row.says,))} |"
-    yield ""
-    yield "No row yet, since it needs what the cluster of these rows has not:"
-    yield ""
-    yield "| check | needs |"
-    yield "|---|---|"
-    for check, why in WITHOUT.items():
-        yield f"| {in_words(check)} | {why} |"
 
 
 def in_words(check: str) -> str:
