@@ -757,6 +757,7 @@ def test_a_node_that_registers_when_slurmctld_has_just_started_is_waited_for(
     states = iter(["UNKNOWN", "UNKNOWN", "IDLE"])
     monkeypatch.setattr(test_nodes, "age_of", lambda *_: age)
     monkeypatch.setattr(test_nodes.time, "sleep", lambda _: None)
-    monkeypatch.setattr(bench.slurm, "node", lambda name: {"NodeName": name, "State": next(states)})
-    found = test_nodes.when_registered(bench.slurm, "n1")
+    slurm = bench.slurm
+    monkeypatch.setattr(slurm, "node", lambda name: {"NodeName": name, "State": next(states)})
+    found = test_nodes.when_registered(slurm, "n1")
     assert found["State"] == ("IDLE" if is_in_time else "UNKNOWN")
