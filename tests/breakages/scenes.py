@@ -125,7 +125,7 @@ def usual(hosts: DeployedLab, suite: str) -> str:  # noqa: ARG001 - as the other
 def shared(hosts: DeployedLab, suite: str) -> str:  # noqa: ARG001
     """What is on a directory that hosts share, with a second controller, and what goes with neither that nor others."""
     hosts.on("ctl", SERVES)
-    hosts.on("n2", f"{MPS}{NFS_SERVER}; {HAS_QUOTAS}")
+    hosts.on("n2", f"{MPS}{NFS_SERVER}{HAS_QUOTAS}")
     hosts.inventory_path.with_name("plugstack.conf").write_text("# the site's own\n")
     keys = SHARED_KEYS.replace("ADDRESS", hosts.lab.host("ctl").address).replace("OPTIONS", SSH_OPTIONS)
     text = hosts.inventory_path.read_text().replace("controllers: [ctl]\n", SHARED_PLACES)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import cases
+import counts
 from breakage import Breakage, Checked, Mended, Oddity, Row, Setting
 from falsified import Falsified
 from scenes import SCENES
@@ -29,6 +30,7 @@ SENTENCE_PARTS = 12
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 BEGIN, END = "<!-- table of breakages: written by tests/breakages/table.py -->", "<!-- end of the table -->"
+COUNTS = "<!-- table of counts: written by tests/breakages/table.py -->"
 SENTENCES = "<!-- table of sentences: written by tests/breakages/table.py -->"
 
 
@@ -127,7 +129,8 @@ def code(text: str) -> str:
 
 def page() -> str:
     """docs/checks.md with the tables of today."""
-    return filled(filled(PAGE.read_text(), BEGIN, page_lines()), SENTENCES, sentence_lines())
+    text = filled(filled(PAGE.read_text(), BEGIN, page_lines()), SENTENCES, sentence_lines())
+    return filled(text, COUNTS, counts.lines())
 
 
 def filled(text: str, begin: str, lines: Iterator[str]) -> str:

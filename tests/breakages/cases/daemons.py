@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended, Setting
+from breakage import Breakage, Checked, Mended, Setting
+
+TABLES = "table=$(mariadb -N slurm_acct_db -e 'show tables' | grep _job_table$); echo $table >/root/table;"
+"""Notes the name of the table of jobs."""
 
 ROWS = (
     Breakage(
@@ -127,5 +130,14 @@ ROWS = (
         check=("slurmd.service is inactive",),
         plan=("service:slurmd",),
         deploy=Mended(("Lost before this run, since its processes were gone before the first change: job",)),
+    ),
+    Breakage(
+        name="job-table-gone",
+        what="somebody dropped the table of jobs from the accounting database",
+        host="ctl",
+        breaks=f'{TABLES} mariadb slurm_acct_db -e "rename table $table to kept"',
+        check=("sacct has no record of job", "slurmdbd's own log says:", "doesn't exist"),
+        deploy=Checked('mariadb slurm_acct_db -e "rename table kept to $(cat /root/table)"'),
+        database=True,
     ),
 )
