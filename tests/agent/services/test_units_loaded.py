@@ -26,7 +26,10 @@ class Systemd(Context):
             text = " ".join(PLACES[unit] for unit in self.loaded)
         else:
             text = "\n\n".join(
-                f"Id={unit}\nLoadState={'masked' if unit in self.masked else 'loaded'}" for unit in argv if "." in unit
+                f"Id={unit}\nLoadState={'masked' if unit in self.masked else 'loaded'}\n"
+                f"NeedDaemonReload={'yes' if unit in self.masked else 'no'}"
+                for unit in argv
+                if "." in unit
             )
         return subprocess.CompletedProcess(argv, 0, text.encode(), b"")
 

@@ -77,7 +77,7 @@ ROWS = (
         name="munged-refuses-its-key",
         what="the munge key can be read by all users, and munged ended at its next start",
         breaks="chmod 0644 /etc/munge/munge.key; systemctl restart munge || true",
-        check=("munge.service is", "Keyfile is insecure"),
+        check=("munge.key has the mode 0644 instead of 0400", "because of this: daemons: munged is running (n1)"),
         plan=("munge.key", "service:munge"),
         deploy=Mended(),
     ),

@@ -34,8 +34,11 @@ class UnitsLoaded(Resource):
     def actual(self, context: Context) -> State:
         """Whether systemd says that a unit's file was changed."""
         shown = {unit: show(context, unit) for unit in self.wanted_units}
-        is_older = any(one.get("NeedDaemonReload") == "yes" for one in shown.values())
+        # systemd calls a masked unit with drop-ins older than its files, however often it reads them again.
         masked = tuple("/%s.d/" % unit for unit, one in shown.items() if one.get("LoadState") == "masked")
+        is_older = any(
+            one.get("NeedDaemonReload") == "yes" for one in shown.values() if one.get("LoadState") != "masked"
+        )
         return {LOADED: "older" if is_older or not self.has_drop_ins(context, masked) else AS_ON_DISK}
 
     def has_drop_ins(self, context: Context, masked: Tuple[str, ...]) -> bool:
