@@ -13,10 +13,7 @@ from slurmfab.on_hosts.agent.packages.packages import NO_SOURCE_HAS, Packages
 if TYPE_CHECKING:
     from slurmfab.core.engine.report import Step
 
-ADVICE = (
-    "Correct packages in the cluster file, or the hosts' /etc/apt/sources.list and sources.list.d. Nothing was changed "
-    "on any host."
-)
+ADVICE = "Correct packages in the cluster file, or the hosts' own sources. Nothing was changed on any host."
 
 
 def refuse_unknown(steps: Iterable[Step]) -> None:
@@ -41,7 +38,7 @@ def refuse_unknown(steps: Iterable[Step]) -> None:
                 for text in outcome.message.removeprefix(NO_SOURCE_HAS).split(", "):
                     lacking.setdefault(text, set()).add(step.host)
     lines = [
-        f"{fold(hosts)}: apt's package sources there do not have {text}."
+        f"{fold(hosts)}: the package sources there do not have {text}."
         for text, hosts in sorted(lacking.items())
         if hosts == named.get(text.partition("=")[0])
     ]

@@ -109,13 +109,13 @@ ROWS = (
         "package-in-no-source",
         "a package that the hosts' package sources do not have",
         "packages: {compute: [no-such-package]}\n",
-        "n[1-2]: apt's package sources there do not have no-such-package",
+        "n[1-2]: the package sources there do not have no-such-package",
     ),
     mistake(
         "version-in-no-source",
         "a version of a package that the hosts' package sources do not have",
         "packages: {all: [tar=9.9-1]}\n",
-        "ctl,n[1-2]: apt's package sources there do not have tar=9.9-1",
+        "ctl,n[1-2]: the package sources there do not have tar=9.9-1",
     ),
     mistake(
         "port-that-is-none",

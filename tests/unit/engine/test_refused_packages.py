@@ -33,8 +33,8 @@ def test_packages_that_none_of_their_hosts_can_get_are_refused_with_each_in_a_li
     with pytest.raises(InputError) as refusal:
         refuse_unknown(compared(c1="tree=9", n1="ghost, tree=9", n2="ghost, tree=9"))
     first, second, advice = str(refusal.value).splitlines()
-    assert first == "n[1-2]: apt's package sources there do not have ghost."
-    assert second == "c1,n[1-2]: apt's package sources there do not have tree=9."
+    assert first == "n[1-2]: the package sources there do not have ghost."
+    assert second == "c1,n[1-2]: the package sources there do not have tree=9."
     assert advice.endswith("Nothing was changed on any host.")
 
 
