@@ -137,7 +137,10 @@ ROWS = (
         host="ctl",
         breaks=f'{TABLES} mariadb slurm_acct_db -e "rename table $table to kept"',
         check=("sacct has no record of job", "slurmdbd's own log says:", "doesn't exist"),
-        deploy=Checked('mariadb slurm_acct_db -e "rename table kept to $(cat /root/table)"'),
+        deploy=Checked(
+            'mariadb slurm_acct_db -e "rename table kept to $(cat /root/table)"; '
+            "until sdiag | grep -Eq 'DBD Agent queue size: *0'; do sleep 1; done"
+        ),
         database=True,
     ),
 )
