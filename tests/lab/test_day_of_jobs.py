@@ -171,7 +171,7 @@ def test_while_jobs_run_and_wait_status_and_report_have_their_numbers(day: Day, 
     for options in ("--gres=gpu:1", "--gres=gpu:1"):
         day.submit("ada", f"-w n1 {options}", "sleep 3600")
     day.submit("eve", "--array=1-3 -w n2", "sleep 3600")
-    day.jobs["held"] = day.submit("bob", "--hold", "true")
+    day.submit("bob", "--hold", "true")
     day.jobs["cancelled"] = day.submit("bob", "-w n3", "sleep 3600")
     day.lab.until("ctl", "squeue -h -r -t RUNNING -o %u | sort | xargs", "ada ada bob eve", patience=90)
     day.lab.until(
@@ -241,8 +241,7 @@ def test_in_the_evening_usage_and_logs_have_what_became_of_each_job(day: Day) ->
     ends = {row[0]: (row[3], row[4]) for row in shown}
     states = Counter(row[3] for row in shown)
     assert ends[day.jobs["failed"]] == ("FAILED", "7:0")
-    assert [ends[day.jobs[name]][0] for name in ("cancelled", "held", "out of memory", "timeout", "requeued")] == [
-        "CANCELLED",
+    assert [ends[day.jobs[name]][0] for name in ("cancelled", "out of memory", "timeout", "requeued")] == [
         "CANCELLED",
         "OUT_OF_MEMORY",
         "TIMEOUT",
