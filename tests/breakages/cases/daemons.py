@@ -136,7 +136,7 @@ ROWS = (
         what="somebody dropped the table of jobs from the accounting database",
         host="ctl",
         breaks=f'{TABLES} mariadb slurm_acct_db -e "rename table $table to kept"',
-        check=("sacct has no record of job", "slurmdbd's own log says:", "doesn't exist"),
+        check=("sacct has no record of job", "slurmdbd's own log says: error:"),
         deploy=Checked(
             'mariadb slurm_acct_db -e "rename table kept to $(cat /root/table)"; '
             "until sdiag | grep -Eq 'DBD Agent queue size: *0'; do sleep 1; done"
