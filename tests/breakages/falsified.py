@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 SAVED = "/root/saved"
@@ -22,6 +23,7 @@ class Falsified:
         at: the host on which `how` and `back` run; empty for `on`.
         needs: further words for `--only`, of checks on which this one relies.
         scene: the cluster, a name of `scenes.SCENES`.
+        suites: the suites on which the row is played; empty for all.
         over: an outcome besides `passed` when it is true again, where hosts of labs lack what else is looked at.
     """
 
@@ -34,12 +36,17 @@ class Falsified:
     at: str = ""
     needs: tuple[str, ...] = ()
     scene: str = ""
+    suites: tuple[str, ...] = ()
     over: str = "passed"
 
     @property
     def name(self) -> str:
         """The check's name without its group and account."""
         return self.check.split(".")[1]
+
+    def among(self, suites: Sequence[str]) -> tuple[str, ...]:
+        """Those of some suites on which the row is played."""
+        return tuple(suite for suite in suites if suite in (self.suites or suites))
 
     @property
     def place(self) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import container_standins
 from lab_cluster import DeployedLab
 from stand_ins import MPS, NFS_SERVER
+
+from slurmfab.lab import slurm_repository
 
 NODES = 3
 HOSTS = ("ctl", *(f"n{number}" for number in range(1, NODES + 1)))
@@ -48,6 +51,7 @@ slurm_files: {plugstack.conf: plugstack.conf}
 mounts:
   - {path: /data, source: "root@ADDRESS:/srv/brick", type: sshfs, options: [OPTIONS]}
 exports: [{path: /srv/data, host: n2}]
+quota: {path: /srv/data, soft: 1G}
 power:
   nodes: n2
   suspend_after: 20d
@@ -74,6 +78,20 @@ SERVES = (
     f"cat {SSH_KEY}.pub >>/root/.ssh/authorized_keys; "
     "printf '#!/bin/sh\\ncat >/dev/null\\n' >/usr/local/bin/mailer; chmod 755 /usr/local/bin/mailer"
 )
+
+LIMITS = "/srv/limits"
+"""What a stand-in for repquota prints: kernels of labs have no quotas."""
+
+HAS_QUOTAS = (
+    f"printf '#!/bin/sh\\ncat {LIMITS}\\n' >/usr/local/sbin/repquota; chmod 755 /usr/local/sbin/repquota; "
+    f"echo 3000,ok,ok,0,1048576,0,,1,0,0, >{LIMITS}"
+)
+
+NEWER_ON = ("trixie",)
+"""The suites on which the Slurm of Debian sid can be installed."""
+
+NEWER_SOURCE = f'{{uris: "file:{slurm_repository.PLACE}", suites: {slurm_repository.SUITE}, key: slurm.asc}}'
+NEWER_KEYS = f'slurm: {{version: "26.05.*", source: {NEWER_SOURCE}}}\n'
 
 CONTAINERS_KEYS = """\
 users: [{{name: ann, uid: 3000}}]
@@ -108,7 +126,7 @@ def usual(hosts: DeployedLab, suite: str) -> str:  # noqa: ARG001 - as the other
 def shared(hosts: DeployedLab, suite: str) -> str:  # noqa: ARG001
     """What is on a directory that hosts share, with a second controller, and what goes with neither that nor others."""
     hosts.on("ctl", SERVES)
-    hosts.on("n2", f"{MPS}{NFS_SERVER}")
+    hosts.on("n2", f"{MPS}{NFS_SERVER}{HAS_QUOTAS}")
     hosts.inventory_path.with_name("plugstack.conf").write_text("# the site's own\n")
     keys = SHARED_KEYS.replace("ADDRESS", hosts.lab.host("ctl").address).replace("OPTIONS", SSH_OPTIONS)
     text = hosts.inventory_path.read_text().replace("controllers: [ctl]\n", SHARED_PLACES)
@@ -130,9 +148,17 @@ def containers(hosts: DeployedLab, suite: str) -> str:
     return hosts.inventory_path.read_text() + CONTAINERS_KEYS.format(packages=packages)
 
 
+def newer(hosts: DeployedLab, suite: str) -> str:
+    """A Slurm that is newer than that of the suites."""
+    key = slurm_repository.ensure(suite, print) / slurm_repository.KEY
+    shutil.copy(key, hosts.inventory_path.with_name("slurm.asc"))
+    return hosts.inventory_path.read_text() + NEWER_KEYS
+
+
 SCENES: Mapping[str, Scene] = {
     "": Scene({"database": True, "nodes": NODES, "gpus": ("n1:3",)}, usual),
     "shared": Scene({"database": True, "nodes": NODES, "gpus": ("n1:2", "n2:2"), "shared": ("/shared",)}, shared),
     "containers": Scene({"nodes": 1, "gpus": ("n1:2",)}, containers),
+    "newer": Scene({"nodes": 1, "newer_slurm": True, "bare": ("ctl", "n1")}, newer),
 }
 """The clusters by name; most rows are on the first one."""

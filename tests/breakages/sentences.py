@@ -801,9 +801,3 @@ OF_SLURM = (
     ),
 )
 ROWS = (*OF_HOSTS, *OF_THE_SYSTEM, *OF_SLURM, *sentences_around.ROWS)
-
-WITHOUT = {
-    "jobs.jobs_do_not_ignore_sigpipe": "Slurm 26.05, newer than that of the suites of these rows",
-    "storage.quotas_are_set": "a kernel with quotas, which labs have not; so the check fails there, as repquota does",
-}
-"""The checks that no row breaks, each with what it needs and the clusters of the rows have not."""

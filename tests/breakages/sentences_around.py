@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from falsified import Falsified, answering, deaf, edited, stopped
+from scenes import LIMITS, NEWER_ON
 
 CGROUP, STATE = "/etc/slurm/cgroup.conf", "/shared/slurm/state"
 CONF, SHARED_CONF = "/etc/slurm/slurm.conf", "/shared/slurm/etc/slurm.conf"
@@ -17,6 +18,8 @@ DOWN = (
     'until python3 -c \'import urllib.request as r; print(r.urlopen("{}").read())\' | grep -q \'"health":"down"\'; '
     "do sleep 0.5; done"
 )
+PIPE = "/etc/systemd/system/slurmd.service.d/zz-pipe.conf"
+PIPE_RELOADED = "systemctl daemon-reload && systemctl restart slurmd"
 REGISTRY = "/etc/docker/registry/config.yml"
 
 OF_CONTROLLERS = (
@@ -69,6 +72,13 @@ OF_SHARED_PLACES = (
         "the NFS server was stopped",
         **stopped("nfs-server"),
         says="nfs-server is inactive",
+    ),
+    Falsified(
+        "storage.quotas_are_set",
+        "n2",
+        "a user's limit is another one, as a stand-in for repquota tells",
+        **edited(LIMITS, "s/,1048576,/,2097152,/"),
+        says="instead of",
     ),
     Falsified(
         "storage.files_are_shared",
@@ -212,6 +222,16 @@ OF_WITNESSES = (
         at="n1",
     ),
 )
+OF_NEWER_SLURM = (
+    Falsified(
+        "jobs.jobs_do_not_ignore_sigpipe",
+        "n1",
+        "a drop-in of the site starts slurmd with SIGPIPE ignored",
+        f"printf '[Service]\\nIgnoreSIGPIPE=yes\\n' >{PIPE} && {PIPE_RELOADED}",
+        f"rm {PIPE} && {PIPE_RELOADED}",
+        "jobs start with SIGPIPE ignored",
+    ),
+)
 OF_CONTAINERS = (
     Falsified(
         "registry.registry_answers_with_its_certificate",
@@ -297,4 +317,5 @@ ROWS = (
         for row in (*OF_CONTROLLERS, *OF_SHARED_PLACES, *OF_LOGINS, *OF_POWER_AND_GPUS, *OF_WITNESSES)
     ),
     *(replace(row, scene="containers") for row in OF_CONTAINERS),
+    *(replace(row, scene="newer", suites=NEWER_ON) for row in OF_NEWER_SLURM),
 )

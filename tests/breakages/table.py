@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 
 import cases
+import counts
 from breakage import Breakage, Checked, Mended, Oddity, Row, Setting
 from falsified import Falsified
 from scenes import SCENES
-from sentences import ROWS, WITHOUT
+from sentences import ROWS
 
 PARTS = 6
 """A run of all tests plays one of so many parts of the rows, each on one suite; `TURN=all` plays all rows on both."""
@@ -29,6 +30,7 @@ SENTENCE_PARTS = 12
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 BEGIN, END = "<!-- table of breakages: written by tests/breakages/table.py -->", "<!-- end of the table -->"
+COUNTS = "<!-- table of counts: written by tests/breakages/table.py -->"
 SENTENCES = "<!-- table of sentences: written by tests/breakages/table.py -->"
 
 
@@ -56,15 +58,12 @@ def share(all_rows: Sequence[Row], seed: str) -> tuple[tuple[Row, str], ...]:
 def share_of_sentences(seed: str, suites: Sequence[str]) -> set[tuple[str, str]]:
     """The checks whose sentence a run makes false, with the suites; `seed` is as for `share`."""
     if seed == "all":
-        return {(row.check, suite) for row in ROWS for suite in suites}
+        return {(row.check, suite) for row in ROWS for suite in row.among(suites)}
     round_, part = divmod(int(seed), SENTENCE_PARTS)
     # Rows of a cluster of their own are played in one run, on one suite.
     numbered = ((place if not row.scene else list(SCENES).index(row.scene), row) for place, row in enumerate(ROWS))
-    return {
-        (row.check, suites[(number + round_) % len(suites)])
-        for number, row in numbered
-        if number % SENTENCE_PARTS == part
-    }
+    chosen = ((number, row, row.among(suites)) for number, row in numbered if number % SENTENCE_PARTS == part)
+    return {(row.check, its[(number + round_) % len(its)]) for number, row, its in chosen if its}
 
 
 def sentence_lines() -> Iterator[str]:
@@ -73,13 +72,6 @@ def sentence_lines() -> Iterator[str]:
     yield "|---|---|---|"
     for row in ROWS:
         yield f"| {in_words(row.check)} | {of_sentence(row)} | {quoted((row.says,))} |"
-    yield ""
-    yield "No row yet, since it needs what the cluster of these rows has not:"
-    yield ""
-    yield "| check | needs |"
-    yield "|---|---|"
-    for check, why in WITHOUT.items():
-        yield f"| {in_words(check)} | {why} |"
 
 
 def in_words(check: str) -> str:
@@ -137,7 +129,8 @@ def code(text: str) -> str:
 
 def page() -> str:
     """docs/checks.md with the tables of today."""
-    return filled(filled(PAGE.read_text(), BEGIN, page_lines()), SENTENCES, sentence_lines())
+    text = filled(filled(PAGE.read_text(), BEGIN, page_lines()), SENTENCES, sentence_lines())
+    return filled(text, COUNTS, counts.lines())
 
 
 def filled(text: str, begin: str, lines: Iterator[str]) -> str:

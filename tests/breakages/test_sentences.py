@@ -11,7 +11,7 @@ import pytest
 from falsified import Falsified
 from lab_cluster import DeployedLab, eventually
 from scenes import SCENES
-from sentences import ROWS, WITHOUT
+from sentences import ROWS
 from stock import Stock
 from suites import SUITES
 
@@ -88,7 +88,9 @@ def play(hosts: DeployedLab, row: Falsified) -> None:
     becomes("passed", row.over)
 
 
-CASES = [(row, suite) for suite in SUITES for row in sorted(ROWS, key=lambda row: row.scene)]
+CASES = [
+    (row, suite) for suite in SUITES for row in sorted(ROWS, key=lambda row: row.scene) if suite in row.among(SUITES)
+]
 
 
 @pytest.mark.lab
@@ -110,10 +112,8 @@ def checks() -> list[str]:
     ]
 
 
-def test_every_check_has_a_row_that_makes_its_sentence_false_or_the_reason_why_not() -> None:
-    played = {".".join(row.check.split(".")[:2]) for row in ROWS}
-    assert played & set(WITHOUT) == set()
-    assert sorted(played | set(WITHOUT)) == sorted(checks())
+def test_every_check_has_a_row_that_makes_its_sentence_false() -> None:
+    assert sorted({".".join(row.check.split(".")[:2]) for row in ROWS}) == sorted(checks())
 
 
 def test_a_sentence_is_made_false_once() -> None:

@@ -228,6 +228,24 @@ def test_a_node_that_is_down_when_the_configuration_changes_then_keeps_its_place
     assert well.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
 
 
+def test_a_new_address_when_the_node_is_silent_there_then_is_refused_and_no_host_looks_for_it_elsewhere(
+    well: DeployedLab,
+) -> None:
+    text, old = well.inventory_path.read_text(), well.lab.host("n1").address
+    other = f"{old.rpartition('.')[0]}.99"
+    well.inventory_path.write_text(text.replace(f"n1: {old}", f"n1: {other}"))
+    try:
+        runs = [well.slurmfab(command) for command in ("plan", "deploy")]
+    finally:
+        well.inventory_path.write_text(text)
+    for done in runs:
+        assert done.returncode == 2, words_of(done)
+        assert f"n1: it does not answer at {other}, which the cluster file now gives as its address" in words_of(done)
+        assert f"The other hosts reach it at {old}" in words_of(done)
+    assert well.on("n2", "getent hosts n1").split()[0] == old
+    assert well.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
+
+
 def test_a_disk_that_is_full_when_a_file_is_replaced_then_the_old_one_stays_until_there_is_room(
     well: DeployedLab,
 ) -> None:

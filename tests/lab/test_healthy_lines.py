@@ -59,4 +59,6 @@ def test_a_later_start_writes_no_error_that_the_list_has_not(hosts: DeployedLab)
         hosts.on(node, "systemctl start slurmd")
     hosts.until("ctl", "sinfo -h -N -p main -t idle -o %N | xargs", " ".join(NODES), patience=120)
     assert hosts.on("ctl", JOB) == " ".join(NODES)
+    checked = hosts.slurmfab("check-cluster")
+    assert checked.returncode == 0, checked.stdout
     assert written(hosts, since) == {daemon: [] for daemon, _ in DAEMONS}

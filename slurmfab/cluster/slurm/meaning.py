@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.cluster.slurm.tables import read_table
 from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
@@ -157,4 +158,13 @@ def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
     (name, _, address), (other_name, _, other_address) = (text.rstrip(")").partition("(") for text in (one, other))
     is_same_family = (":" in address) == (":" in other_address)
     is_same_name = name == other_name or name.partition(".")[0] == other_name.partition(".")[0]
-    return is_same_name and is_same_family and is_same_host(address or name, other_address or other_name)
+    return is_same_name and is_same_family and is_same_place(address or name, other_address or other_name, is_same_host)
+
+
+def is_same_place(one: str, other: str, is_same_host: SameHost) -> bool:
+    """Whether daemons that are given these names or addresses connect to the same one.
+
+    A second address of a host is another network, with another route and other firewalls.
+    """
+    both = (family(one), family(other))
+    return (NO_ADDRESS in both or canonical(one) == canonical(other)) and is_same_host(one, other)

@@ -94,9 +94,15 @@ def is_frozen(host: CheckedHost, unit: str) -> bool:
 
 def start_of(host: CheckedHost, unit: str) -> float | None:
     """The start time of a daemon, in seconds since 1970; `None` if it does not run."""
-    uptime, clock, hertz = host.as_found.ask(TIMES.format(files="/")).splitlines()[:3]
+    age = age_of(host, unit)
+    return None if age is None else float(host.as_found.ask(TIMES.format(files="/")).splitlines()[1]) - age
+
+
+def age_of(host: CheckedHost, unit: str) -> float | None:
+    """How long a daemon had run, in seconds, when the host was first asked for times; `None` if it does not run."""
+    uptime, _, hertz = host.as_found.ask(TIMES.format(files="/")).splitlines()[:3]
     fields = stat(host, unit)
-    return float(clock) - float(uptime.split()[0]) + int(fields[19]) / int(hertz) if fields else None
+    return float(uptime.split()[0]) - int(fields[19]) / int(hertz) if fields else None
 
 
 def newer_files(host: CheckedHost, unit: str) -> list[str]:

@@ -83,7 +83,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.storage import mounts_of, places
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.checks import node_state, own
-from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.applies import DoesNotApply, Unasked
 from slurmfab.commands.checks.container_ways import CALLS
 from slurmfab.commands.checks.drifted import kind_of
 from slurmfab.commands.checks.foundation import is_foundation
@@ -237,7 +237,25 @@ class Checks:
             return replace(self.result(item, None, time.monotonic() - begin), cause=str(remark))
         except (Exception, pytest.skip.Exception) as caught:  # a bug in a check is reported as its result
             error = caught
+        if isinstance(error, pytest.skip.Exception) and not self.is_about(item):
+            return None
         return self.result(item, error, time.monotonic() - begin)
+
+    def is_about(self, item: pytest.Function) -> bool:
+        """Whether the sentence of a check that is not run says something of its host, as far as is known unasked."""
+        if self.is_own(item):
+            return True
+        names, params = arguments_of(item), params_of(item)
+        unasked = {name: Unasked(params[name]) for name in names if name in self.places}
+        shared = {**self.shared_by(item), "controller": Unasked(self.controller), "slurm": Unasked(self.controller)}
+        shared["others"] = {name: Unasked(name) for name in self.known}
+        try:
+            item.obj(**{name: unasked.get(name, shared.get(name)) for name in names})
+        except DoesNotApply:
+            return False
+        except (Exception, pytest.skip.Exception):
+            return True
+        return True
 
     def arguments(self, item: pytest.Function) -> dict[str, Any]:
         """The arguments of a check, by name.
@@ -258,12 +276,19 @@ class Checks:
             self.need(item, host)
         if "slurm" in arguments and self.slurm and not self.slurm.answers:
             pytest.skip(f"slurmctld does not answer on {self.controller}.")
-        others = {name: self.shared.get(name, params.get(name)) for name in arguments if name not in hosts}
+        return {**{name: self.known[host] for name, host in hosts.items()}, **self.shared_by(item)}
+
+    def shared_by(self, item: pytest.Function) -> dict[str, Any]:
+        """The arguments of a check that are no places, by name."""
+        params = params_of(item)
+        others = {
+            name: self.shared.get(name, params.get(name)) for name in arguments_of(item) if name not in self.places
+        }
         if "nodes" in others:
             others["nodes"] = {node: self.unsound.get(node, "") for node in self.places["node"]}
         if "others" in others:
             others["others"] = {name: host for name, host in self.known.items() if name not in self.lost}
-        return {**{name: self.known[host] for name, host in hosts.items()}, **others}
+        return others
 
     def need(self, item: pytest.Function, host: str) -> None:
         """Skip a check that needs an unreachable host, or would run jobs on a host that failed a `foundation` check.

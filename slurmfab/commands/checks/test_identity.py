@@ -9,13 +9,18 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.test_system import closed_on_the_way
 from slurmfab.commands.checks.wanted import deploy
 
+HOSTS = "/etc/hosts"
 MOVE_IDS = f"{FAB} deploy --move-ids, which changes the owner of its files, too"
 """The repair of other numbers; a deployment changes them only if it is told to."""
 
-RESOLVE = 'for name in {names}; do echo $name $(getent ahosts $name | cut -d " " -f 1 | sort -u); done'
-"""Prints each name with the addresses to which it resolves."""
+RESOLVE = (
+    "runuser -u nobody -- sh -c "
+    "'for name in {names}; do echo $name $(getent ahosts $name | cut -d \" \" -f 1 | sort -u); done'"
+)
+"""Prints each name with the addresses to which it resolves for ordinary users, as whom jobs run."""
 
 
 def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
@@ -77,7 +82,8 @@ def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     )
     wrong = list(filter(None, trouble))
     repair = deploy(host.name) if cluster.hosts_file else "correct DNS or /etc/hosts"
-    assert not wrong, f"{'; '.join(wrong[:3])}. Repair: {repair}"
+    closed = closed_on_the_way(host, HOSTS) if wrong else ""
+    assert not wrong, f"{'; '.join(wrong[:3])}{closed}. Repair: {repair}"
 
 
 def misled(name: str, address: str, found: list[str], *, is_free: bool) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,7 +15,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.daemons import last_errors
+from slurmfab.commands.checks.daemons import age_of, last_errors
 from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -22,16 +24,29 @@ from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import counts, gpu_count, gpus_of
 from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
 from slurmfab.core.impact.hardware_changes import differences
+from slurmfab.on_hosts.agent.nodes.states import flags
+
+REGISTERS = 30.0
+"""Within so many seconds of slurmctld's start nodes register with it, which it asks all to do."""
 
 
 @foundation
 def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
     """the node is in service in Slurm"""
-    record = slurm.node(node.name)
+    record = when_registered(slurm, node.name)
     complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
     if complaint and node_state.has_less(record):
         raise Drifted(OTHER_HARDWARE, complaint)
     assert not complaint, with_errors(node, complaint)
+
+
+def when_registered(slurm: Slurm, name: str) -> Mapping[str, str]:
+    """Slurm's record of a node, which may be about to register with a slurmctld that has just started."""
+    young = age_of(slurm.controller, "slurmctld")
+    deadline = time.monotonic() + (0 if young is None else REGISTERS - young)
+    while "UNKNOWN" in flags((record := slurm.node(name)).get("State", "")) and time.monotonic() < deadline:
+        time.sleep(1)
+    return record
 
 
 def with_errors(node: CheckedHost, complaint: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from slurmfab.base.errors import HostFailed, InputError
+from slurmfab.base.errors import HostFailed, InputError, Unreachable
 from slurmfab.base.folding import fold_lines
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import (
@@ -29,7 +29,7 @@ from slurmfab.core.plan.address_remarks import newly_trusted
 from slurmfab.core.plan.database_order import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import LocalInput, PlanInput
-from slurmfab.core.plan.preflight import judging, other_clusters
+from slurmfab.core.plan.preflight import addresses, judging, other_clusters
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 UNCHANGED = "Nothing was changed on any host."
@@ -113,6 +113,8 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
     plan_input = make_plan_input(inventory, fit, local, approvals)
     older_copy.refuse(run, plan_input.conf_before.nodes)
     refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
+    if silent := [host for host, error in run.failed_hosts.items() if isinstance(error, Unreachable)]:
+        addresses.refuse_lost(plan_input, silent)
     for line in fold_lines(newly_trusted(plan_input, inventory.lock.hosts)):
         run.progress.line(f"{line}.")
     run.update_lock(plan_input.lock)

@@ -11,7 +11,14 @@ from slurmfab.base.hostlist import expand, fold, fold_in_order
 from slurmfab.cluster.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
 from slurmfab.cluster.slurm.gres_text import gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
-from slurmfab.cluster.slurm.meaning import DEFAULTS, SameHost, is_same_setting, node_meanings, partition_meanings
+from slurmfab.cluster.slurm.meaning import (
+    DEFAULTS,
+    SameHost,
+    is_same_place,
+    is_same_setting,
+    node_meanings,
+    partition_meanings,
+)
 
 SETTING, NODE_LINE, PARTITION_LINE, DEVICES, TEXT = "setting", "node", "partition", "devices", "text"
 FILE = "file"
@@ -104,7 +111,7 @@ def differences(
     """The differences as Slurm sees them, for each file in the order of its lines.
 
     A file that says the same to Slurm in another text has one difference of kind `text`. A default that is written out,
-    and another name or address of the same host, say the same.
+    and a name in place of an address of the same host, say the same.
 
     >>> [str(one) for one in differences({"slurm.conf": "KillWait=30"}, {"slurm.conf": "killwait=60"})]
     ['KillWait: 30 -> 60']
@@ -182,8 +189,9 @@ def is_same_value(key: str, node: str, values: Sequence[str], is_same_host: Same
     actual, wanted = values
     if actual == wanted or key not in HOSTS:
         return actual == wanted
-    same = is_same_host if key == ADDRESS else operator.eq
-    return same(actual or node, wanted or node)
+    if key == ADDRESS:
+        return is_same_place(actual or node, wanted or node, is_same_host)
+    return (actual or node) == (wanted or node)
 
 
 def alike(kept: Iterable[tuple[str, NodeLine, NodeLine]]) -> Mapping[tuple[str, str, str], list[str]]:

@@ -386,3 +386,55 @@ def test_lists_are_fetched_again_when_a_source_is_newer_and_not_after_an_upgrade
     host = Apt(fresh)
     apply(Packages(("tree",)), host)
     assert host.verbs == verbs
+
+
+NOT_KNOWN = "E: Unable to locate package ghost\n"
+NO_VERSION = "E: Version '9.9-1' for 'tree' was not found\n"
+SITES = Packages(("ghost", "tree"), versions=("tree=9.9-1",), sites=("ghost", "tree"))
+
+
+@pytest.fixture
+def listed(dpkg: Path) -> Path:
+    """A host with lists of packages."""
+    (dpkg / "var/cache/apt").mkdir(parents=True)
+    (dpkg / "var/lib/apt/lists/deb_dists_bookworm_main_binary-amd64_Packages.lz4").touch()
+    return dpkg
+
+
+def compared(host: Apt) -> Any:
+    """What a comparison says of the site's packages."""
+    host.dry_run = True
+    return apply(SITES, host)
+
+
+def test_packages_that_no_source_has_are_told_by_a_comparison_with_lists_of_its_own(listed: Path) -> None:
+    one_by_one = [(100, NOT_KNOWN), (100, NO_VERSION)]
+    host = Apt(listed, *one_by_one, (0, ""), *one_by_one)
+    outcome = compared(host)
+    assert (outcome.status, outcome.message) == (
+        "failed",
+        "this host's package sources do not have ghost, tree=9.9-1",
+    )
+    (update,) = [words for words in host.programs if "update" in words]
+    assert any(word.startswith("Dir::State::Lists=") for word in update)
+    assert list((listed / "var/cache/apt").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param([(0, "")], id="known"),
+        pytest.param([(100, NOT_KNOWN), (0, ""), (0, "")], id="new in the source"),
+        pytest.param([(100, NOT_KNOWN), (100, "Err:1 http://mirror\n")], id="no source answers"),
+        pytest.param([(100, "E: Unable to correct problems\n")], id="another reason"),
+    ],
+)
+def test_packages_that_a_source_may_have_are_left_to_the_installation(
+    listed: Path, ends: list[tuple[int, str]]
+) -> None:
+    assert compared(Apt(listed, *ends)).status == "would change"
+
+
+def test_a_host_without_lists_is_not_judged(dpkg: Path) -> None:
+    host = Apt(dpkg)
+    assert (compared(host).status, host.programs) == ("would change", [])

@@ -142,3 +142,20 @@ def test_errors_of_munged_begin_with_the_time_which_is_left_out() -> None:
     assert daemon_log.last_errors(["2026-01-01 00:00:00 +0000 Error:     Keyfile is insecure"]) == [
         "Error:     Keyfile is insecure"
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "error: Detected 1 oom-kill event(s) in StepId=6.0. Some of your processes may have been killed",
+        "error: Detected 1 oom_kill event in StepId=8.0. Some of the step tasks have been OOM Killed.",
+        "[8.0] stepd_cleanup: done with step (rc[0x700]:Unknown error 1792, cleanup_rc[0x0]:No error)",
+        "error: slurm_send_node_msg: [socket:[1]] slurm_bufs_sendto(msg_type=SRUN_JOB_COMPLETE) failed: "
+        "Connection reset by peer",
+        "error: slurm_receive_msg_and_forward: [[n2]:53544] failed: Zero Bytes were transmitted or received",
+        "error: service_connection: slurm_receive_msg: Zero Bytes were transmitted or received",
+        "error: slurm_receive_msg [10.0.0.7:41122]: Zero Bytes were transmitted or received",
+    ],
+)
+def test_what_a_job_or_a_check_makes_a_daemon_write_is_never_the_cause(line: str) -> None:
+    assert daemon_log.causes([f"[2026-11-25T22:00:00.000] {line}"]) == []

@@ -41,16 +41,6 @@ ROWS = (
         deploy=Told(("/etc/nologin exists", "Repair: rm /etc/nologin", "not done: n1"), repair="rm /etc/nologin"),
     ),
     Breakage(
-        name="etc-nologin-on-the-controller",
-        what="/etc/nologin exists on the controller",
-        host="ctl",
-        breaks="touch /etc/nologin",
-        check=("/etc/nologin exists",),
-        plan=("/etc/nologin exists",),
-        deploy=Told(("/etc/nologin exists", "not done: ctl"), repair="rm /etc/nologin"),
-        everywhere=True,
-    ),
-    Breakage(
         name="sshd-allowusers",
         what="sshd's `AllowUsers` does not name slurm",
         breaks="echo 'AllowUsers root ada' >/etc/ssh/sshd_config.d/site.conf && systemctl reload ssh",

@@ -106,6 +106,18 @@ ROWS = (
         'quota.path: "/data" is on no mount and no export of the cluster file',
     ),
     mistake(
+        "package-in-no-source",
+        "a package that the hosts' package sources do not have",
+        "packages: {compute: [no-such-package]}\n",
+        "n[1-2]: the package sources there do not have no-such-package",
+    ),
+    mistake(
+        "version-in-no-source",
+        "a version of a package that the hosts' package sources do not have",
+        "packages: {all: [tar=9.9-1]}\n",
+        "ctl,n[1-2]: the package sources there do not have tar=9.9-1",
+    ),
+    mistake(
         "port-that-is-none",
         "`SlurmctldPort: 70000`, at which Slurm 24.11 listens as 4464",
         "slurm_conf: {SlurmctldPort: 70000}\n",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended, Setting
+from breakage import Breakage, Checked, Mended, Setting
+
+TABLES = "table=$(mariadb -N slurm_acct_db -e 'show tables' | grep _job_table$); echo $table >/root/table;"
+"""Notes the name of the table of jobs."""
 
 ROWS = (
     Breakage(
@@ -74,7 +77,7 @@ ROWS = (
         name="munged-refuses-its-key",
         what="the munge key can be read by all users, and munged ended at its next start",
         breaks="chmod 0644 /etc/munge/munge.key; systemctl restart munge || true",
-        check=("munge.service is", "Keyfile is insecure"),
+        check=("munge.key has the mode 0644 instead of 0400", "because of this: daemons: munged is running (n1)"),
         plan=("munge.key", "service:munge"),
         deploy=Mended(),
     ),
@@ -127,5 +130,17 @@ ROWS = (
         check=("slurmd.service is inactive",),
         plan=("service:slurmd",),
         deploy=Mended(("Lost before this run, since its processes were gone before the first change: job",)),
+    ),
+    Breakage(
+        name="job-table-gone",
+        what="somebody dropped the table of jobs from the accounting database",
+        host="ctl",
+        breaks=f'{TABLES} mariadb slurm_acct_db -e "rename table $table to kept"',
+        check=("sacct has no record of job", "slurmdbd's own log says: error:"),
+        deploy=Checked(
+            'mariadb slurm_acct_db -e "rename table kept to $(cat /root/table)"; '
+            "until sdiag | grep -Eq 'DBD Agent queue size: *0'; do sleep 1; done"
+        ),
+        database=True,
     ),
 )

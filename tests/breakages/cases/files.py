@@ -258,7 +258,7 @@ ROWS = (
         name="hosts-file-closed",
         what="users cannot read /etc/hosts",
         breaks="chmod 0600 /etc/hosts",
-        check=("Could not resolve hostname ctl",),
+        check=("ctl does not resolve", "(/etc/hosts has the mode -rw-------)"),
         plan=("block:/etc/hosts#hosts", "root:root 0600 -> root:root 0644"),
         deploy=Mended(),
     ),

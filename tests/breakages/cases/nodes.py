@@ -59,7 +59,7 @@ ROWS = (
         breaks="sed -i 's/RealMemory=[0-9]*/RealMemory=9000000/' /etc/slurm/slurm.conf && systemctl restart slurmctld",
         shows="sinfo -h -N -o %T | grep -q inval",
         everywhere=True,
-        check=("INVAL", "Low RealMemory"),
+        check=("slurm.conf differs from the cluster file", "of memory, but slurm.conf says 9000000"),
         plan=("slurm.conf", "inval (Low RealMemory"),
         deploy=Mended(),
     ),

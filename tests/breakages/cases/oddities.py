@@ -164,4 +164,11 @@ ROWS = (
         does="mkdir /srv/full; mount -t tmpfs -o size=64k tmpfs /srv/full; cat /dev/zero >/srv/full/zero || true",
         undoes="umount /srv/full; rmdir /srv/full",
     ),
+    Oddity(
+        name="etc-nologin-on-the-controller",
+        what="/etc/nologin exists on the controller, to which the slurm user has no login",
+        does="touch /etc/nologin",
+        undoes="rm /etc/nologin",
+        host="ctl",
+    ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from breakage import Breakage, Checked, Mended, Told
 
+from cases.units import SAVED
+
 STATE = "/var/lib/slurm/slurmctld"
 STOP = "systemctl stop slurmctld"
 """Writes the state, and leaves it to the row."""
@@ -91,7 +93,7 @@ ROWS = (
         name="state-unreadable-at-a-restart",
         what="slurmctld crashed while it could not read its state, and systemd starts it again and again",
         host="ctl",
-        breaks=f"chown root:root {STATE}/job_state && chmod 600 {STATE}/job_state && "
+        breaks=f"{SAVED}chown root:root {STATE}/job_state && chmod 600 {STATE}/job_state && "
         "systemctl kill --signal=KILL --kill-whom=main slurmctld && "
         "until [ $(systemctl show --property=NRestarts --value slurmctld) -ge 2 ]; do sleep 0.2; done",
         check=(

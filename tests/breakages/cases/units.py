@@ -14,6 +14,11 @@ KILLED = (
     "until systemctl --quiet is-active {0}; do sleep 0.1; done"
 )
 """Kills a daemon, and waits until it runs again."""
+SAVED = (
+    "touch /run/now; scancel $(runuser -u slurm -- sbatch --parsable --hold --chdir=/tmp -o /dev/null --wrap true); "
+    "until [ /var/lib/slurm/slurmctld/job_state -nt /run/now ]; do sleep 0.1; done; "
+)
+"""Waits until slurmctld has saved its jobs; one that is killed before takes some that have ended for running ones."""
 REMOVE = f"rm {SITES}; systemctl daemon-reload"
 
 
@@ -77,7 +82,7 @@ ROWS = (
             name=f"{daemon}-killed",
             what=f"{daemon} was killed, as by the kernel when memory is short, and systemd started it again",
             host=host,
-            breaks=KILLED.format(unit),
+            breaks=(SAVED if daemon == "slurmctld" else "") + KILLED.format(unit),
             check=(f"systemd started it again: {unit} once (code=killed, status=9/KILL)",),
             plan=(f"service:{unit}: would change (crashed daemon)", "ended by itself: 1 time -> no"),
             deploy=Mended(),

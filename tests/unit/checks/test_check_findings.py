@@ -748,3 +748,16 @@ def test_a_node_out_of_service_is_told_with_the_errors_of_its_own_slurmd(bench: 
     bench.shells["n1"].rules = {"^started=": log, **bench.shells["n1"].rules}
     with pytest.raises(AssertionError, match=r"Its slurmd\.log says: error: ns base mount failed\. Repair: "):
         test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
+
+
+@pytest.mark.parametrize(("age", "is_in_time"), [(2.0, True), (500.0, False), (None, False)])
+def test_a_node_that_registers_when_slurmctld_has_just_started_is_waited_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, age: float | None, is_in_time: bool
+) -> None:
+    states = iter(["UNKNOWN", "UNKNOWN", "IDLE"])
+    monkeypatch.setattr(test_nodes, "age_of", lambda *_: age)
+    monkeypatch.setattr(test_nodes.time, "sleep", lambda _: None)
+    slurm = bench.slurm
+    monkeypatch.setattr(slurm, "node", lambda name: {"NodeName": name, "State": next(states)})
+    found = test_nodes.when_registered(slurm, "n1")
+    assert found["State"] == ("IDLE" if is_in_time else "UNKNOWN")

@@ -54,6 +54,8 @@ def test_run_when_a_node_is_unreachable_tells_it_once_and_leaves_its_other_check
     assert [(result.host, result.check, result.cause) for result in failed] == [("n2", "host_is_reachable", GONE)]
     left = {result.cause for result in verdict.having("not run") if result.host == "n2"}
     assert left == {"n2 is unreachable."}
+    assert outcomes(verdict, "files_are_no_links")["n2"] == "not run"
+    assert outcomes(verdict, "files_are_links_to_the_shared_directory") == {}, "it says nothing of this cluster"
     assert outcomes(verdict, "job_runs")["n1"] == "passed"
     assert verdict.exit_code == 3
 

@@ -45,7 +45,13 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         *slurm_source.resources(plan_input, host),
         *modules.makes_room(plan_input, host),
-        Packages(names, versions=versions, slurm=slurms, slurm_version=slurm.version or ""),
+        Packages(
+            names,
+            versions=versions,
+            slurm=slurms,
+            slurm_version=slurm.version or "",
+            sites=tuple(one.name for one in own(plan_input, host) if not one.file and not plan_input.cluster.bundle),
+        ),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import IPV4, IPV6
 from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.impact.slurm_diff import ADDRESS, NODE_LINE
 from slurmfab.core.plan.plan_input import PlanInput
 
 NAMES = {IPV4: "IPv4", IPV6: "IPv6"}
@@ -31,6 +32,28 @@ def refuse_unreachable(plan_input: PlanInput) -> None:
         if reached and others and {*reached} != {*others}:
             raise InputError(_apart(plan_input, family, reached, others))
     _refuse_fetching_by_ipv6(plan_input)
+
+
+def refuse_lost(plan_input: PlanInput, silent: Collection[str]) -> None:
+    """Refuse new addresses of nodes that do not answer there: all others would look for these nodes there alone.
+
+    Args:
+        silent: hosts that do not answer.
+
+    Raises:
+        InputError: with a line for each such node; nothing was changed.
+    """
+    lost = [
+        f"{node}: it does not answer at {plan_input.address(node)}, which the cluster file now gives as its address. "
+        f"The other hosts reach it at {plan_input.conf_before.nodes[node].of(node, ADDRESS) or node}, and would look "
+        "for it at the new one alone. Correct addresses, or deploy when it answers there."
+        for one in plan_input.differences
+        if one.kind == NODE_LINE and one.key == "NodeAddr"
+        for node in one.nodes
+        if node in silent
+    ]
+    if lost:
+        raise InputError("\n".join((*lost, "Nothing was changed on any host.")))
 
 
 def _apart(plan_input: PlanInput, family: int, reached: Sequence[str], others: Sequence[str]) -> str:

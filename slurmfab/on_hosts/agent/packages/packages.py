@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import ClassVar, Container, Dict, Iterable, List, Optional, Tuple
 
-from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, ResourceFailed
+from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import (
     added_packages,
     bundle_place,
@@ -31,8 +31,8 @@ from slurmfab.on_hosts.agent.packages.installed_packages import InstalledPackage
 DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")
 """Units of daemons; the names of their packages end so."""
 
-DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")
-"""Units of daemons; the names of their packages end so."""
+NO_SOURCE_HAS = "this host's package sources do not have "
+"""What stands before the packages of the site's, `NAME` or `NAME=VERSION`, that are in no source."""
 
 MISSING_FILES = "missing files"
 """The name in a state for files of Slurm's and MUNGE's packages that somebody has removed."""
@@ -43,6 +43,23 @@ class Packages(InstalledPackages):
 
     kind: ClassVar[str] = "packages"
     LEFT: ClassVar[Tuple[str, ...]] = ("unfinished", "policy-rc.d", "bundle", MISSING_FILES)
+    sites: Tuple[str, ...] = ()  # those that the cluster file names and that the host's own sources have to have
+
+    def actual(self, context: Context) -> State:
+        """The state of each package, and what an interrupted run left.
+
+        Raises:
+            ResourceFailed: in a dry run, no source has a package of the site's.
+        """
+        state = super().actual(context)
+        missing = self.texts([name for name in self.sites if state.get(name) != self.wanted(context)[name]])
+        if missing and context.dry_run:
+            from slurmfab.on_hosts.agent.packages.unknown_packages import unknown
+
+            unknowns = unknown(context, missing)
+            if unknowns:
+                raise ResourceFailed(NO_SOURCE_HAS + ", ".join(unknowns))
+        return state
 
     def states(self, context: Context) -> Dict[str, str]:
         """dpkg's state of each package."""

@@ -20,12 +20,18 @@ HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
         r"error: _conn_readable: persistent connection for fd \d+ experienced error\[104\]: Connection reset by",
         ("22.05",),
     ),
+    (r"error: Detected \d+ oom[-_]kill event(?:\(s\))? in StepId=", ("22.05", "24.11")),
+    (r"stepd_cleanup: done with step \(", ("24.11",)),
+    (r"error: slurm_send_node_msg: .*\(msg_type=SRUN_\w+\) failed: Connection reset by peer", ("24.11",)),
+    (r"error: (?:slurm|service)_\w+.*: Zero Bytes were transmitted or received", ("22.05", "24.11")),
 )
 """Patterns of lines without their times, with the releases of Slurm in which lab hosts wrote them in a healthy start.
 
 The starts were the first one, which finds no state, and later ones, with and without a database, and without the
-library of PMIx; the last four are slurmdbd's, some of them when a command of Slurm's has got its answer and ends. Lab
-tests compare. Slurm 26.05 wrote no error. Each pattern counts for every release: in none does such a line end a daemon.
+library of PMIx. Four are slurmdbd's, some of them when a command of Slurm's has got its answer and ends. The last four
+are no trouble of a daemon's: a job has exceeded its memory, srun has ended before it is told that its job has, and
+somebody has tried its port, as checks do. Lab tests compare. Slurm 26.05 wrote no error. Each pattern counts for every
+release: in none does such a line end a daemon.
 """
 
 LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))

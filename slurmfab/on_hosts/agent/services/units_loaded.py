@@ -28,16 +28,25 @@ class UnitsLoaded(Resource):
 
     def actual(self, context: Context) -> State:
         """Whether systemd says that a unit's file was changed."""
-        shown = [show(context, unit) for unit in self.wanted_units]
-        is_older = any(one.get("NeedDaemonReload") == "yes" for one in shown)
-        return {LOADED: "older" if is_older or not self.has_drop_ins(context) else AS_ON_DISK}
+        shown = {unit: show(context, unit) for unit in self.wanted_units}
+        # systemd calls a masked unit with drop-ins older than its files, however often it reads them again.
+        masked = tuple("/%s.d/" % unit for unit, one in shown.items() if one.get("LoadState") == "masked")
+        is_older = any(
+            one.get("NeedDaemonReload") == "yes" for one in shown.values() if one.get("LoadState") != "masked"
+        )
+        return {LOADED: "older" if is_older or not self.has_drop_ins(context, masked) else AS_ON_DISK}
 
-    def has_drop_ins(self, context: Context) -> bool:
-        """Whether systemd has loaded the drop-ins."""
-        if not self.drop_ins:
+    def has_drop_ins(self, context: Context, masked: Tuple[str, ...]) -> bool:
+        """Whether systemd has loaded the drop-ins.
+
+        Args:
+            masked: parts of paths of drop-ins of which systemd loads none, since their unit is masked.
+        """
+        expected = {path for path in self.drop_ins if not any(part in path for part in masked)}
+        if not expected:
             return True
         argv = ["systemctl", "show", "--property=DropInPaths", "--value", *self.wanted_units]
-        return set(self.drop_ins) <= set(context.run(argv).stdout.decode(errors="replace").split())
+        return expected <= set(context.run(argv).stdout.decode(errors="replace").split())
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Make systemd read the files again; nothing is restarted.

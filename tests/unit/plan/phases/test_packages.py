@@ -51,3 +51,4 @@ def test_packages_of_the_site_are_installed_with_those_of_roles() -> None:
     assert one.versions == ("htop=3.2*",)
     (other,) = packages.resources(wanted, "c1")
     assert (vars(other)["versions"], "htop" in vars(other)["names"]) == ((), False)
+    assert ({*one.sites}, vars(other)["sites"]) == ({"tree", "htop"}, ("tree",))

@@ -13,7 +13,7 @@ from slurmfab.cluster.inventory.accounting import Database
 from slurmfab.core.plan.phases.accounts import private_conf
 from slurmfab.core.plan.phases.database import slurmdbd_conf
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.preflight.addresses import refuse_unreachable
+from slurmfab.core.plan.preflight.addresses import refuse_lost, refuse_unreachable
 
 V4, V6, BOTH = ("10.0.0.2",), ("fd83::2",), ("10.0.0.2", "fd83::2")
 """Addresses that a host has of its own."""
@@ -137,3 +137,36 @@ def test_a_controllers_ipv6_address_is_the_same_in_any_spelling_and_another_than
     facts = dict(found.facts) | {"c1": replace(found.facts["c1"], slurm_conf=conf)}
     names = [one.name for one in replace(found, facts=facts).differences]
     assert ("SlurmctldHost" in names) is is_difference
+
+
+def moved(address: str) -> PlanInput:
+    """What a plan is made from whose cluster file gives n1 an address, where slurm.conf has 10.0.0.2."""
+    before = of("c1: 10.0.0.1, n1: 10.0.0.2, n2: 10.0.0.3", {"c1": V4, "n1": V4, "n2": V4})
+    facts = dict(before.facts)
+    files = {name.replace(".", "_"): before.rendered[name] for name in ("slurm.conf", "cgroup.conf")}
+    facts["c1"] = replace(facts["c1"], **files)  # type: ignore[arg-type]
+    del facts["n1"]
+    after = of(f"c1: 10.0.0.1, n1: {address}, n2: 10.0.0.3", {"c1": V4, "n1": (*V4, "10.0.9.2"), "n2": V4})
+    return replace(after, facts=facts)
+
+
+def test_a_new_address_at_which_a_node_is_silent_is_refused_before_the_others_lose_the_node() -> None:
+    with pytest.raises(InputError) as refusal:
+        refuse_lost(moved("10.0.9.2"), ["n1"])
+    assert str(refusal.value).startswith(
+        "n1: it does not answer at 10.0.9.2, which the cluster file now gives as its address. The other hosts reach it "
+        "at 10.0.0.2"
+    )
+    assert str(refusal.value).endswith("\nNothing was changed on any host.")
+
+
+@pytest.mark.parametrize(("address", "silent"), [("10.0.9.2", ["n2"]), ("10.0.0.2", ["n1"])], ids=["answers", "same"])
+def test_a_silent_node_with_its_address_and_one_that_answers_at_its_new_one_are_no_mistakes(
+    address: str, silent: list[str]
+) -> None:
+    refuse_lost(moved(address), silent)
+
+
+def test_a_second_address_of_a_node_is_a_difference_of_its_address() -> None:
+    assert [str(one) for one in moved("10.0.9.2").differences] == ["node n1: NodeAddr: 10.0.0.2 -> 10.0.9.2"]
+    assert moved("10.0.0.2").differences == ()
