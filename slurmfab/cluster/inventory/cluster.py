@@ -24,6 +24,7 @@ from slurmfab.cluster.inventory.containers import ContainersOrNot
 from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.exports import Exports, Served, served
 from slurmfab.cluster.inventory.files_on_hosts import Files
+from slurmfab.cluster.inventory.firewall import FirewallOrNot
 from slurmfab.cluster.inventory.gpu_checks import GpuChecks
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.cluster.inventory.job_environment import JobEnvironment
@@ -273,6 +274,7 @@ class Cluster(Model):
     mpi: MpiOrNot = None
     containers: ContainersOrNot = None
     registry: RegistryOrNot = None
+    firewall: FirewallOrNot = None
     monitoring: MonitoringOrNot = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     acceptance: Acceptance = {}

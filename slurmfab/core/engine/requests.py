@@ -269,7 +269,8 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         node: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
 
     Returns:
-        Names by kind: `users`, `groups`, `packages`, `services`, `gpu_files`, `site_files` and `state_directories`.
+        Names by kind: `users`, `groups`, `packages`, `services`, `gpu_files`, `site_files`,
+        `firewalls` and `state_directories`.
     """
     users, groups = names_of(known.cluster, known.lock.ids)
     is_node = "compute" in known.cluster.roles(node)
@@ -282,6 +283,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,
         "site_files": known.cluster.site_file_names,
+        "firewalls": software.RULE_MANAGERS if known.cluster.firewall else (),
         "state_directories": (known.cluster.state_directory,),
     }
 

@@ -22,7 +22,16 @@ from slurmfab.on_hosts.agent.core.host_paths import (
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
-from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use, slurm_versions
+from slurmfab.on_hosts.agent.facts import (
+    cgroups,
+    firewalls,
+    gpus,
+    hardware,
+    network,
+    site_files,
+    slurm_use,
+    slurm_versions,
+)
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
 
@@ -105,6 +114,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "programs": names(root + PROGRAMS),
         "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
         "added_packages": read_text(root + ADDED_PACKAGES).split(),
+        "firewalls": firewalls.read(root, request.get("firewalls", ())),
         **site_files.read(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
         "clock": time.time(),
