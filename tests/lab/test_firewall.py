@@ -25,6 +25,7 @@ MANAGED = f"{NAMED}firewall: managed\n"
 TABLE = "nft list table inet slurmfab"
 CLOSED = {"ctl": (6817, 6819, 3306, 60001), "n1": (6818, 60001)}
 EARLIER = "/var/lib/slurmfab/earlier-logins"
+INSTALL = "{ apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install nftables; } >/dev/null 2>&1"
 LEFT = (
     "nft list table inet slurmfab 2>/dev/null; ls -d /etc/slurmfab-firewall* /var/lib/slurmfab/owned/firewall.json"
     " /var/lib/slurmfab/earlier-logins* /etc/systemd/system/*firewall* /etc/systemd/system/*/*firewall* 2>/dev/null;"
@@ -106,7 +107,8 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
 
 
 def test_a_plan_shows_the_rules_and_a_deployment_closes_the_ports_without_cutting_a_connection(site: Site) -> None:
-    site.lab.on("ctl", "nft 'table ip site { chain kept { type filter hook input priority 5; } }'")
+    kept = "table ip site { chain kept { type filter hook input priority 5; } }"
+    site.lab.on("ctl", f"{INSTALL}; nft '{kept}'")
     before = site.tries("ctl", site.stranger)
     assert {before[6817], before[6819]} == {"open"}, before
     job = site.lab.on("ctl", f"{AS_SLURM}sbatch --parsable -w n1 -o /dev/null --wrap 'srun sleep 600'")
@@ -234,6 +236,8 @@ def test_without_the_key_nothing_is_left(site: Site) -> None:
     assert site.lab.deploy()["steps"] == []
     for host in ("ctl", "n1", "n2"):
         assert site.lab.on(host, LEFT) == "", host
+    assert "chain kept" in site.lab.on("ctl", "nft list table ip site"), "who had nft before keeps it"
+    for host in ("n1", "n2"):
         assert "installed" not in site.lab.on(host, "dpkg-query -W -f '${db:Status-Status}' nftables 2>/dev/null; true")
     assert "open" in site.tries("ctl", site.stranger).values()
     done = site.lab.slurmfab("rollback")

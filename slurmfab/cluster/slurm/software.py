@@ -32,8 +32,8 @@ NFS_SERVER = "nfs-kernel-server"
 NFTABLES = "nftables"
 """The program of the key `firewall`."""
 
-RULE_MANAGERS = ("firewalld", "ufw")
-"""What also writes rules, where it is at work."""
+FIREWALLD = "firewalld"
+"""What also writes rules; the unit has the same name."""
 
 RPCBIND = "rpcbind"
 """What the packages of NFS bring along, and NFS version 4 does not need."""

@@ -15,7 +15,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.core.impact import gpu_changes
 from slurmfab.core.impact.hardware_changes import GPUS
 from slurmfab.core.plan import address_remarks, motd, root_jobs
-from slurmfab.core.plan.phases import firewall, slurm_source
+from slurmfab.core.plan.phases import slurm_source
 from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import gres
@@ -55,7 +55,6 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         run.progress.line(line)
     tell_folded(run, root_jobs.notices(plan_input))
     tell_folded(run, users_beside_slurmctld(plan_input))
-    tell_folded(run, firewall.remarks(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
     tell_folded(run, address_remarks.missing(plan_input, run.hosts))

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import OK, WOULD_CHANGE, Context, OtherHostsFailed, ResourceFailed, apply
-from slurmfab.on_hosts.agent.facts import firewalls
-from slurmfab.on_hosts.agent.nodes.connections import Connections, blocked
+from slurmfab.on_hosts.agent.nodes.connections import Connections, blocked, chains
 
 PACKAGE = Path(__file__).parents[3]
 TRY = "from slurmfab.on_hosts.agent.nodes.connections import blocked; print(blocked('127.0.0.1', 7), end='')"
@@ -56,7 +55,6 @@ def test_what_is_blocked_is_the_failure_of_a_node_or_of_the_host_itself(monkeypa
 
 def test_chains_of_others_that_drop_what_no_rule_accepts_are_told() -> None:
     chain = '{"chain": {"family": "inet", "table": "%s", "name": "input", "hook": "input", "policy": "%s"}}'
-    some = ", ".join((chain % ("filter", "drop"), chain % ("site", "accept"), chain % ("slurmfab", "drop")))
-    assert firewalls.chains(f'{{"nftables": [{{"metainfo": {{}}}}, {some}]}}') == ["inet filter input"]
-    assert firewalls.chains("no JSON") == []
-    assert firewalls.read("", ()) == [], "it is not asked"
+    some = ", ".join((chain % ("filter", "drop"), chain % ("slurmfab", "accept")))
+    assert chains(f'{{"nftables": [{{"metainfo": {{}}}}, {some}]}}') == ["inet filter input"]
+    assert chains("no JSON") == []

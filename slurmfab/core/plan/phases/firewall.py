@@ -164,11 +164,3 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG0
     """The package of nft."""
     firewall = plan_input.cluster.firewall
     return (NFTABLES,) if firewall and firewall.mode == MANAGED else ()
-
-
-def remarks(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
-    """Yield a host and a sentence for each firewall of the site's own beside slurmfab's rules."""
-    for host, facts in plan_input.facts.items():
-        if plan_input.cluster.firewall and facts.firewalls:
-            own = ", ".join(facts.firewalls)
-            yield host, f"has a firewall of its own ({own}): what that drops, no rules of slurmfab's can open"

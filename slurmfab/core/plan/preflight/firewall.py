@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.firewall import MANAGED
-from slurmfab.cluster.slurm.software import RULE_MANAGERS
+from slurmfab.cluster.slurm.software import FIREWALLD
 from slurmfab.core.plan.phases import firewall
 from slurmfab.core.plan.plan_input import PlanInput
+
+UFW = "ufw"
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
@@ -30,9 +32,13 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 
 def _managers(plan_input: PlanInput) -> Iterator[str]:
     """Yield what is said of each manager of rules that is at work."""
-    for manager in RULE_MANAGERS:
-        if hosts := [host for host, facts in plan_input.facts.items() if manager in facts.firewalls]:
-            off = "ufw disable" if manager == "ufw" else f"systemctl disable --now {manager}"
+    at_work = {
+        FIREWALLD: [host for host, one in plan_input.facts.items() if one.services.get(FIREWALLD) == "active"],
+        UFW: [host for host, one in plan_input.facts.items() if one.ufw],
+    }
+    for manager, hosts in at_work.items():
+        if hosts:
+            off = "ufw disable" if manager == UFW else f"systemctl disable --now {manager}"
             yield (
                 f"firewall: {manager} is at work on {fold(hosts)}, and drops what it does not know, whatever "
                 f"slurmfab's rules let in. End it there ({off}), or write firewall: checked, open with {manager} "

@@ -24,7 +24,6 @@ from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
 from slurmfab.on_hosts.agent.facts import (
     cgroups,
-    firewalls,
     gpus,
     hardware,
     network,
@@ -114,7 +113,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "programs": names(root + PROGRAMS),
         "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
         "added_packages": read_text(root + ADDED_PACKAGES).split(),
-        "firewalls": firewalls.read(root, request.get("firewalls", ())),
+        "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
         **site_files.read(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
         "clock": time.time(),

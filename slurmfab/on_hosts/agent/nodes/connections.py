@@ -6,6 +6,7 @@ Nothing has to listen: a refusal shows that packets arrive, too. So it can be se
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,8 @@ UNKNOWN = -1
 
 SILENT = "no answer within %.0f s" % CONNECT_SECONDS
 WAYS = "`nft list ruleset` there shows rules, `iptables -S` those of iptables; a router between them may have some, too"
+
+OWN = "has a firewall of its own (%s), which drops what it does not know: no rules of slurmfab's can open that"
 
 
 class Connections(Resource):
@@ -48,7 +51,10 @@ class Connections(Resource):
         return {"%s on %s port %d" % (daemon, host, port): OPEN for host, _, port, daemon in self.targets}
 
     def actual(self, context: Context) -> State:
-        """Open, or why not."""
+        """Open, or why not; a firewall of the host's own adds a remark."""
+        own = chains(printed(context, "nft", "-j", "list", "chains"))
+        if own:
+            context.remark = OWN % ", ".join(own)
         with ThreadPoolExecutor(PARALLEL) as pool:
             found = list(pool.map(lambda one: blocked(one[1], one[2]), self.targets))
         return {name: why or OPEN for name, why in zip(self.wanted(context), found)}  # noqa: B905 - as Python 3.9 has it
@@ -79,6 +85,28 @@ class Connections(Resource):
         if others:
             way = "%s. Let %s in there: " + WAYS
             raise OtherHostsFailed({host: way % ("; ".join(told), self.here) for host, told in others.items()})
+
+
+def printed(context: Context, *argv: str) -> str:
+    """What a program prints; nothing where it is not installed."""
+    try:
+        return context.run(argv).stdout.decode(errors="replace")
+    except ResourceFailed:
+        return ""
+
+
+def chains(listing: str) -> List[str]:
+    """Family, table and name of each chain of others that drops all packets for the host that no rule accepts.
+
+    Args:
+        listing: what `nft -j list chains` prints.
+    """
+    try:
+        found = [one["chain"] for one in json.loads(listing or "{}").get("nftables", ()) if "chain" in one]
+    except ValueError:
+        return []
+    dropping = (one for one in found if one.get("hook") == "input" and one.get("policy") == "drop")
+    return ["%(family)s %(table)s %(name)s" % one for one in dropping]
 
 
 def blocked(address: str, port: int) -> str:

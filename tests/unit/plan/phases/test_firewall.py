@@ -99,10 +99,10 @@ def test_each_host_tries_what_it_needs_of_those_in_the_run() -> None:
     [
         (
             "managed",
-            {"firewalls": ("firewalld",)},
+            {"services": {"firewalld": "active"}},
             "firewalld is at work on c1,n.1-2.*disable --now firewalld",
         ),
-        ("managed", {"firewalls": ("ufw",)}, "ufw disable.*firewall: checked"),
+        ("managed", {"ufw": True}, "ufw disable.*firewall: checked"),
         (
             "{admins: 10.9.0.0/16}",
             {"way": ("10.0.5.1",)},
@@ -118,17 +118,11 @@ def test_what_would_shut_hosts_or_the_deployer_out_is_refused(more: str, facts: 
 @pytest.mark.parametrize(
     ("more", "facts"),
     [
-        ("checked", {"firewalls": ("firewalld",)}),
-        ("managed", {"firewalls": ("inet filter input",), "way": ("10.0.5.1",)}),
+        ("checked", {"services": {"firewalld": "active"}}),
+        ("managed", {"services": {"firewalld": "inactive"}, "way": ("10.0.5.1",)}),
         ("{admins: 10.9.0.0/16}", {"way": ("10.9.0.7",)}),
         ("{admins: 10.9.0.0/16}", {"way": ("10.0.5.1", "10.0.6.1")}),
     ],
 )
 def test_what_may_be_there_is_not_refused(more: str, facts: dict[str, Any]) -> None:
     refuse_unfit(wanted(f"firewall: {more}\n", **facts))
-
-
-def test_a_firewall_of_the_sites_own_is_told_as_one_that_ours_cannot_open() -> None:
-    known = wanted("firewall: managed\n", firewalls=("inet filter input",))
-    assert {host for host, _ in firewall.remarks(known)} == {"c1", "n1", "n2"}
-    assert all("inet filter input" in text for _, text in firewall.remarks(known))
