@@ -262,6 +262,8 @@ def test_files_that_decide_who_may_log_in_are_restored_last_under_their_guard() 
     assert planned(wanted, "n1")["files"] == ["restored:/etc/hosts"]
     assert planned(wanted, "n1")["node logins"] == ["login-guard:taken back", "earlier-logins:/etc/pam.d/sshd"]
     assert [phase.name for phase in PHASES if phase.guards_logins] == ["firewall", PHASES[-1].name]
+    files = make_plan(wanted, HOSTS, PHASES).of_host("n1")[-1][1].files  # type: ignore[attr-defined]
+    assert files == (("/etc/pam.d/sshd", RUN), ("/etc/pam.d/slurmfab-account", RUN))
 
 
 def test_rules_of_the_firewall_are_restored_before_other_files_under_the_same_guard() -> None:
@@ -273,8 +275,6 @@ def test_rules_of_the_firewall_are_restored_before_other_files_under_the_same_gu
     ]  # fmt: skip
     names = [phase.name for phase in PHASES]
     assert names.index("firewall") < names.index("files")
-    files = make_plan(wanted, HOSTS, PHASES).of_host("n1")[-1][1].files  # type: ignore[attr-defined]
-    assert files == (("/etc/pam.d/sshd", RUN), ("/etc/pam.d/slurmfab-account", RUN))
 
 
 def test_the_controller_gets_its_slurm_conf_before_other_hosts() -> None:
