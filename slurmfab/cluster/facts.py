@@ -224,6 +224,7 @@ class HostFacts:
     owned: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
     # the packages that slurmfab has installed on it
     added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
+    ufw: bool = False  # whether ufw is enabled
     # SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
     # the names of those that slurmfab has written

@@ -59,6 +59,7 @@ power:
   how: {command: {suspend: /usr/bin/true, resume: /usr/bin/true}}
 mps_daemon: true
 monitoring: {every: 10, prometheus: {host: ctl, every: 10}}
+firewall: managed
 gpu_checks: {when: daily, min_busbw: 1, mpi: none}
 idle_gpus: {mail: user}
 """

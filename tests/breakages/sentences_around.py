@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from falsified import Falsified, answering, deaf, edited, stopped
+from falsified import Falsified, answering, closed, deaf, edited, stopped
 from scenes import LIMITS, NEWER_ON
 
 CGROUP, STATE = "/etc/slurm/cgroup.conf", "/shared/slurm/state"
@@ -79,6 +79,21 @@ OF_SHARED_PLACES = (
         "a user's limit is another one, as a stand-in for repquota tells",
         **edited(LIMITS, "s/,1048576,/,2097152,/"),
         says="instead of",
+    ),
+    Falsified(
+        "network.services_are_reached",
+        "n1",
+        "what the node sends to the file server is dropped",
+        **closed("dport", 2049),
+        says="n1 cannot connect to NFS on n2",
+    ),
+    Falsified(
+        "network.strangers_are_kept_out",
+        "n1",
+        "somebody deleted the rules",
+        "nft delete table inet slurmfab",
+        "systemctl reload slurmfab-firewall",
+        "n1 has no rules of slurmfab's",
     ),
     Falsified(
         "storage.files_are_shared",

@@ -24,6 +24,7 @@ from slurmfab.cluster.inventory.containers import ContainersOrNot
 from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.exports import Exports, Served, served
 from slurmfab.cluster.inventory.files_on_hosts import Files
+from slurmfab.cluster.inventory.firewall import FirewallOrNot
 from slurmfab.cluster.inventory.gpu_checks import GpuChecks
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.cluster.inventory.idle_gpus import IdleGpus
@@ -275,6 +276,7 @@ class Cluster(Model):
     mpi: MpiOrNot = None
     containers: ContainersOrNot = None
     registry: RegistryOrNot = None
+    firewall: FirewallOrNot = None
     monitoring: MonitoringOrNot = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     idle_gpus: Annotated[IdleGpus | None, Field(description="What is done about jobs whose GPUs do nothing.")] = None

@@ -29,6 +29,12 @@ ALL_OF_MPI = tuple(name for table in (PMIX, MPI_LIBRARIES) for names in table.va
 NFS_SERVER = "nfs-kernel-server"
 """The server of the key `exports`."""
 
+NFTABLES = "nftables"
+"""The program of the key `firewall`."""
+
+FIREWALLD = "firewalld"
+"""What also writes rules; the unit has the same name."""
+
 RPCBIND = "rpcbind"
 """What the packages of NFS bring along, and NFS version 4 does not need."""
 
@@ -92,6 +98,7 @@ ASKED = (
     PROMETHEUS,
     NFS_SERVER,
     RPCBIND,
+    NFTABLES,
     QUOTA,
     MAILER,
     CERTIFICATES,

@@ -19,6 +19,7 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import deb_files, loading, repository_key, slurm_debs
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.mounts import CLIENTS
 from slurmfab.cluster.inventory.storage import named_mounts
@@ -30,6 +31,7 @@ from slurmfab.cluster.slurm.software import (
     CERTIFICATES,
     MAILER,
     NFS_SERVER,
+    NFTABLES,
     NODE_EXPORTER,
     OCI,
     OPENSSL,
@@ -120,6 +122,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {NFS_SERVER} if cluster.exports else set()
     names |= {RPCBIND} if cluster.exports or any(mount.is_nfs for _, mount in named_mounts(cluster)) else set()
     names |= {QUOTA} if cluster.quota else set()
+    names |= {NFTABLES} if cluster.firewall and cluster.firewall.mode == MANAGED else set()
     names |= of_containers(cluster, codename)
     names |= {REGISTRY_SERVER, OPENSSL} if cluster.registry else set()
     names |= {NODE_EXPORTER} if cluster.monitoring else set()

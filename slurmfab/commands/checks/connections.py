@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.ports import Target, needed
 from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.wanted import port, setting
 
 SECONDS = 4
 """How long a connection may take within a cluster."""
@@ -30,46 +29,6 @@ REFUSED = "refused"
 """Part of the error if nothing listens there; a firewall can say the same."""
 
 
-class Target(NamedTuple):
-    """An end of a connection."""
-
-    host: str  # the name of the host
-    port: int
-
-
-def srun_ports(cluster: Cluster) -> tuple[int, int] | None:
-    """SrunPortRange, on which srun waits for the nodes of its job; `None` if any port serves."""
-    found = re.fullmatch(r"(\d+)-(\d+)", setting(cluster.slurm_conf, "SrunPortRange").strip())
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def ring(nodes: Sequence[str], controller: str) -> dict[str, str]:
-    """For each compute node the host that connects to its slurmd: another compute node, or else the controller.
-
-    >>> ring(("n1", "n2", "n3"), "ctl"), ring(("n1",), "ctl")
-    ({'n1': 'n3', 'n2': 'n1', 'n3': 'n2'}, {'n1': 'ctl'})
-    """
-    if len(nodes) == 1:
-        return {node: controller for node in nodes if node != controller}
-    return {node: nodes[place - 1] for place, node in enumerate(nodes)}
-
-
-def targets_of(cluster: Cluster, start: str, ring: Mapping[str, str]) -> tuple[Target, ...]:
-    """What a host has to reach: each slurmctld, srun on the controller, and slurmd on another node.
-
-    Args:
-        start: the host that connects.
-        ring: the host that connects to each compute node.
-    """
-    others = tuple(name for name in cluster.controllers if name != start)
-    ports = srun_ports(cluster)
-    return (
-        *(Target(name, port(cluster, "SlurmctldPort")) for name in others),
-        *((Target(cluster.controller, ports[0]),) if ports and cluster.controller != start else ()),
-        *(Target(goal, port(cluster, "SlurmdPort", goal)) for goal, one in ring.items() if one == start),
-    )
-
-
 def failures(host: CheckedHost, cluster: Cluster, ring: Mapping[str, str]) -> dict[Target, str]:
     """The connections of a host that fail, with the host's words; asked by one command, and once.
 
@@ -77,13 +36,13 @@ def failures(host: CheckedHost, cluster: Cluster, ring: Mapping[str, str]) -> di
         host: the host that connects.
         ring: the host that connects to each compute node.
     """
-    targets = targets_of(cluster, host.name, ring)
+    targets = needed(cluster, host.name, ring)
     if not targets:
         return {}
-    text = script([(target, cluster.addresses.get(target.host, target.host)) for target in targets])
-    answers = ANSWER.findall(host.as_found.ask(text))
-    found = {Target(name, int(number)): reason(int(code), error) for name, number, code, error in answers}
-    return {target: why for target in targets if (why := found.get(target, "no result"))}
+    places = [(one, one.address or cluster.addresses.get(one.host, one.host)) for one in targets]
+    answers = ANSWER.findall(host.as_found.ask(script(places)))
+    found = {(name, int(number)): reason(int(code), error) for name, number, code, error in answers}
+    return {target: why for target in targets if (why := found.get((target.host, target.port), "no result"))}
 
 
 def script(targets: Sequence[tuple[Target, str]]) -> str:

@@ -17,13 +17,13 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
+from slurmfab.cluster.inventory.ports import setting
 from slurmfab.commands.checks import waiting
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.opener import Opener, host_in
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
 from slurmfab.commands.checks.user_jobs import ANSWER_SECONDS, BAD_ENDS, Person, asked, state, submit
-from slurmfab.commands.checks.wanted import setting
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 

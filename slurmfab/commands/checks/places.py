@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slurmfab.cluster.inventory.cluster import Cluster, Partition
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
-from slurmfab.commands.checks.wanted import setting
+from slurmfab.cluster.inventory.ports import setting
 
 PRIVILEGED = ("slurm", "root")
 """The users who may use slurmfab's own partition."""

@@ -12,6 +12,7 @@ from slurmfab.base.paths import MUNGE_KEY, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.ports import port
 from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.daemons import is_frozen, last_words, listening_ports, newer_files, pid, starts_at_boot
@@ -26,7 +27,7 @@ from slurmfab.commands.checks.release import Remark
 from slurmfab.commands.checks.slurm import ping
 from slurmfab.commands.checks.slurmctld_state import refused_state, unread_state, unsaved_state, unusable_state
 from slurmfab.commands.checks.system import munge_socket
-from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, port, root_places, spool_directory, units_of
+from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
 ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")

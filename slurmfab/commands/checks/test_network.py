@@ -1,18 +1,24 @@
-"""Checks of the network: nodes reach slurmctld, srun and each other's slurmd, so no firewall is between them."""
+"""Checks of the network: hosts reach the daemons that they need, so no firewall is between them; strangers do not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+import re
+from collections.abc import Collection, Mapping
 
 import pytest
 
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.firewall import MANAGED
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.ports import Ports, Target, needed, of_host, port, ring, srun_ports
+from slurmfab.cluster.inventory.trusted_addresses import of_host as of_addresses
 from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.connections import REFUSED, Target, failures, ring, srun_ports
+from slurmfab.commands.checks.connections import REFUSED, failures
 from slurmfab.commands.checks.daemons import listening_ports
 from slurmfab.commands.checks.foundation import foundation
-from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.wanted import port
+from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.wanted import deploy
 
 
 @foundation
@@ -26,7 +32,7 @@ def test_node_reaches_slurmctld(node: CheckedHost, cluster: Cluster, others: Map
     ports = srun_ports(cluster)
     for target, why in failed.items():
         # srun listens only while it runs, so a refusal proves nothing.
-        if ports and target == Target(cluster.controller, ports[0]) and REFUSED not in why:
+        if ports and target.daemon == "srun" and REFUSED not in why:
             raise AssertionError(blocked(node.name, target, "srun", "-".join(map(str, ports)), why))
 
 
@@ -36,7 +42,7 @@ def test_node_is_reached_by_others(node: CheckedHost, cluster: Cluster, others: 
     if set(cluster.hosts) == {node.name}:
         raise DoesNotApply("there is no other host")
     starts = ring_of(cluster, others)
-    target = Target(node.name, port(cluster, "SlurmdPort", node.name))
+    target = Target(node.name, port(cluster, "SlurmdPort", node.name), "slurmd")
     if node.name not in starts or starts[node.name] not in others:
         pytest.skip("no other host is there to try it.")
     if not is_open(others, target, "slurmd"):
@@ -44,6 +50,52 @@ def test_node_is_reached_by_others(node: CheckedHost, cluster: Cluster, others: 
     start = others[starts[node.name]]
     why = failures(start, cluster, starts).get(target)
     assert not why, blocked(start.name, target, "slurmd", str(target.port), why or "")
+
+
+def test_services_are_reached(host: CheckedHost, cluster: Cluster, others: Mapping[str, CheckedHost]) -> None:
+    """the host can connect to slurmdbd, to file servers, to the registry and to exporters, as far as it needs them"""
+    start, served = ring_of(cluster, others), {"slurmdbd", "NFS", "registry", "node exporter"}
+    if not any(one.daemon in served for one in needed(cluster, host.name, start)):
+        raise DoesNotApply("it needs no such service of another host")
+    for target, why in failures(host, cluster, start).items():
+        # Whether these daemons listen, other checks tell.
+        if target.daemon in served and target.host in others and REFUSED not in why:
+            raise AssertionError(blocked(host.name, target, target.daemon, str(target.port), why))
+
+
+def test_strangers_are_kept_out(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """with firewall: managed, nftables has slurmfab's rules: they let other hosts in, and nobody else"""
+    if cluster.firewall is None or cluster.firewall.mode != MANAGED:
+        raise DoesNotApply("the cluster file does not ask for it")
+    found = host.run("nft list table inet slurmfab")
+    assert found.rc == 0, f"{host.name} has no rules of slurmfab's: {last_words(found)}. Repair: {deploy(host.name)}"
+    rules = [re.sub("[{},]", " ", line).split() for line in found.stdout.splitlines()]
+    closed = {word for rule in rules if "reject" in rule for word in rule}
+    lets_in = {word for rule in rules if rule[-1:] == ["accept"] and "dport" not in rule for word in rule}
+    open_to_all = [one for one in of_host(cluster, host.name) if not is_among(one, closed)]
+    assert not open_to_all, (
+        f"everybody reaches {open_to_all[0].daemon} on {host.name}, port {open_to_all[0].first}: no rule closes it. "
+        f"Repair: {deploy(host.name)}"
+    )
+    shut_out = [name for name in lock.hosts if name in cluster.hosts and not is_let_in(cluster, lock, name, lets_in)]
+    assert not shut_out, f"the rules on {host.name} do not let {shut_out[0]} in. Repair: {deploy(host.name)}"
+    assert host.service("slurmfab-firewall").is_enabled, (
+        f"the rules of {host.name} are gone after its next boot: slurmfab-firewall is not enabled. Repair: "
+        f"{deploy(host.name)}"
+    )
+
+
+def is_among(ports: Ports, words: Collection[str]) -> bool:
+    """Whether some ports are among those of a rule, of which nft shows neighbours as one range."""
+    spans = [tuple(map(int, word.split("-"))) for word in words if re.fullmatch(r"\d+(-\d+)?", word)]
+    return any(span[0] <= ports.first and ports.last <= span[-1] for span in spans)
+
+
+def is_let_in(cluster: Cluster, lock: Lock, name: str, words: Collection[str]) -> bool:
+    """Whether all addresses of a host that others trust are among those of a rule."""
+    networks = [ipaddress.ip_network(word) for word in words if {".", ":"} & set(word)]
+    addresses = map(ipaddress.ip_address, of_addresses(cluster, lock.hosts[name], name))
+    return all(any(address in network for network in networks) for address in addresses)
 
 
 def ring_of(cluster: Cluster, others: Mapping[str, CheckedHost]) -> dict[str, str]:

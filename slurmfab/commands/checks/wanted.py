@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from slurmfab.cluster.inventory import slurm_files
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.ports import setting
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.core.plan.phases import site_files as phase
@@ -31,9 +31,6 @@ LOGS = {
     "slurmdbd": f"{SLURM_LOGS}/slurmdbd.log",
 }
 """The logs of Slurm's daemons where slurmfab has them."""
-
-PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
-"""Slurm's default ports (slurm.conf(5))."""
 
 _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"}
 
@@ -168,23 +165,6 @@ def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
         *(("slurmctld",) if "controller" in roles else ()),
         *(("slurmd",) if "compute" in roles else ()),
     )
-
-
-def port(cluster: Cluster, key: str, node: str = "") -> int:
-    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
-
-    Args:
-        key: one of `PORTS`.
-        node: the compute node of a slurmd, which may have a port of its own (`Port`).
-    """
-    own = setting(cluster.settings_of(node), "Port") if node else ""
-    value = own or setting(cluster.slurm_conf, key) or PORTS[key]
-    return int(re.split(r"\D", value)[0])
-
-
-def setting(settings: Mapping[str, str | None], key: str) -> str:
-    """The value of a key, whose case does not matter in Slurm; empty if it is not set."""
-    return next((value or "" for name, value in settings.items() if name.lower() == key.lower()), "")
 
 
 def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:

@@ -14,11 +14,12 @@ from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.monitoring import Monitoring
+from slurmfab.cluster.inventory.ports import port
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
 from slurmfab.commands.monitoring_files.dashboard import dashboard
 from slurmfab.core.engine import missing_lock
 from slurmfab.core.plan.alert_rules import alert_rules
-from slurmfab.core.plan.phases.monitoring import PAGES, reached, slurmctld_port
+from slurmfab.core.plan.phases.monitoring import PAGES, reached
 from slurmfab.core.plan.plan_input import PlanInput
 
 MADE = "# Made by slurmfab from the cluster file; to be made anew after each change of its hosts."
@@ -102,7 +103,7 @@ def scrapes(known: Inventory, monitoring: Monitoring) -> str:
         lines += [f"  - job_name: {name}-{page}", f"    scrape_interval: {interval}s",
                   f"    metrics_path: /metrics/{page}", "    static_configs:"]  # fmt: skip
         for host in cluster.controllers:
-            target = f"{in_url(plan_input.address(host))}:{slurmctld_port(plan_input)}"
+            target = f"{in_url(plan_input.address(host))}:{port(cluster, 'SlurmctldPort')}"
             labels = {"instance": host, "cluster": cluster.name, "job": f"slurm-{page}"}
             lines.append(f"      - {json.dumps({'targets': [target], 'labels': labels})}")
     return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY, SLURM_HOME
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.platform import PLATFORMS
@@ -113,6 +114,7 @@ def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
         "mounts": bool(mounts_of(cluster, host)),
         "node_logins": cluster.closes(host),
         "user_ssh": cluster.user_ssh != "own",
+        "firewall": cluster.firewall is not None and cluster.firewall.mode == MANAGED,
         "files": any(one.is_on(host, roles) for one in cluster.files.values()),
         "packages": bool(cluster.packages.of_host(host, roles)),
         "modules": cluster.modules is not None,

@@ -29,6 +29,7 @@ from slurmfab.cluster.inventory.people_ids import names_of
 from slurmfab.cluster.slurm import software
 from slurmfab.cluster.slurm.gres import named_files
 from slurmfab.cluster.slurm.platform import PLATFORMS
+from slurmfab.cluster.slurm.software import FIREWALLD
 from slurmfab.core.engine import changed_files, missing_lock
 from slurmfab.core.engine.actor import who
 from slurmfab.core.engine.report import UNKNOWN, Step, outcome_from
@@ -284,6 +285,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,
         "site_files": known.cluster.site_file_names,
+        "services": (*FACT_SELECTION["services"], *((FIREWALLD,) if known.cluster.firewall else ())),
         "state_directories": (known.cluster.state_directory,),
     }
 

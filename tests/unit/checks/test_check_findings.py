@@ -15,6 +15,7 @@ from ruled_shells import account, daemons_of
 from slurmfab.cluster.inventory.cluster import Partition
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.ports import port
 from slurmfab.commands.checks import (
     test_afterwards,
     test_clock,
@@ -32,7 +33,7 @@ from slurmfab.commands.checks.drifted import Drifted, kind_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.slurm import Slurm, job_words
-from slurmfab.commands.checks.wanted import files, gpu_count, gpus_of, port
+from slurmfab.commands.checks.wanted import files, gpu_count, gpus_of
 
 Skipped = pytest.skip.Exception
 

@@ -10,7 +10,8 @@ from ruled_shells import unit
 
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.connections import Target, ring, script, targets_of
+from slurmfab.cluster.inventory.ports import Target, needed, ring
+from slurmfab.commands.checks.connections import script
 from slurmfab.commands.checks.results import Verdict
 
 Look = Callable[..., Verdict]
@@ -36,14 +37,17 @@ slurm_conf: {SlurmctldPort: 7000-7003, SlurmdPort: 7100, SrunPortRange: 60001-60
 """
     cluster = loading.parse(text, str(tmp_path / "x.yaml"))
     starts = ring(("n1", "n2", "n3"), "c1")
-    assert targets_of(cluster, "n1", starts) == (
-        Target("c1", 7000), Target("c2", 7000), Target("c1", 60001), Target("n2", 7100),
+    assert needed(cluster, "n1", starts) == (
+        Target("c1", 7000, "slurmctld"), Target("c2", 7000, "slurmctld"), Target("c1", 60001, "srun"),
+        Target("n2", 7100, "slurmd"),
     )  # fmt: skip
-    assert targets_of(cluster, "c1", starts) == (Target("c2", 7000),)
+    assert needed(cluster, "c1", starts) == (
+        Target("c2", 7000, "slurmctld"), *(Target(node, 7100, "slurmd") for node in ("n1", "n2", "n3")),
+    )  # fmt: skip
 
 
 def test_connections_are_tried_at_the_same_time_by_address() -> None:
-    text = script([(Target("ctl", 6817), "10.0.0.1"), (Target("n2", 6818), "fd83::11")])
+    text = script([(Target("ctl", 6817, ""), "10.0.0.1"), (Target("n2", 6818, ""), "fd83::11")])
     assert text.endswith("try ctl 10.0.0.1 6817 & try n2 fd83::11 6818 & wait")
 
 

@@ -14,8 +14,9 @@ from slurmfab.base.paths import FORMER_SPOOL, SLURM_LOGS, SLURM_SPOOL, SLURMD_LO
 from slurmfab.cluster.facts import Account
 from slurmfab.cluster.inventory.health import Health
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.ports import port
 from slurmfab.commands.checks.directories import owners
-from slurmfab.commands.checks.wanted import port, spool_directory, with_logs
+from slurmfab.commands.checks.wanted import spool_directory, with_logs
 from slurmfab.core.plan.directories import SLURM_LIBRARY
 from slurmfab.core.plan.phases import files, scripts
 from slurmfab.core.plan.pinned import pin

@@ -23,9 +23,11 @@ from slurmfab.core.plan.phases import munge as munge_phase
 from slurmfab.core.plan.phases.slurm_conf import NAME_MARK, WATCHED, has_own_files
 from slurmfab.core.plan.plan import Phase
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage
 from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.firewall_rules import RULE_FILES
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts
 from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS
@@ -237,11 +239,12 @@ def stopping(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
 
 
 def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Restore all files but Slurm's, the munge key and those of logins from the host's undo store."""
+    """Restore all files but Slurm's, the munge key and those of logins and the firewall from the host's undo store."""
     others = (
         file
         for file in rollback.undo_state(host).files
-        if file.path not in (MUNGE_KEY, *LOGIN_FILES) and not (rollback.is_slurms(file) or is_cluster_name(file))
+        if file.path not in (MUNGE_KEY, *LOGIN_FILES, *RULE_FILES)
+        and not (rollback.is_slurms(file) or is_cluster_name(file))
     )
     back = restored(file for file in others if not is_run_by_slurmd(rollback, file) or file.existed)
     return (*(one for one in scripts.resources(rollback, host) if isinstance(one, Program)), *back)
@@ -402,9 +405,23 @@ def nodes(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
 
 def node_logins(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """Restore the files that decide who may log in, which another login has to pass as in a deployment."""
+    return guarded(rollback, host, SSHD, LOGIN_FILES)
+
+
+def firewall(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore the rules of the firewall, likewise."""
+    return guarded(rollback, host, FIREWALL_RULES, RULE_FILES)
+
+
+def guarded(rollback: RollbackInput, host: str, main: str, paths: Iterable[str]) -> tuple[Resource, ...]:
+    """Restore files under the guard of logins.
+
+    Args:
+        main: the file that names the others.
+    """
     files = {file.path: file for file in rollback.undo_state(host).files}
-    saved = tuple((path, files[path].run) for path in LOGIN_FILES if path in files)
-    return (LoginGuard(proved=False), EarlierLogins(SSHD, saved)) if saved else ()
+    saved = tuple((path, files[path].run) for path in paths if path in files)
+    return (LoginGuard(proved=False), EarlierLogins(main, saved)) if saved else ()
 
 
 def phase(
@@ -431,6 +448,7 @@ def phase(
 PHASES = (
     phase("daemons stop", stopping),
     phase("former mounts", former_mounts),
+    phase("firewall", firewall, guards_logins=True),
     phase("files", files),
     phase("exports", exports_loaded),
     phase("mounts", earlier_mounts),

@@ -21,6 +21,7 @@ from slurmfab.base.paths import (
     PROGRAMS,
     UNIT_FILES,
 )
+from slurmfab.cluster.inventory import ports
 from slurmfab.cluster.inventory.monitoring import CLUSTER, Monitoring, Prometheus
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import NODE_EXPORTER, PROMETHEUS
@@ -52,7 +53,6 @@ ALERTS = "/etc/prometheus/slurmfab-alerts.yml"
 PAGES = ("jobs", "nodes", "partitions", "scheduler")
 """What it tells, by the last part of the path (Slurm's metrics.html); figures by user are left out."""
 
-SLURMCTLD_PORT = "6817"
 TIMER = f"{METRICS_UNIT}.timer"
 
 
@@ -201,6 +201,7 @@ def server_files(plan_input: PlanInput, monitoring: Monitoring, prometheus: Prom
     """Yield the files of Prometheus: where it listens, what it asks, and when it raises an alarm."""
     cluster, own = plan_input.cluster, place(plan_input, prometheus.host, prometheus.listen, prometheus.port)
     hosts = [host for host in cluster.hosts if host in plan_input.facts or plan_input.host(host).hostname]
+    slurmctld = ports.port(cluster, "SlurmctldPort")
     values = {
         "host": prometheus.host,
         "cluster": cluster.name,
@@ -210,7 +211,7 @@ def server_files(plan_input: PlanInput, monitoring: Monitoring, prometheus: Prom
         "targets": [
             (host, reached(plan_input, host, monitoring.listens_on(host), monitoring.port)) for host in hosts
         ],
-        "controllers": [(host, f"{in_url(plan_input.address(host))}:{slurmctld_port(plan_input)}") for host in
+        "controllers": [(host, f"{in_url(plan_input.address(host))}:{slurmctld}") for host in
                         cluster.controllers],
         "pages": PAGES if tells_itself(plan_input) else (),
     }  # fmt: skip
@@ -222,20 +223,13 @@ def server_files(plan_input: PlanInput, monitoring: Monitoring, prometheus: Prom
 
 def reached(plan_input: PlanInput, host: str, named: str, port: int) -> str:
     """Address and port by which others reach a daemon; for one that listens everywhere, the host's own address."""
-    is_everywhere = named in (CLUSTER, "0.0.0.0", "::")  # noqa: S104 - compared
-    return f"{in_url(trusted_address(plan_input, host, '' if is_everywhere else named))}:{port}"
+    return f"{in_url(trusted_address(plan_input, host, '' if named in ports.ANYWHERE else named))}:{port}"
 
 
 def tells_itself(plan_input: PlanInput) -> bool:
     """Whether slurmctld tells figures itself."""
     monitoring = plan_input.cluster.monitoring
     return monitoring is not None and monitoring.openmetrics and tells_figures(plan_input.oldest_slurm)
-
-
-def slurmctld_port(plan_input: PlanInput) -> str:
-    """The port of slurmctld, or the first of several."""
-    own = {key.lower(): value for key, value in plan_input.cluster.slurm_conf.items()}
-    return (own.get("slurmctldport") or SLURMCTLD_PORT).partition("-")[0]
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:

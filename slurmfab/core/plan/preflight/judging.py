@@ -13,6 +13,7 @@ from slurmfab.core.plan.preflight import (
     addresses,
     configuration,
     containers,
+    firewall,
     gpu_checks,
     gres,
     hardware,
@@ -59,4 +60,5 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     gpu_checks.refuse_unfit(plan_input)
     software.refuse_unfit(plan_input)
     containers.refuse_unfit(plan_input)
+    firewall.refuse_unfit(plan_input)
     configuration.refuse_uneven_files(plan_input, among)

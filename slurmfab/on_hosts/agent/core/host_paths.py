@@ -31,6 +31,9 @@ REGISTRY_CA = REGISTRY + "/ca.crt"
 REGISTRY_CERTIFICATE = REGISTRY + "/server.pem"
 """Key and certificate of the registry."""
 
+FIREWALL_RULES = "/etc/slurmfab-firewall.nft"
+"""The rules of slurmfab's own table of nftables."""
+
 SCRATCH_SETTINGS = "/etc/slurmfab-scratch.json"
 """Where a compute node has the directories of jobs, which the prolog makes and the epilog removes."""
 

@@ -22,7 +22,15 @@ from slurmfab.on_hosts.agent.core.host_paths import (
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
-from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use, slurm_versions
+from slurmfab.on_hosts.agent.facts import (
+    cgroups,
+    gpus,
+    hardware,
+    network,
+    site_files,
+    slurm_use,
+    slurm_versions,
+)
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
 
@@ -102,12 +110,20 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
         "mail_program": mail_program(root),
-        "programs": names(root + PROGRAMS),
-        "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
-        "added_packages": read_text(root + ADDED_PACKAGES).split(),
+        **made_here(root),
+        "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
         **site_files.read(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
         "clock": time.time(),
+    }
+
+
+def made_here(root: str) -> Dict[str, List[str]]:
+    """The programs that slurmfab has put here, the capabilities for which it has files, and the packages."""
+    return {
+        "programs": names(root + PROGRAMS),
+        "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
+        "added_packages": read_text(root + ADDED_PACKAGES).split(),
     }
 
 

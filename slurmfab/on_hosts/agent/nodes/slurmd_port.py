@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import errno
 import re
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Dict, Sequence
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.nodes.connections import PARALLEL, attempt
 from slurmfab.on_hosts.agent.nodes.states import records
-
-CONNECT_SECONDS = 4.0
-"""Time for a connection: the kernel repeats a lost packet after one and after three seconds."""
 
 MOST_PROBED = 256
 """The most nodes to which connections are made; the others count as reachable."""
 
-PARALLEL = 64
 DEFAULT_PORT = 6818
 """Slurm's default of SlurmdPort (slurm.conf(5))."""
 
@@ -47,12 +43,9 @@ def default_port(config: str) -> int:
 def refusal(address: str, port: int) -> str:
     """Why a TCP connection to this place fails; empty if it is accepted."""
     place = "%s port %d" % (address, port)
-    try:
-        socket.create_connection((address, port), CONNECT_SECONDS).close()
-    except (socket.timeout, TimeoutError):
+    code, words = attempt(address, port)
+    if code == errno.ETIMEDOUT:
         return "The controller gets no answer from %s, slurmd's: does a firewall drop its packets?" % place
-    except OSError as error:
-        if error.errno == errno.ECONNREFUSED:
-            return "Nothing listens at %s, slurmd's: is slurmd running there?" % place
-        return "The controller cannot connect to %s, slurmd's: %s" % (place, error.strerror or error)
-    return ""
+    if code == errno.ECONNREFUSED:
+        return "Nothing listens at %s, slurmd's: is slurmd running there?" % place
+    return "The controller cannot connect to %s, slurmd's: %s" % (place, words) if code else ""

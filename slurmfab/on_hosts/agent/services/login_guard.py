@@ -1,4 +1,4 @@
-"""A guard that takes a change of who may log in back, unless another login has passed it.
+"""A guard that takes a change of who may log in back, unless another login has passed it: of PAM, or of the firewall.
 
 The guard has two parts. A transient unit of systemd outlives the agent, its connection and the deployer. It waits for
 the lock of this host, which an agent holds until its process ends: at once when the deployer is killed, and after a
@@ -9,10 +9,12 @@ host goes down meanwhile.
 from __future__ import annotations
 
 import os
-from typing import ClassVar, Iterable
+from types import MappingProxyType
+from typing import ClassVar, Iterable, Mapping, Optional
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_lock import LOCK
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.links import put_link
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import open_parent
@@ -33,10 +35,13 @@ RESTORE = (
     'cd "$1" && { find . -type f ! -path ./etc/pam.d/sshd; find . -type f -path ./etc/pam.d/sshd; } |'
     ' while read -r file; do mkdir -p "$2/${file%%/*}" && cp -p "$file" "$2/$file.slurmfab-back"'
     ' && sync "$2/$file.slurmfab-back" && mv "$2/$file.slurmfab-back" "$2/$file" || exit 1; done'
-    ' && sync -f "$2/etc" "$2/var/lib/slurmfab" && rm -f "$2%s" "$2%s" && cd / && rm -rf "$1"' % (BOOT_LINK, BOOT_FILE)
+    ' && { test ! -f ".%s" || nft -f "$2%s"; }'
+    ' && sync -f "$2/etc" "$2/var/lib/slurmfab" && rm -f "$2%s" "$2%s" && cd / && rm -rf "$1"'
+    % (FIREWALL_RULES, FIREWALL_RULES, BOOT_LINK, BOOT_FILE)
 )
-"""Puts each earlier file back in one step, sshd's own after those that it names, and removes the guard. It can be
-interrupted and run again. A file that was not there before does no harm without a line for it."""
+"""Puts each earlier file back in one step, sshd's own after those that it names, loads the rules of the firewall that
+are among them, and removes the guard. It can be interrupted and run again. A file that was not there before does no
+harm without a line for it."""
 
 WAIT = 'flock --shared "$3" true; '
 
@@ -89,11 +94,12 @@ class LoginGuard(Resource):
         disarm(context)
 
 
-def arm(context: Context, paths: Iterable[str]) -> None:
+def arm(context: Context, paths: Iterable[str], otherwise: Mapping[str, str] = MappingProxyType({})) -> None:
     """Have these files put back when the present run has ended, or the host has; called before they are changed.
 
     Args:
         context: the request's context; the agent holds the host's lock.
+        otherwise: by path, the text that comes in the place of a file that is not there yet.
 
     Raises:
         ResourceFailed: systemd refuses the guard.
@@ -103,7 +109,7 @@ def arm(context: Context, paths: Iterable[str]) -> None:
     context.must(["rm", "-rf", context.path(NEW)])
     replace.make_directory(context.path(NEW), os.geteuid(), os.getegid(), 0o700)
     for path in paths:
-        copy(context, path)
+        copy(context, path, otherwise.get(path))
     folder, name = open_parent(context.path(BOOT_FILE), make=True)
     with folder:
         replace.put_in(folder, name, boot_text().encode(), (os.geteuid(), os.getegid(), 0o644))
@@ -126,16 +132,18 @@ def boot_text() -> str:
     return BOOT_TEXT.format(earlier=EARLIER, restore=RESTORE.replace("%", "%%").replace("$", "$$"))
 
 
-def copy(context: Context, path: str) -> None:
-    """Copy a file, if it exists, with its owner and mode."""
+def copy(context: Context, path: str, otherwise: Optional[str] = None) -> None:
+    """Copy a file with its owner and mode; where it does not exist, write this text, or nothing."""
     found = replace.find(context.path(path))
-    if found is None:
+    if found is None and otherwise is None:
         return
-    status, content = found
+    content = found[1] if found else str(otherwise).encode()
+    status = found[0] if found else os.stat(context.path(NEW))
+    mode = status.st_mode & 0o777 if found else 0o644
     place = context.path(NEW + path)
     folder, name = open_parent(place, make=True)
     with folder:
-        replace.put_in(folder, name, content, (status.st_uid, status.st_gid, status.st_mode & 0o777))
+        replace.put_in(folder, name, content, (status.st_uid, status.st_gid, mode))
     while place != context.path(NEW):
         place = os.path.dirname(place)
         replace.sync(place)

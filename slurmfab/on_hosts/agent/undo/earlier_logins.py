@@ -1,11 +1,12 @@
-"""The files that decide who may log in, as they were before a run, under the guard of such changes."""
+"""The files of PAM or the firewall that decide who may log in, as before a run, under the guard of such changes."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Iterator, List, Tuple
 
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State, compare
-from slurmfab.on_hosts.agent.files import pam_modules
+from slurmfab.on_hosts.agent.files import firewall_rules, pam_modules
 from slurmfab.on_hosts.agent.services import login_guard
 from slurmfab.on_hosts.agent.undo.restored_file import Restored
 
@@ -14,7 +15,7 @@ CONTENT = ("content", "file")
 
 
 class EarlierLogins(Resource):
-    """Files of PAM as they were before a run, until another login has passed them; after that as they are."""
+    """Files with the state that they had before a run, until another login has passed them; after that as they are."""
 
     kind: ClassVar[str] = "earlier-logins"
     main: str  # absolute path of the file with the lines that name the others
@@ -48,12 +49,15 @@ class EarlierLogins(Resource):
             if absent:
                 words = "%s of before needs %s, which is not installed any more; install its package, then try again"
                 raise ResourceFailed(words % (one.path, ", ".join(absent)))
-        login_guard.arm(context, [path for path, _ in self.files])
+        paths = [path for path, _ in self.files]
+        login_guard.arm(context, paths, {FIREWALL_RULES: firewall_rules.NO_RULES})
         try:
             for one in restored:
                 names = frozenset(change.name for change in compare(one, context))
                 if names:
                     one.converge(context, names)
+            if FIREWALL_RULES in paths:
+                firewall_rules.put_in_effect(context)
         except BaseException:
             login_guard.take_back(context)
             raise

@@ -261,9 +261,20 @@ def test_files_that_decide_who_may_log_in_are_restored_last_under_their_guard() 
     wanted = rollback({"n1": UndoState(saved)})
     assert planned(wanted, "n1")["files"] == ["restored:/etc/hosts"]
     assert planned(wanted, "n1")["node logins"] == ["login-guard:taken back", "earlier-logins:/etc/pam.d/sshd"]
-    assert [phase.name for phase in PHASES if phase.guards_logins] == [PHASES[-1].name]
+    assert [phase.name for phase in PHASES if phase.guards_logins] == ["firewall", PHASES[-1].name]
     files = make_plan(wanted, HOSTS, PHASES).of_host("n1")[-1][1].files  # type: ignore[attr-defined]
     assert files == (("/etc/pam.d/sshd", RUN), ("/etc/pam.d/slurmfab-account", RUN))
+
+
+def test_rules_of_the_firewall_are_restored_before_other_files_under_the_same_guard() -> None:
+    saved = (text("/etc/slurmfab-firewall.nft", "before\n"), text("/etc/hosts", "\n"))
+    wanted = rollback({"n1": UndoState(saved)})
+    assert planned(wanted, "n1")["files"] == ["restored:/etc/hosts"]
+    assert planned(wanted, "n1")["firewall"] == [
+        "login-guard:taken back", "earlier-logins:/etc/slurmfab-firewall.nft",
+    ]  # fmt: skip
+    names = [phase.name for phase in PHASES]
+    assert names.index("firewall") < names.index("files")
 
 
 def test_the_controller_gets_its_slurm_conf_before_other_hosts() -> None:

@@ -1,0 +1,143 @@
+"""The TCP ports on which the hosts of a cluster listen for each other, and which of them each host has to reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from slurmfab.cluster.inventory.accounting import DATABASE_PORT
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.monitoring import CLUSTER
+from slurmfab.cluster.inventory.storage import clients, exports_of
+from slurmfab.cluster.slurm import accounting
+
+PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
+"""Slurm's default ports (slurm.conf(5))."""
+
+NFS_PORT, SSH_PORT = 2049, 22
+
+MOST_NODES = 256
+"""The most nodes to which a controller tries to connect at a time."""
+
+
+ANYWHERE = (CLUSTER, "0.0.0.0", "::")  # noqa: S104 - compared
+"""Where a daemon listens that others reach at its host's own address."""
+
+
+class Ports(NamedTuple):
+    """Ports of a daemon on a host; `first` is `last` for one."""
+
+    daemon: str
+    first: int
+    last: int
+
+
+class Target(NamedTuple):
+    """An end of a connection."""
+
+    host: str  # the name of the host
+    port: int
+    daemon: str
+    address: str = ""  # at which it listens, where the cluster file gives it one of its own
+
+
+def setting(settings: Mapping[str, str | None], key: str) -> str:
+    """The value of a key, whose case does not matter in Slurm; empty if it is not set."""
+    return next((value or "" for name, value in settings.items() if name.lower() == key.lower()), "")
+
+
+def port(cluster: Cluster, key: str, node: str = "") -> int:
+    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
+
+    Args:
+        key: one of `PORTS`.
+        node: the compute node of a slurmd, which may have a port of its own (`Port`).
+    """
+    return _range(cluster, key, node)[0]
+
+
+def _range(cluster: Cluster, key: str, node: str = "") -> tuple[int, int]:
+    own = setting(cluster.settings_of(node), "Port") if node else ""
+    found = re.findall(r"\d+", own or setting(cluster.slurm_conf, key) or PORTS[key])
+    return int(found[0]), int(found[-1])
+
+
+def srun_ports(cluster: Cluster) -> tuple[int, int] | None:
+    """SrunPortRange, on which srun waits for the nodes of its job; `None` if any port serves."""
+    found = re.fullmatch(r"(\d+)-(\d+)", setting(cluster.slurm_conf, "SrunPortRange").strip())
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def of_host(cluster: Cluster, host: str) -> Iterator[Ports]:
+    """Yield the ports on which a host listens because of the cluster file, SSH's left out."""
+    roles, monitoring, registry = cluster.roles(host), cluster.monitoring, cluster.registry
+    if "controller" in roles:
+        yield Ports("slurmctld", *_range(cluster, "SlurmctldPort"))
+    if "compute" in roles:
+        yield Ports("slurmd", *_range(cluster, "SlurmdPort", host))
+    if (srun := srun_ports(cluster)) and not cluster.is_for_database_alone(host):
+        yield Ports("srun", *srun)
+    if cluster.database and host == cluster.database.host:
+        number = accounting.port(cluster.slurmdbd_conf)
+        yield Ports("slurmdbd", number, number)
+        if not cluster.database.external:
+            yield Ports("MariaDB", DATABASE_PORT, DATABASE_PORT)
+    if exports_of(cluster, host):
+        yield Ports("NFS", NFS_PORT, NFS_PORT)
+    if monitoring:
+        yield Ports("node exporter", monitoring.port, monitoring.port)
+    if monitoring and monitoring.prometheus and monitoring.prometheus.host == host:
+        yield Ports("Prometheus", monitoring.prometheus.port, monitoring.prometheus.port)
+    if registry and registry.host == host:
+        numbers = (registry.port, registry.pull_port) if registry.anonymous_pull else (registry.port,)
+        yield from (Ports("registry", number, number) for number in numbers)
+
+
+def ssh_ports(cluster: Cluster, host: str) -> tuple[int, ...]:
+    """The ports of a host's sshd, as far as the cluster file tells; 22 may be one of them."""
+    place = cluster.ssh.endpoints.get(host, "")
+    own = re.search(r":(\d+)$", place)
+    return tuple(sorted({SSH_PORT, cluster.ssh.port or SSH_PORT, int(own[1]) if own else SSH_PORT}))
+
+
+def ring(nodes: Sequence[str], controller: str) -> dict[str, str]:
+    """For each compute node the host that connects to its slurmd: another compute node, or else the controller.
+
+    >>> ring(("n1", "n2", "n3"), "ctl"), ring(("n1",), "ctl")
+    ({'n1': 'n3', 'n2': 'n1', 'n3': 'n2'}, {'n1': 'ctl'})
+    """
+    if len(nodes) == 1:
+        return {node: controller for node in nodes if node != controller}
+    return {node: nodes[place - 1] for place, node in enumerate(nodes)}
+
+
+def needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> tuple[Target, ...]:
+    """What a host has to reach on others, each once.
+
+    Args:
+        start: the host that connects.
+        ring: the host that connects to each compute node, beside slurmctld.
+    """
+    return tuple(dict.fromkeys(one for one in _needed(cluster, start, ring) if one.host != start))
+
+
+def _needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> Iterator[Target]:
+    roles, srun, monitoring = cluster.roles(start), srun_ports(cluster), cluster.monitoring
+    nodes = [goal for goal, one in ring.items() if one == start]
+    nodes += cluster.compute_nodes[:MOST_NODES] if "controller" in roles else ()
+    yield from (Target(name, port(cluster, "SlurmctldPort"), "slurmctld") for name in cluster.controllers)
+    if cluster.database and {"controller", "login"} & {*roles}:
+        yield Target(cluster.database.host, accounting.port(cluster.slurmdbd_conf), "slurmdbd")
+    if srun and "compute" in roles:
+        yield from (Target(name, srun[0], "srun") for name in (*cluster.controllers[:1], *cluster.login))
+    yield from (Target(node, port(cluster, "SlurmdPort", node), "slurmd") for node in nodes)
+    for export in cluster.exports:
+        if start in clients(cluster, export):
+            yield Target(export.host, NFS_PORT, "NFS")
+    if cluster.registry:
+        yield Target(cluster.registry.host, cluster.registry.port, "registry", cluster.registry.address or "")
+    if monitoring and monitoring.prometheus and monitoring.prometheus.host == start:
+        for host in cluster.hosts[:MOST_NODES]:
+            listens = monitoring.listens_on(host)
+            yield Target(host, monitoring.port, "node exporter", "" if listens in ANYWHERE else listens)

@@ -1,0 +1,166 @@
+"""Who reaches the cluster's ports: rules of slurmfab's own on all hosts, and whether hosts reach each other.
+
+Only the first packet of a TCP connection is judged, so that no connection is ever cut, and none has to be tracked. Only
+the cluster's own ports are closed, and for others than its hosts: everything else stays as it is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+
+from slurmfab.base.ip_addresses import IPV4, IPV6
+from slurmfab.base.paths import UNIT_FILES
+from slurmfab.cluster.inventory import ports, trusted_addresses
+from slurmfab.cluster.inventory.firewall import MANAGED, Firewall
+from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.cluster.slurm.render import fill
+from slurmfab.cluster.slurm.software import NFTABLES
+from slurmfab.core.plan.own_address import trusted_address
+from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.firewall_rules import OF, UNIT, FirewallRules
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.nodes.connections import Connections
+from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
+
+NOBODY = HostLock()
+REJECT = "counter reject with icmpx type admin-prohibited"
+"""Programs of strangers fail at once; `nft list table inet slurmfab` shows how many did."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The rules of a host; their removal where slurmfab is not to have any there."""
+    firewall, unproved = plan_input.cluster.firewall, LoginGuard(proved=False)
+    if firewall and firewall.mode == MANAGED:
+        files = (
+            OwnedFile(FIREWALL_RULES, rules(plan_input, host, firewall)),
+            OwnedFile(f"{UNIT_FILES}/{UNIT}", fill(UNIT, {"rules": FIREWALL_RULES})),
+        )
+        return unproved, FirewallRules(OF, files)
+    has_some = host in plan_input.facts and OF in plan_input.facts[host].owned
+    return (unproved, FirewallRules(OF, ())) if has_some else ()
+
+
+def rules(plan_input: PlanInput, host: str, firewall: Firewall) -> str:
+    """The rules of a host, for `nft -f`."""
+    ssh = ports.ssh_ports(plan_input.cluster, host) if restricts_ssh(plan_input, host) else ()
+    admins = by_family(for_ssh(firewall, is_for_users=takes_users(plan_input, host)))
+    closed = merged((one.first, one.last) for one in ports.of_host(plan_input.cluster, host))
+    spans = [str(first) if first == last else f"{first}-{last}" for first, last in closed]
+    lines = [
+        *lets_in("", friends(plan_input)),
+        *(lets_in(to_ports(ssh), admins) if ssh else ()),
+        *(f"{to_ports(some)}{REJECT}" for some in (ssh, spans) if some),
+    ]
+    return fill("slurmfab-firewall.nft", {"rules": lines})
+
+
+def to_ports(some: Iterable[object]) -> str:
+    """The beginning of a rule for some ports."""
+    return f"tcp dport {{ {', '.join(map(str, some))} }} "
+
+
+def lets_in(which: str, sources: Mapping[int, list[str]]) -> Iterator[str]:
+    """Yield a rule for each family of addresses of which some are let in."""
+    for family, key in ((IPV4, "ip"), (IPV6, "ip6")):
+        if sources[family]:
+            yield f"{which}{key} saddr {{ {', '.join(sources[family])} }} accept"
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of ports of which none overlap: nft takes no others.
+
+    >>> merged([(6818, 6818), (6817, 6820), (22, 22)])
+    [(22, 22), (6817, 6820)]
+    """
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return found
+
+
+def takes_users(plan_input: PlanInput, host: str) -> bool:
+    """Whether users log in to a host from elsewhere: to a login host, or to a controller where there is none."""
+    return host in (plan_input.cluster.login or plan_input.cluster.controllers)
+
+
+def restricts_ssh(plan_input: PlanInput, host: str) -> bool:
+    """Whether the cluster file says from where SSH reaches a host."""
+    firewall = plan_input.cluster.firewall
+    return bool(firewall and firewall.admins and (firewall.users or not takes_users(plan_input, host)))
+
+
+def for_ssh(firewall: Firewall, *, is_for_users: bool) -> tuple[str, ...]:
+    """The networks from which SSH reaches a host."""
+    return (*firewall.admins, *(firewall.users if is_for_users else ()))
+
+
+def let_in(plan_input: PlanInput, host: str) -> Iterator[str]:
+    """Yield all networks and addresses from which SSH reaches a host that restricts it."""
+    firewall = plan_input.cluster.firewall
+    if firewall:
+        yield from for_ssh(firewall, is_for_users=takes_users(plan_input, host))
+    for some in friends(plan_input).values():
+        yield from some
+
+
+@once
+def friends(plan_input: PlanInput) -> dict[int, list[str]]:
+    """The hosts of the cluster, those that did not answer yet too, and further networks that the cluster file names."""
+    cluster = plan_input.cluster
+    known = (plan_input.lock.hosts.get(host, NOBODY) for host in cluster.hosts)
+    members = [
+        one
+        for host, lock in zip(cluster.hosts, known, strict=True)
+        for one in trusted_addresses.of_host(cluster, lock, host)
+    ]
+    further = cluster.firewall.trusted if cluster.firewall else ()
+    return by_family((*members, *further, *cluster.slurm_ssh.also_from))
+
+
+def by_family(networks: Iterable[str]) -> dict[int, list[str]]:
+    """Addresses and networks by family, in as few entries as say the same, sorted."""
+    found = [ipaddress.ip_network(one) for one in networks]
+    four = ipaddress.collapse_addresses(one for one in found if isinstance(one, ipaddress.IPv4Network))
+    six = ipaddress.collapse_addresses(one for one in found if isinstance(one, ipaddress.IPv6Network))
+    return {IPV4: [*map(entry, four)], IPV6: [*map(entry, six)]}
+
+
+def entry(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    """A network, or an address, as nft shows it."""
+    is_host = network.prefixlen == network.max_prefixlen
+    return str(network.network_address if is_host else network)
+
+
+def connections(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The ports of other hosts that a host has to reach, of those that take part in the run."""
+    cluster = plan_input.cluster
+    if cluster.firewall is None or host not in plan_input.facts:
+        return ()
+    targets = [one for one in ports.needed(cluster, host, ring(plan_input)) if one.host in plan_input.facts]
+    named = tuple(
+        (one.host, trusted_address(plan_input, one.host, one.address), one.port, one.daemon) for one in targets
+    )
+    servers = {*cluster.controllers, *cluster.database_hosts, *cluster.servers}
+    is_server = host == cluster.controller
+    others = tuple(dict.fromkeys(one.host for one in targets if is_server or one.host not in servers))
+    return (Connections(host, named, others),) if named else ()
+
+
+@once
+def ring(plan_input: PlanInput) -> dict[str, str]:
+    """The host that connects to each compute node, beside slurmctld."""
+    there = [node for node in plan_input.compute_nodes if node in plan_input.facts]
+    return ports.ring(there, plan_input.cluster.controller)
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG001 - the same on all hosts
+    """The package of nft."""
+    firewall = plan_input.cluster.firewall
+    return (NFTABLES,) if firewall and firewall.mode == MANAGED else ()

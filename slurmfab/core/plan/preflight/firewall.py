@@ -1,0 +1,72 @@
+"""What is in the way of slurmfab's rules: other managers of rules, unknown addresses, and who would be shut out."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.firewall import MANAGED
+from slurmfab.cluster.slurm.software import FIREWALLD
+from slurmfab.core.plan.phases import firewall
+from slurmfab.core.plan.plan_input import PlanInput
+
+UFW = "ufw"
+
+
+def refuse_unfit(plan_input: PlanInput) -> None:
+    """Refuse rules that another manager of rules would not know, or by which hosts or this machine would be shut out.
+
+    Raises:
+        InputError: with all reasons; nothing was changed.
+    """
+    wanted = plan_input.cluster.firewall
+    if (
+        wanted
+        and wanted.mode == MANAGED
+        and (found := [*_managers(plan_input), *_unknown(plan_input), *_out(plan_input)])
+    ):
+        raise InputError("\n".join((*found, "Nothing was changed on any host.")))
+
+
+def _managers(plan_input: PlanInput) -> Iterator[str]:
+    """Yield what is said of each manager of rules that is at work."""
+    at_work = {
+        FIREWALLD: [host for host, one in plan_input.facts.items() if one.services.get(FIREWALLD) == "active"],
+        UFW: [host for host, one in plan_input.facts.items() if one.ufw],
+    }
+    for manager, hosts in at_work.items():
+        if hosts:
+            off = "ufw disable" if manager == UFW else f"systemctl disable --now {manager}"
+            yield (
+                f"firewall: {manager} is at work on {fold(hosts)}, and drops what it does not know, whatever "
+                f"slurmfab's rules let in. End it there ({off}), or write firewall: checked, open with {manager} "
+                "the ports that docs/firewall.md lists, and slurmfab tells what is blocked."
+            )
+
+
+def _unknown(plan_input: PlanInput) -> Iterator[str]:
+    """Yield what is said of hosts whose address is not known, so that the others would not let them in."""
+    hosts = [host for host in plan_input.members if not plan_input.trusted_addresses(host)]
+    if hosts:
+        yield (
+            f"firewall: managed lets hosts in by their addresses, and that of {fold(hosts)} is not known; write it "
+            "under addresses."
+        )
+
+
+def _out(plan_input: PlanInput) -> Iterator[str]:
+    """Yield what is said if this machine's next login would be refused, as far as its address is known."""
+    found: dict[str, list[str]] = {}
+    for host, facts in plan_input.facts.items():
+        # Behind a jump host, its own address on that side is not known; the proof by another login judges these.
+        if firewall.restricts_ssh(plan_input, host) and len(facts.way) == 1:
+            address = ipaddress.ip_address(facts.way[0])
+            if not any(address in ipaddress.ip_network(one) for one in firewall.let_in(plan_input, host)):
+                found.setdefault(str(address), []).append(host)
+    for source, hosts in found.items():
+        yield (
+            f"firewall: this machine logs in to {fold(hosts)} from {source}, which is in no network of admins: the "
+            "next login would be refused. Add it."
+        )

@@ -1,0 +1,128 @@
+"""Connections from this host to daemons of others, which a firewall on either host, or between them, may block.
+
+Nothing has to listen: a refusal shows that packets arrive, too. So it can be seen before a daemon ever runs there.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar, Dict, List, Tuple
+
+from slurmfab.on_hosts.agent.core.resource import Context, OtherHostsFailed, Resource, ResourceFailed, State
+
+CONNECT_SECONDS = 4.0
+"""Time for a connection: the kernel repeats a lost packet after one and after three seconds."""
+
+PARALLEL = 64
+OPEN = "open"
+UNKNOWN = -1
+"""In place of an error number: the name has no address here."""
+
+SILENT = "no answer within %.0f s" % CONNECT_SECONDS
+WAYS = "`nft list ruleset` there shows rules, `iptables -S` those of iptables; a router between them may have some, too"
+
+OWN = "has a firewall of its own (%s), which drops what it does not know: no rules of slurmfab's can open that"
+
+
+class Connections(Resource):
+    """Ports of other hosts that this one reaches.
+
+    Args:
+        here: the name of this host.
+        targets: host, address, TCP port and daemon of each.
+        nodes: the hosts whose failure it is if they are not reached; it is this one's for the others.
+    """
+
+    kind: ClassVar[str] = "connections"
+    here: str
+    targets: Tuple[Tuple[str, str, int, str], ...]
+    nodes: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The direction."""
+        return "from " + self.here
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """All open."""
+        return {"%s on %s port %d" % (daemon, host, port): OPEN for host, _, port, daemon in self.targets}
+
+    def actual(self, context: Context) -> State:
+        """Open, or why not; a firewall of the host's own adds a remark."""
+        own = chains(printed(context, "nft", "-j", "list", "chains"))
+        if own:
+            context.remark = OWN % ", ".join(own)
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            found = list(pool.map(lambda one: blocked(one[1], one[2]), self.targets))
+        return {name: why or OPEN for name, why in zip(self.wanted(context), found)}  # noqa: B905 - as Python 3.9 has it
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Tell which are blocked still: no resource opens somebody else's firewall.
+
+        Raises:
+            ResourceFailed: this host reaches none of its own.
+            OtherHostsFailed: others are not reached.
+        """
+        found = self.actual(context)
+        others: Dict[str, List[str]] = {}
+        own: List[str] = []
+        for (host, address, port, daemon), why in zip(self.targets, found.values()):  # noqa: B905
+            if why != OPEN:
+                told = "%s cannot connect to %s on %s, %s TCP port %d: %s" % (
+                    self.here,
+                    daemon,
+                    host,
+                    address,
+                    port,
+                    why,
+                )
+                (others.setdefault(host, []) if host in self.nodes else own).append(told)
+        if own:
+            raise ResourceFailed("%s. Let %s in there: %s" % ("; ".join(own), self.here, WAYS))
+        if others:
+            way = "%s. Let %s in there: " + WAYS
+            raise OtherHostsFailed({host: way % ("; ".join(told), self.here) for host, told in others.items()})
+
+
+def printed(context: Context, *argv: str) -> str:
+    """What a program prints; nothing where it is not installed."""
+    try:
+        return context.run(argv).stdout.decode(errors="replace")
+    except ResourceFailed:
+        return ""
+
+
+def chains(listing: str) -> List[str]:
+    """Family, table and name of each chain of others that drops all packets for the host that no rule accepts.
+
+    Args:
+        listing: what `nft -j list chains` prints.
+    """
+    try:
+        found = [one["chain"] for one in json.loads(listing or "{}").get("nftables", ()) if "chain" in one]
+    except ValueError:
+        return []
+    dropping = (one for one in found if one.get("hook") == "input" and one.get("policy") == "drop")
+    return ["%(family)s %(table)s %(name)s" % one for one in dropping]
+
+
+def blocked(address: str, port: int) -> str:
+    """What keeps packets from a place; empty if they arrive, or if only its name is not known here."""
+    code, words = attempt(address, port)
+    return "" if code in (0, errno.ECONNREFUSED, UNKNOWN) else words
+
+
+def attempt(address: str, port: int) -> Tuple[int, str]:
+    """The error number, or `UNKNOWN`, and the text with which a TCP connection fails; 0 where it does not."""
+    try:
+        socket.create_connection((address, port), CONNECT_SECONDS).close()
+    except socket.gaierror as error:
+        return UNKNOWN, str(error.strerror)
+    except (socket.timeout, TimeoutError):
+        return errno.ETIMEDOUT, SILENT
+    except OSError as error:
+        return error.errno or errno.EIO, os.strerror(error.errno) if error.errno else str(error)
+    return 0, ""
