@@ -47,14 +47,22 @@ DEPLOYER = (
 BY_HAND = """
 for group in wheel admin docker disk; do groupadd -f $group; done
 useradd -o -u 0 -m toor; useradd -u 901 -m daemon1
-for user in will:wheel adele:admin doc:docker dick:disk late: ruth:; do
+for user in will:wheel adele:admin doc:docker dick:disk late: ruth: nell: doug: ulf: alma: gus:; do
     useradd -m -s /bin/bash ${user%:*}; test -z "${user#*:}" || usermod -aG ${user#*:} ${user%:*}
 done
 echo 'ruth ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ruth
+printf '+admins ALL=(ALL) ALL\\n#%s ALL=/bin/dd\\nUser_Alias OPS = alma : MORE = %%#%s\\nOPS, MORE ALL=ALL\\n' \
+    $(id -u ulf) $(id -g gus) >/etc/sudoers.more
+echo '@include /etc/sudoers.more' >/etc/sudoers.d/more
+sed -i 's/^netgroup:.*/netgroup: files/' /etc/nsswitch.conf && echo 'admins (,nell,)' >/etc/netgroup
+echo 'permit nopass doug as root' >/etc/doas.conf
 """
 """Makes users who are root, or may become root in different ways, and late, who is an ordinary one as yet."""
 
-POWERFUL = ("root", "slurm", "zoe", "toor", "daemon1", "will", "adele", "doc", "dick", "ruth")
+POWERFUL = (
+    *("root", "slurm", "zoe", "toor", "daemon1", "will", "adele", "doc", "dick"),
+    *("ruth", "nell", "doug", "ulf", "alma", "gus"),  # by rules: for a name, netgroup, with doas, UID, alias, GID
+)
 GO = (
     "cd / && runuser -u {} -- ssh -n -o BatchMode=yes -o ConnectTimeout=20 -o HostbasedAuthentication=yes"
     " -o PreferredAuthentications=hostbased {} id -un 2>&1"
@@ -300,6 +308,19 @@ def test_who_became_powerful_in_another_way_is_found_by_checks_and_refused_from_
     assert not site.goes("late", "n1", "n3")
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_rule_of_sudo_for_everybody_then_nobody_is_believed_there_and_the_checks_say_why(site: Site) -> None:
+    site.lab.on("n3", "echo 'ALL ALL=(root) NOPASSWD: /bin/dd' >/etc/sudoers.d/all")
+    assert site.goes("ann", "n1", "n3")
+    assert site.deploy(HOSTBASED) == ["hostbased-logins:user-ssh"]
+    assert (site.goes("ann", "n1", "n3"), site.goes("ann", "n3", "n1")) == (False, True)
+    done = site.lab.slurmfab("check-cluster", "--only", "logins")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "does a rule of sudo's name ALL, who are then refused?" in said) == (1, True), said
+    site.lab.on("n3", "rm /etc/sudoers.d/all")
+    assert site.deploy(HOSTBASED) == ["hostbased-logins:user-ssh"]
+    assert site.goes("ann", "n1", "n3")
 
 
 @pytest.mark.parametrize("suite", in_turn("logins"))

@@ -191,8 +191,8 @@ def test_users_need_no_keys(believing_host: CheckedHost) -> None:
     done = believing_host.ask(VOUCHED_FOR)
     believed = done.split()
     assert STRANGER in believed, (
-        f"sshd has HostbasedAuthentication no for {STRANGER}. Does another file in {DROP_INS} set it first? "
-        f"Repair: {deploy(believing_host.name)}"
+        f"sshd has HostbasedAuthentication no for {STRANGER}. Does another file in {DROP_INS} set it first, or does a "
+        f"rule of sudo's name ALL, who are then refused? Repair: {deploy(believing_host.name)}"
     )
     powerful = [user for user in believed if user != STRANGER]
     assert not powerful, (
