@@ -303,7 +303,7 @@ def test_who_became_powerful_in_another_way_is_found_by_checks_and_refused_from_
     site.lab.on("n3", "useradd -u 902 -m daemon2; echo '%late ALL=(root) /bin/dd' >/etc/sudoers.d/late")
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
     said = " ".join((done.stdout + done.stderr).split())
-    assert (done.returncode != 0, "yes for daemon2, so root of another host" in said) == (True, True), said
+    assert (done.returncode != 0, "yes for daemon2 and late, so root of another host" in said) == (True, True), said
     assert site.deploy(HOSTBASED) == ["hostbased-logins:user-ssh"]
     assert not site.goes("late", "n1", "n3")
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
@@ -313,6 +313,8 @@ def test_who_became_powerful_in_another_way_is_found_by_checks_and_refused_from_
 def test_a_rule_of_sudo_for_everybody_then_nobody_is_believed_there_and_the_checks_say_why(site: Site) -> None:
     site.lab.on("n3", "echo 'ALL ALL=(root) NOPASSWD: /bin/dd' >/etc/sudoers.d/all")
     assert site.goes("ann", "n1", "n3")
+    done = site.lab.slurmfab("check-cluster", "--only", "logins")
+    assert (done.returncode, " ann " in done.stdout) == (1, True), done.stdout
     assert site.deploy(HOSTBASED) == ["hostbased-logins:user-ssh"]
     assert (site.goes("ann", "n1", "n3"), site.goes("ann", "n3", "n1")) == (False, True)
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
