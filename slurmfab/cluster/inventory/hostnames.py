@@ -51,7 +51,7 @@ def taken(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[
         elif hostname in machines and hostname not in owners:
             found[host] = (
                 f"it calls itself {fact.hostname}, which the cluster file names as another machine. Give it a name: "
-                f"hostnamectl set-hostname NAME. If it is that machine, write {host} there."
+                "hostnamectl set-hostname NAME. If it is that machine, use one name for it in the cluster file."
             )
         elif owner != host or (hostname not in owners and claims[hostname] > 1):
             other = owner if owner != host else "another host"
