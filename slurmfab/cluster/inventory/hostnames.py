@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.slurm_packages import AptRepository
 
 RESERVED = ("localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "broadcasthost")
 """Names that /etc/hosts has on each host."""
@@ -20,7 +21,8 @@ _SERVER = re.compile(r"(?:[a-z]+://|//)?(?:[^@/\s]*@)?([A-Za-z][A-Za-z0-9.-]*)(?
 def other_machines(cluster: Cluster) -> Iterator[str]:
     """Yield names of other machines in the cluster file, with domains or without: jump hosts, a relay, servers."""
     source = cluster.slurm.source
-    places = [*(cluster.ssh.gateway or "").split(","), *(one for one in (source.uris if source else ()) if "//" in one)]
+    uris = source.uris if isinstance(source, AptRepository) else ()
+    places = [*(cluster.ssh.gateway or "").split(","), *(one for one in uris if "//" in one)]
     places += [cluster.mail.relay] if cluster.mail else []
     places += [cluster.database.server[0]] if cluster.database else []
     for mount in cluster.mounts:

@@ -17,6 +17,7 @@ partitions: [{PartitionName: main, Nodes: ALL}]
 OTHERS = """\
 ssh: {gateway: "ann@Bastion:2222,jump.example.org"}
 mail: {relay: "smtp:25", from: slurm@example.org}
+slurm: {packages: debian, version: "24.11.*", source: {uris: "https://mirror.example.org/x", suites: x, key: key.asc}}
 database: {host: ctl, external: "db:3306", keep_password: true}
 mounts:
   - {path: /home, source: "nas:/home", type: nfs4}
@@ -52,9 +53,15 @@ def test_a_host_that_calls_itself_localhost_is_refused() -> None:
     assert "hostnamectl" in taken(cluster(TEXT), Lock(), {"n3": host_facts("n3", hostname="localhost")})["n3"]
 
 
-@pytest.mark.parametrize("name", ["bastion", "jump", "smtp", "db", "NAS", "filer"])
+@pytest.mark.parametrize("name", ["bastion", "jump", "mirror", "smtp", "db", "NAS", "filer"])
 def test_a_host_that_takes_the_name_of_a_server_is_refused_unless_the_lock_has_it(name: str) -> None:
     facts = {"n3": host_facts("n3", hostname=name)}
     assert "which the cluster file names as another machine" in taken(cluster(TEXT + OTHERS), Lock(), facts)["n3"]
     assert taken(cluster(TEXT + OTHERS), Lock(hosts={"n3": HostLock(name)}), facts) == {}
     assert taken(cluster(TEXT), Lock(), facts) == {}
+
+
+@pytest.mark.parametrize("source", ["suite: trixie-backports", "directory: debs"])
+def test_packages_from_elsewhere_name_no_machine(source: str) -> None:
+    text = f'{TEXT}slurm: {{packages: debian, version: "24.11.*", source: {{{source}}}}}\n'
+    assert taken(cluster(text), Lock(), {"n3": host_facts("n3", hostname="nid3")}) == {}

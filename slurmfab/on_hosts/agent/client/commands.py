@@ -61,14 +61,6 @@ NODE_HARDWARE: Command = ("slurmd", "-C")
 SHARE_WIDTHS = {"Account": 320, "User": 16, "NormShares": 24, "EffectvUsage": 24, "LevelFS": 24}
 """What sshare prints of shares, each with the number of its bytes; accounts are indented by level."""
 
-VERSION: Command = ("slurmd", "-V")
-NODE_HARDWARE: Command = ("slurmd", "-C")
-"""Prints the hardware as slurmd sees it, as a line of slurm.conf."""
-
-SHARES: Command = ("sshare", "--noheader", "--parsable2", "--users=root",
-                   "--format=Account,User,NormShares,EffectvUsage,LevelFS")  # fmt: skip
-"""Prints the shares of all accounts, and of root among the users; separated by `|`, accounts indented by level."""
-
 VERSION: Command = ("scontrol", "--version")
 """Prints `slurm` and the version, without asking a daemon."""
 
