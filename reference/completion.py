@@ -124,6 +124,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("resume", "hosts"): Takes(takes.OUT_OF_SERVICE, many=True),
     ("status", "user"): Takes(takes.USERS),
     ("upgrade", "back"): FILE,
+    ("upgrade", "identity"): FILE,
     ("upgrade", "suite"): TEXT,
     ("upgrade", "to"): TEXT,
     ("user-guide", "output"): DIRECTORY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ import account_trees
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
 from stock import Stock, in_turn
+
+from slurmfab import lab
+from slurmfab.on_hosts.agent.client.commands import SHARE_WIDTHS, in_widths, rows_of_widths
 
 pytestmark = pytest.mark.lab
 
@@ -276,6 +280,11 @@ def test_line_breaks_of_a_coordinator_then_stop_no_deployment_forge_nothing_and_
     accounts.lab.until("ctl", "sacct -n -X -u bob -o state | tail -1 | xargs", "COMPLETED")
     used = accounts.lab.slurmfab("usage", "--by", "account")
     assert "ev\\nil|root" in used.stdout, used.stderr
+    done = lab.run(accounts.lab.lab, "ctl", shlex.split(f"sshare -n --users=root --format={in_widths(SHARE_WIDTHS)}"))
+    shares = rows_of_widths(done.stdout.encode(), SHARE_WIDTHS, "sshare")
+    ratios = {account.strip(): float(ratio) for account, user, ratio, *_ in shares if not user and ratio}
+    assert {"root", "physics", "biology", "ev\nil|root"} <= ratios.keys()
+    assert all(0 <= ratio <= 1 for ratio in ratios.values()), ratios
     accounts.write(WITH_CARL.replace("Priority: 1000", "Priority: 7"))
     assert in_tree(accounts.lab.deploy()) == {"qos high Priority": ("1000", "7")}
     exported = accounts.lab.slurmfab("accounts-export").stdout

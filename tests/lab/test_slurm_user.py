@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab
@@ -145,6 +147,30 @@ def test_slurmctld_that_starts_with_a_link_in_place_of_its_log_makes_no_file_of_
         assert whole.on("ctl", ROOTS) == before
     finally:
         whole.on("ctl", f"rm {log}; mv {log}.away {log}; systemctl restart slurmctld")
+
+
+def test_a_link_to_a_secret_in_place_of_a_log_then_no_command_shows_the_secret(whole: DeployedLab) -> None:
+    log, shadow = "/var/log/slurm/slurmctld.log", whole.on("ctl", "cat /etc/shadow").splitlines()
+    whole.on("ctl", AS_SLURM.format(f"mv {log} {log}.away; ln -s /etc/shadow {log}; ln -s /etc/shadow {log}.1"))
+    try:
+        done = [
+            whole.slurmfab(*words)
+            for words in (
+                ("logs", "ctl", "--since", "1d", "--all"),
+                ("check-cluster", "--only", "daemons", "--hosts", "ctl"),
+                ("support-bundle", "--hosts", "ctl", "--json", "-"),
+            )
+        ]
+    finally:
+        whole.on("ctl", f"rm {log} {log}.1; mv {log}.away {log}")
+    bundle = Path(json.loads(done[2].stdout)["file"])
+    with tarfile.open(bundle) as tar:
+        texts = [file.read().decode() for one in tar if (file := tar.extractfile(one))]
+    bundle.unlink()
+    outputs = [*(told(one) for one in done), *texts]
+    assert len(shadow) > 15
+    assert [line for line in shadow if any(line in text for text in outputs)] == []
+    assert f"{log} is a symbolic link of slurm to /etc/shadow" in outputs[0], outputs[0]
 
 
 def as_an_earlier_slurmfab(lab: DeployedLab) -> None:

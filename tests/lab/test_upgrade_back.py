@@ -1,13 +1,16 @@
 """The way back from an upgrade, by one command: packages, state and accounting of before.
 
 On "trixie" alone, as in test_upgrade.py. The files are slurmfab's, so that the upgrade's last step changes them.
+The backup is encrypted, so it takes its identity.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab
@@ -44,7 +47,17 @@ def hosts(stock: Stock) -> Iterator[DeployedLab]:
         yield made
 
 
-def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(hosts: DeployedLab) -> None:
+@pytest.mark.skipif(shutil.which("age") is None, reason="there is no age on this machine")
+def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(
+    hosts: DeployedLab, tmp_path: Path
+) -> None:
+    identity = tmp_path / "identity"
+    subprocess.run(["age-keygen", "-o", str(identity)], check=True, capture_output=True)
+    words = ["age-keygen", "-y", str(identity)]
+    public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    with hosts.inventory_path.open("a") as cluster_file:
+        cluster_file.write(f"backup: {{directory: /srv/saved, when: '03:30', encrypt_to: [{public}]}}\n")
+    hosts.deploy()
     job = hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname")
     hosts.until("ctl", f"sacct -nXP -j {job} -o State", "COMPLETED")
     file, conf, history = hosts.inventory_path.read_text(), hosts.on("n1", CONF), hosts.on("ctl", HISTORY)
@@ -56,7 +69,9 @@ def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(hos
     later = hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname")
     hosts.until("ctl", f"sacct -nXP -j {later} -o State", "COMPLETED")
 
-    back = hosts.slurmfab("upgrade", "--back", str(backup), "--yes")
+    refused = hosts.slurmfab("upgrade", "--back", str(backup), "--yes")
+    assert (refused.returncode, f"is encrypted to {public}" in " ".join(refused.stderr.split())) == (2, True)
+    back = hosts.slurmfab("upgrade", "--back", str(backup), "--yes", "--identity", str(identity))
     assert back.returncode == 0, back.stdout + back.stderr
     assert all("24.11." in hosts.on(host, VERSIONS) for host in ("ctl", "n1"))
     assert "26.05" not in "".join(hosts.on(host, VERSIONS) for host in ("ctl", "n1"))

@@ -41,3 +41,12 @@ def test_the_page_says_of_each_role_whom_it_becomes_and_whom_not() -> None:
         "slurm on the controller",
         "The owner of a backup",
     ]
+
+
+def test_each_role_is_played_on_lab_hosts_and_no_play_of_roles_is_left_out() -> None:
+    table = PAGE.partition("| role | becomes | does not become | test |\n")[2].partition("\n\n")[0]
+    for row in table.splitlines()[1:]:
+        assert "`tests/lab/" in row.rpartition(" | ")[2], row[:60]
+    for file in ("test_who_becomes_what.py", "test_slurm_user.py"):
+        played = re.findall(r"^def (test_\w+)", (ROOT / "tests/lab" / file).read_text(), re.MULTILINE)
+        assert f"`tests/lab/{file}`" in PAGE or [one for one in played if one not in PAGE] == []

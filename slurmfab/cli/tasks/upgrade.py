@@ -13,6 +13,7 @@ from slurmfab.cli.tasks.options import APPROVALS, Common
         "hosts": "only these hosts (default: all); slurmdbd's host and controllers come before others",
         "back": "the backup of an upgrade: go back to the packages, the state and the accounting of before it",
         "abandon_jobs": "with --back: let Slurm end running jobs that are not in the backup",
+        "identity": "with --back: file with the private key that decrypts the backup",
         "plan": "show what would be done, and change nothing",
         "at_once": "how many compute nodes at a time, as a number or as a part of them (default: 10%)",
         "drain": "wait until the last job of a node has ended, before it is upgraded",
@@ -27,6 +28,7 @@ def upgrade(
     hosts: str = "",
     back: str = "",
     abandon_jobs: bool = False,
+    identity: str = "",
     plan: bool = False,
     at_once: str = "10%",
     drain: bool = False,
@@ -49,8 +51,8 @@ def upgrade(
     from slurmfab.commands.upgrade import back as way_back
     from slurmfab.commands.upgrade import planning, running
 
-    if back or abandon_jobs:
-        options = way_back.Options(not (to or suite or hosts or plan or drain), abandon_jobs, yes)
+    if back or abandon_jobs or identity:
+        options = way_back.Options(not (to or suite or hosts or plan or drain), abandon_jobs, identity, yes)
         return way_back.back(common.cluster, back, common.output, options)
     if plan and (hosts or drain):
         raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")

@@ -1,25 +1,44 @@
-"""The names that hosts call themselves by: other hosts believe them, so a host may not take the name of another one."""
+"""The names that hosts call themselves by: other hosts believe them, so a host may not take that of another machine."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.slurm_packages import AptRepository
 
 RESERVED = ("localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "broadcasthost")
 """Names that /etc/hosts has on each host."""
 
 
-def taken(hosts: Iterable[str], lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
-    """The hosts whose own name belongs to another host, each with the reason for which it is left out.
+_SERVER = re.compile(r"(?:[a-z]+://|//)?(?:[^@/\s]*@)?([A-Za-z][A-Za-z0-9.-]*)(?=[:/]|$)")
 
-    A hostname that is in the lock already stays with its host, whatever others say. `hosts`: names of all hosts in the
-    cluster file. `facts`: facts by host, of the hosts that answered.
+
+def other_machines(cluster: Cluster) -> Iterator[str]:
+    """Yield names of other machines in the cluster file, with domains or without: jump hosts, a relay, servers."""
+    source = cluster.slurm.source
+    uris = source.uris if isinstance(source, AptRepository) else ()
+    places = [*(cluster.ssh.gateway or "").split(","), *(one for one in uris if "//" in one)]
+    places += [cluster.mail.relay] if cluster.mail else []
+    places += [cluster.database.server[0]] if cluster.database else []
+    for mount in cluster.mounts:
+        places += mount.source.split(",") if mount.is_network else []
+    yield from (found[1] for place in places if (found := _SERVER.match(place.strip())))
+
+
+def taken(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
+    """The hosts whose own name belongs to another machine, each with the reason for which it is left out.
+
+    A hostname that is in the lock already stays with its host, whatever others say. `facts`: facts by host, of the hosts
+    that answered.
     """
+    machines = {name.lower().partition(".")[0] for name in other_machines(cluster)}
     pinned = {host: one.hostname.lower() for host, one in lock.hosts.items() if one.hostname}
-    owners = {host.lower(): host for host in hosts} | {hostname: host for host, hostname in pinned.items()}
+    owners = {host.lower(): host for host in cluster.hosts} | {hostname: host for host, hostname in pinned.items()}
     claims = Counter(fact.hostname.lower() for host, fact in facts.items() if host not in pinned)
     found = {}
     for host, fact in facts.items():
@@ -29,6 +48,11 @@ def taken(hosts: Iterable[str], lock: Lock, facts: Mapping[str, HostFacts]) -> d
             continue
         if hostname in RESERVED:
             found[host] = f"it calls itself {fact.hostname}. Give it a name: hostnamectl set-hostname NAME."
+        elif hostname in machines and hostname not in owners:
+            found[host] = (
+                f"it calls itself {fact.hostname}, which the cluster file names as another machine. Give it a name: "
+                "hostnamectl set-hostname NAME. If it is that machine, use one name for it in the cluster file."
+            )
         elif owner != host or (hostname not in owners and claims[hostname] > 1):
             other = owner if owner != host else "another host"
             found[host] = (

@@ -154,7 +154,7 @@ def test_no_other_user_leads_starting_daemons_elsewhere(host: CheckedHost, clust
     wrong = replaceable(host, as_root) if as_root else []
     assert not wrong, (
         f"{'; '.join(wrong)}. The daemon opens it as root, and gives it to slurm. Repair: {deploy(host.name)}; if that "
-        "leaves it, remove log and PID file from slurm_conf and slurmdbd_conf in the cluster file"
+        "leaves it, remove the PID file, or the log, from slurm_conf and slurmdbd_conf in the cluster file"
     )
 
 

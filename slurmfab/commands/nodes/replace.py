@@ -171,7 +171,7 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
     ours = other_clusters.identity(known.cluster, known.lock, {})
     other_clusters.refuse_others(ours, {host: machine.facts}, allowed)
     reasons = unfit(known.cluster, {host: machine.facts})
-    reason = reasons.get(host) or new_nodes.same_machine(known, host, machine.facts)
+    reason = reasons.get(host) or new_nodes.same_machine(known, known.cluster, host, machine.facts)
     is_same = machine.host_key in known.lock.hosts.get(host, HostLock()).host_keys.items()
     reason = reason or ("" if is_same else new_nodes.at_work(machine.facts, allowed))
     reason = reason or new_nodes.too_small(known.cluster, host, machine.facts)

@@ -7,6 +7,8 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.hostnames import other_machines
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.support_bundle import free_texts
 from slurmfab.commands.support_bundle.gathering import Gathered
@@ -64,7 +66,7 @@ def names_of(run: Run, gathered: Gathered, files: Mapping[str, str]) -> Names:
     cluster = known.cluster
     hosts = tuple(dict.fromkeys((*cluster.hosts, socket.gethostname().partition(".")[0])))
     neighbours = (one for answer in gathered.answers.values() for one in answer.neighbours)
-    found = {one.lower().strip(".") for one in (*neighbours, *named_machines(known), *machines_in(files.values()))}
+    found = {one.lower().strip(".") for one in (*neighbours, *named_machines(cluster), *machines_in(files.values()))}
     domains = {domain.lower() for answer in gathered.answers.values() for domain in answer.domains}
     domains |= {one.partition(".")[2] for one in found if one.count(".") > 1}
     domains |= {one for one in found if one.count(".") == 1}
@@ -83,16 +85,12 @@ def names_of(run: Run, gathered: Gathered, files: Mapping[str, str]) -> Names:
     )
 
 
-def named_machines(known: Inventory) -> Iterator[str]:
+def named_machines(cluster: Cluster) -> Iterator[str]:
     """Yield names of other machines in keys of the cluster file where texts around them do not tell it."""
-    cluster = known.cluster
-    places = [*cluster.addresses.values(), *cluster.ssh.endpoints.values(), *(cluster.ssh.gateway or "").split(",")]
-    places += [cluster.mail.relay] if cluster.mail else []
-    places += [cluster.database.server[0]] if cluster.database else []
-    places += [mount.source for mount in cluster.mounts if ":" in mount.source]
-    for place in places:
+    yield from other_machines(cluster)
+    for place in (*cluster.addresses.values(), *cluster.ssh.endpoints.values()):
         name = re.match(r"(?:[^@\s]*@)?([A-Za-z][A-Za-z0-9.-]*)", place.strip())
-        if name and ":" not in name[1]:
+        if name:
             yield name[1]
 
 

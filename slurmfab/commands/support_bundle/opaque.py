@@ -40,10 +40,11 @@ _KINDS = str.maketrans({
     **dict.fromkeys("+/_-=", None),
 })  # fmt: skip
 
-_CODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_CODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,6}")
 _ESCAPED = re.compile(r"[^\s\"'<>()\[\]{},;]{3,4096}")
 _ESCAPES = re.compile(r"\\{1,2}(?:x([0-9A-Fa-f]{2})|u00([0-9A-Fa-f]{2})|([0-3][0-7]{2}))")
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+")
+_BASE32 = re.compile(r"[A-Z2-7]{8,}=*")
 _ENTITIES = re.compile(r"(?:&#(?:\d{2,5}|x[0-9A-Fa-f]{2,4});[\w.+-]{0,16}){2,4096}")
 _GZIP, _ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
@@ -100,6 +101,9 @@ def decoded(run: str) -> Iterator[str]:
     run = run[:MOST_CODED]
     if _HEX.fullmatch(run):
         yield from readable(bytes.fromhex(run))
+    if _BASE32.fullmatch(run):
+        whole = run.rstrip("=")
+        yield from readable(base64.b32decode(whole[: len(whole) // 8 * 8]))
     standard = run.rstrip("=").replace("-", "+").replace("_", "/")
     # Where the digits begin is not known if a word of the same characters is before them.
     for shift in range(4):

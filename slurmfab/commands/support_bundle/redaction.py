@@ -54,6 +54,9 @@ _RUN = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
 _SPACED = re.compile(r"(?:[0-9A-Fa-f]{2,4}[ :]){5,}[0-9A-Fa-f]{1,4}")
 """Digits of a dump, with separators."""
 
+_PAIR = re.compile("(..)(..)")
+"""Two bytes, which hexdump(1) and od(1) exchange."""
+
 _WORD = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -282,7 +285,7 @@ def forms(value: bytes) -> Iterator[str]:
     """Yield the forms in which a value may be in a text.
 
     >>> sorted(forms(b"p\\"w"))
-    ['702277', 'p"w', 'p%22w', 'p\\\\"w']
+    ['227077', '702277', 'p"w', 'p%22w', 'p\\\\"w']
     """
     try:
         text = value.decode()
@@ -290,8 +293,10 @@ def forms(value: bytes) -> Iterator[str]:
         pass
     else:
         yield from dict.fromkeys((text, json.dumps(text)[1:-1], quote(text, safe=""), *without_a_space(text)))
-    digits = value.hex()
-    yield from dict.fromkeys((digits, digits.upper()))
+    digits, swapped = value.hex(), _PAIR.sub(r"\2\1", value.hex())
+    yield from dict.fromkeys((digits, digits.upper(), swapped))
+    if len(value) >= SHORT:
+        yield base64.b32encode(value).decode().rstrip("=")[:-1]
     for shift in range(3):
         coded = coded_at(value, shift)
         if len(coded) >= CODED:

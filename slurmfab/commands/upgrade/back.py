@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
-from slurmfab.commands.backup import archive, restoring, trust
+from slurmfab.commands.backup import archive, decryption, restoring, trust
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.commands.upgrade import asking, under_way
 from slurmfab.commands.upgrade.plan import HostVersions
@@ -33,6 +34,7 @@ class Options:
 
     is_alone: bool  # whether none of those of an upgrade was given
     abandon_jobs: bool  # whether running jobs that are not in the backup may be ended
+    identity: str  # path of a file with the private key that decrypts the backup; empty for none
     yes: bool  # whether to begin without a question
 
 
@@ -51,21 +53,22 @@ def back(cluster: str, file: str, output: Output, options: Options) -> int:
         SlurmfabError: a host fails; the same command goes on.
     """
     if not file:
-        raise InputError("--abandon-jobs is for --back: an upgrade ends no job.")
+        raise InputError("--abandon-jobs and --identity are for --back: an upgrade ends no job and reads no backup.")
     if not options.is_alone:
-        raise InputError("--back takes no other options than --abandon-jobs and --yes.")
+        raise InputError("--back takes no other options than --abandon-jobs, --identity and --yes.")
     known = loading.load_named(cluster)
-    backup = archive.verified(Path(file))
-    if backup.encrypted_to:
-        raise InputError(f"{file} is encrypted; the way back by hand is in docs/upgrade.md. Nothing was changed.")
-    trust.require([backup], known, "", trust=False)
-    before = packages_before(backup)
-    run = session.start(known, "", output, RunOptions("upgrade", asks=not options.yes))
-    code = session.perform(run, output, lambda begun: put_back(begun, backup, before))
-    if code != DONE:
-        return code
-    to_restore = restoring.RestoreOptions(overwrite=True, abandon_jobs=options.abandon_jobs, yes=True)
-    return restoring.restore(cluster, file, to_restore, output)
+    given = archive.verified(Path(file))
+    trust.require_before_decryption([given], known.path, "", trust=False)
+    with ExitStack() as stack:
+        backup = decryption.decrypted(given, options.identity, stack)
+        trust.require([backup], known, "", trust=False)
+        before = packages_before(backup)
+        run = session.start(known, "", output, RunOptions("upgrade", asks=not options.yes))
+        code = session.perform(run, output, lambda begun: put_back(begun, backup, before))
+        if code != DONE:
+            return code
+        to_restore = restoring.RestoreOptions(overwrite=True, abandon_jobs=options.abandon_jobs, yes=True)
+        return restoring.restore_to(restoring.inventory_for(backup, known.path), backup, to_restore, output)
 
 
 def packages_before(backup: Backup) -> dict[str, Mapping[str, str]]:

@@ -129,7 +129,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
             require_claim(run)
         facts.update(install_on(run, lacking))
         run.require_controller()
-    for host, reason in hostnames.taken(run.inventory.cluster.hosts, run.inventory.lock, facts).items():
+    for host, reason in hostnames.taken(run.inventory.cluster, run.inventory.lock, facts).items():
         run.exclude(host, HostFailed(host, reason))
         del facts[host]
     run.require_controller()

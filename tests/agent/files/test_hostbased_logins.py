@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.files.hostbased_logins import MOST_FILES, REFUSED_HERE, HostbasedLogins, refusals
+from slurmfab.on_hosts.agent.files.hostbased_logins import (
+    MOST_FILES,
+    REFUSED_HERE,
+    HostbasedLogins,
+    members_of,
+    refusals,
+)
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 
 PASSWD = "root:x:0:0::/:/bin/sh\nold:x:999:999::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\nodd,name*:x:2:2::/:/bin/sh\n"
@@ -44,8 +50,8 @@ def test_users_below_1000_are_refused_and_odd_names_are_patterns(host: Context) 
         (r"AD\\bob ALL=ALL", {r"AD\bob"}, set()),
         (r"%domain\ admins ALL=ALL", set(), {"domain?admins"}),
         ('"%domain admins" ALL=ALL', set(), {"domain?admins"}),
-        ("ALL ALL=(root) /bin/true\nDefaults:bob !lecture\nCmnd_Alias X = /bin/ls\n# bob ALL=ALL", set(), set()),
-        ("!bob, +netgroup ALL=ALL", set(), set()),
+        ("Defaults:bob !lecture\nCmnd_Alias X = /bin/ls\n# bob ALL=ALL", set(), set()),
+        ("!bob, +no-such-netgroup, #12x ALL=ALL", set(), set()),
     ],
 )  # fmt: skip
 def test_whom_a_rule_of_sudo_names_is_refused(host: Context, rule: str, users: set[str], groups: set[str]) -> None:
@@ -53,6 +59,37 @@ def test_whom_a_rule_of_sudo_names_is_refused(host: Context, rule: str, users: s
     Path(host.path("/etc/sudoers.d/site")).write_text(f"{rule}\n")
     assert refused(host, "User") - {"odd?name?", "old", "root"} - {"ADMINS"} == users
     assert refused(host, "Group") == groups
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["ALL ALL=(root) /bin/true", "bob , ALL web = /bin/true", "User_Alias X = bob, ALL, !carl\nX ALL=ALL"],
+)
+def test_a_rule_of_sudo_for_all_refuses_everybody(host: Context, rule: str) -> None:
+    Path(host.path("/etc/sudoers")).write_text(f"{rule}\n")
+    assert refusals(host) == "Match User *\n    HostbasedAuthentication no\n"
+
+
+def test_whom_a_rule_of_doas_permits_is_refused(host: Context) -> None:
+    Path(host.path("/etc/doas.conf")).write_text(
+        "# permit x\npermit bob\npermit persist setenv { A=1 -B } :ops as root cmd dd\n"
+        'deny carl\n  permit nopass \\\n keepenv "dora" # y\npermit 1000\n'
+    )
+    assert refused(host, "User") == {"odd?name?", "old", "root", "bob", "dora", "ann"}
+    assert refused(host, "Group") == {"ops"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "users"),
+    [
+        ("admins                ( ,ruth,) (web,bob,example)", {"ruth", "bob"}),
+        ("admins                (web,-,)", set()),
+        ("admins                (web,,)", {"*"}),
+        ("", set()),
+    ],
+)
+def test_the_users_of_a_netgroup_are_those_that_getent_prints(shown: str, users: set[str]) -> None:
+    assert members_of(shown) == users
 
 
 def test_files_that_sudo_includes_are_read_and_others_are_not(host: Context) -> None:

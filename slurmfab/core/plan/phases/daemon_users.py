@@ -6,6 +6,8 @@ could put a link there.
 
 from __future__ import annotations
 
+import re
+
 from slurmfab.base.paths import SLURM_LOGS, UNIT_FILES
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.platform import BY_SYSTEMD
@@ -16,6 +18,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
+_PLAIN = re.compile(r"/[\w./-]+")  # a path that means the same to systemd and to a shell
 ROLES = {"slurmctld": "controller", "slurmdbd": "database"}  # the role of a host that has the daemon
 
 
@@ -25,9 +28,10 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
     `daemon`: one of `ROLES`.
     """
     version = plan_input.slurm_of(host)
-    _, pid = log_and_pid(plan_input, host, daemon)
+    log, pid = log_and_pid(plan_input, host, daemon)
     made = "" if pid == plan_input.platform.pid_files(version)[daemon] else pid
-    text = fill("slurm-user.conf", {"daemon": daemon, "pid_file": made})
+    elsewhere = "" if log.startswith(f"{SLURM_LOGS}/") else log
+    text = fill("slurm-user.conf", {"daemon": daemon, "pid_file": made, "log": elsewhere})
     of, drop_ins = f"{daemon}-user", paths(plan_input, host, daemon)
     files = owned(plan_input, host, of, (OwnedFile(one, text) for one in drop_ins))
     return (*files, UnitsLoaded(of, (f"{daemon}.service",), drop_ins)) if files else ()
@@ -36,15 +40,15 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
 def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
     """The path of the file that extends a daemon's unit; empty for none.
 
-    The units of another slurm_user are the site's. A daemon with its log or PID file in a place of the site's keeps its
-    unit: slurm might make no files there.
+    The units of another slurm_user are the site's. A daemon with a PID file in a place of the site's, or without a log,
+    keeps its unit.
     """
     version, roles = plan_input.slurm_of(host), plan_input.cluster.roles(host)
     if version >= BY_SYSTEMD or not starts_as_slurm(plan_input) or ROLES[daemon] not in roles:
         return ()
     log, pid = log_and_pid(plan_input, host, daemon)
     usual = (plan_input.platform.pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")
-    is_known = log.startswith(f"{SLURM_LOGS}/") and pid in usual
+    is_known = _PLAIN.fullmatch(log) is not None and pid in usual
     return (f"{UNIT_FILES}/{daemon}.service.d/slurmfab-user.conf",) if is_known else ()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
+from slurmfab.cluster.inventory import hostnames
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.slurm import cgroups
@@ -41,11 +42,11 @@ def refuse_unsuited(
 def unsuited(known: Inventory, grown: Cluster, host: str, fact: HostFacts, allowed: Collection[str] = ()) -> str:
     """Why one host is refused; empty if it is not."""
     worse = "" if LOST_LIMITS in allowed else weaker_cgroups(known, host, fact.cgroup)
-    return same_machine(known, host, fact) or at_work(fact, allowed) or too_small(grown, host, fact) or worse
+    return same_machine(known, grown, host, fact) or at_work(fact, allowed) or too_small(grown, host, fact) or worse
 
 
-def same_machine(known: Inventory, host: str, fact: HostFacts) -> str:
-    """Why the host cannot be distinguished from a member; empty if it can."""
+def same_machine(known: Inventory, grown: Cluster, host: str, fact: HostFacts) -> str:
+    """Why the host cannot be distinguished from a member, or from another machine; empty if it can."""
     for name in known.cluster.hosts:
         member = known.lock.hosts.get(name)
         if member is None or name == host:
@@ -55,9 +56,7 @@ def same_machine(known: Inventory, host: str, fact: HostFacts) -> str:
                 f"it has the SSH host key of {name}: it is the same machine, or a copy of its disk. A copy needs "
                 "keys of its own: rm /etc/ssh/ssh_host_*_key*; ssh-keygen -A; systemctl restart ssh."
             )
-        if member.hostname == fact.hostname:
-            return f"it calls itself {fact.hostname}, as {name} does. Give it a name: hostnamectl set-hostname NAME."
-    return ""
+    return hostnames.taken(grown, known.lock, {host: fact}).get(host, "")
 
 
 def at_work(fact: HostFacts, allowed: Collection[str] = ()) -> str:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from typing import List, Mapping, Sequence
 
+from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 PROGRAM = "sacctmgr"
@@ -96,21 +97,8 @@ class Sacctmgr:
         number of bytes of each column, by its name; a longer text is cut off, and ends in `+`. `arguments`: what to
         show, as for `rows`. Raises ResourceFailed as for `run`, or the answer has another length.
         """
-        columns = ["%s%%-%d" % column for column in widths.items()]  # to the left: no name ends in spaces
-        shown, sizes = self.output(["-n", "show", *arguments, "format=" + ",".join(columns)]), list(widths.values())
-        starts = [sum(sizes[:number]) + number for number in range(len(sizes))]
-        whole = sum(sizes) + len(sizes) + 1
-        if len(shown) % whole:
-            raise ResourceFailed(OTHER_FIELDS % (arguments[0], ascii(shown[-SHOWN_CHARACTERS:])))
-        return [
-            [text_of(shown[first + start : first + start + size]) for start, size in zip(starts, sizes)]  # noqa: B905
-            for first in range(0, len(shown), whole)
-        ]
-
-
-def text_of(field: bytes) -> str:
-    """The text in a field of fixed size."""
-    return field.rstrip(b" ").decode(errors="replace")
+        shown = self.output(["-n", "show", *arguments, "format=" + commands.in_widths(widths)])
+        return commands.rows_of_widths(shown, widths, "sacctmgr show " + arguments[0])
 
 
 def is_cut_off(text: str, width: int) -> bool:

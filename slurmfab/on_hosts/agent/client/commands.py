@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
@@ -21,6 +21,7 @@ PARTITION = "slurmfab"
 """The hidden partition of all compute nodes, for jobs of slurmfab itself; only root and the slurm user may use it."""
 
 MARK_BYTES = 6  # random bytes of a mark: too many to guess in all the names of a full queue
+SHOWN_BYTES = 80  # how much of an answer that cannot be read is shown
 TABLE_SECONDS = 60.0  # time limit of one table of squeue or sinfo
 PING: Command = ("scontrol", "ping")  # tells which slurmctld answers; succeeds if any does
 
@@ -48,9 +49,8 @@ QUEUE_WITHOUT_TEXTS: Command = ("squeue", "--all", "--format=%i|%P|%u|%T|%r|%M|%
 NODE_VERSION: Command = ("slurmd", "-V")
 NODE_HARDWARE: Command = ("slurmd", "-C")  # prints the hardware as slurmd sees it, as a line of slurm.conf
 
-SHARES: Command = ("sshare", "--noheader", "--parsable2", "--users=root",
-                   "--format=Account,User,NormShares,EffectvUsage,LevelFS")  # fmt: skip
-"""Prints the shares of all accounts, and of root among the users; separated by `|`, accounts indented by level."""
+SHARE_WIDTHS = {"Account": 320, "User": 16, "NormShares": 24, "EffectvUsage": 24, "LevelFS": 24}
+"""What sshare prints of shares, each with the number of its bytes; accounts are indented by level."""
 
 VERSION: Command = ("scontrol", "--version")  # prints `slurm` and the version, without asking a daemon
 
@@ -61,6 +61,50 @@ DATABASE_VERSION: Command = ("slurmdbd", "-V")
 _PING = r"^Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)"
 _JOB_ID = r"\d+(?:\+\d+|_(?:\d+|\[[\d,:-]+(?:%\d+)?\]))?"
 _RESERVATION = r"^ReservationName=(.+?) StartTime=\S+ EndTime=\S+ Duration=\S+ Nodes=(\S+)"
+
+
+def in_widths(widths: Mapping[str, int]) -> str:
+    """The value of `format` with which sacctmgr and sshare print fields of so many bytes, to the left."""
+    return ",".join("%s%%-%d" % one for one in widths.items())
+
+
+def rows_of_widths(shown: bytes, widths: Mapping[str, int], program: str) -> List[List[str]]:
+    """The rows of fields of so many bytes: no text, line breaks included, ends its field or looks like another row.
+
+    A longer text is cut off, and ends in `+`.
+
+    Args:
+        program: what printed them, for the message.
+
+    Raises:
+        ResourceFailed: the answer has another length.
+    """
+    sizes = list(widths.values())
+    starts = [sum(sizes[:number]) + number for number in range(len(sizes))]
+    whole = sum(sizes) + len(sizes) + 1
+    if len(shown) % whole:
+        raise ResourceFailed(
+            "%s answered with other fields than it was asked for, at %s" % (program, ascii(shown[-SHOWN_BYTES:]))
+        )
+    return [
+        [
+            shown[first + start : first + start + size].rstrip(b" ").decode(errors="replace")
+            for start, size in zip(starts, sizes)  # noqa: B905 - zip(strict=) is Python 3.10's
+        ]
+        for first in range(0, len(shown), whole)
+    ]
+
+
+def shares(context: Context, seconds: float) -> List[List[str]]:
+    """The shares of all accounts, and of root among the users: fields of `SHARE_WIDTHS`.
+
+    Raises:
+        ResourceFailed: sshare fails, or answers with other fields.
+    """
+    done = context.run(("sshare", "--noheader", "--users=root", "--format=" + in_widths(SHARE_WIDTHS)), seconds=seconds)
+    if done.returncode:
+        raise ResourceFailed("sshare failed: " + ascii(done.stderr[-SHOWN_BYTES:]))
+    return rows_of_widths(done.stdout, SHARE_WIDTHS, "sshare")
 
 
 class Table:

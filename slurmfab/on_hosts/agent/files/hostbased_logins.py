@@ -1,7 +1,7 @@
 """sshd's settings for logins that hosts vouch for, which are refused for users who are or may become root here.
 
-sshd itself looks at groups, at each login. Which users have a UID below 1000, and whom sudo's rules name, it cannot
-know, so the host writes these names among its settings whenever it compares or changes them.
+sshd itself looks at groups, at each login. Which users have a UID below 1000, and whom rules of sudo or doas name, it
+cannot know, so the host writes these names among its settings whenever it compares or changes them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import re
 from typing import ClassVar, Iterator, List, Set, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import entries, names, read_text
-from slurmfab.on_hosts.agent.core.resource import Context, State
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
+from slurmfab.on_hosts.agent.identities.users_and_groups import group_name, user_name
 
 REFUSED_HERE = "# Refused here, too:\n"
 """The line of a file behind which the host puts those whom it refuses by its own users and rules."""
 
 FIRST_OF_PEOPLE = 1000
-SUDOERS = "/etc/sudoers"
+SUDOERS, DOAS = ("/etc/sudoers", "/etc/sudoers-rs"), "/etc/doas.conf"
+EVERYBODY = "*"
 MOST_FILES, DEEPEST = 1000, 20
 """The most files with rules of sudo's that are read, and how many may include each other in a row."""
 
@@ -31,6 +33,13 @@ USERS = "User_Alias"
 COMMENT = re.compile(r"#(?!\d).*")
 """Behind a number sign with a digit there is a UID or a GID."""
 
+OF_DOAS = re.compile(r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*(:?)([^\s#]+)")
+"""A rule of doas.conf(5), up to its user or group."""
+
+IN_NETGROUP = re.compile(r"\(([^,()]*),([^,()]*),([^,()]*)\)")
+"""A member of a netgroup: host, user and domain; without a user, it is everybody (netgroup(5))."""
+
+NETGROUP_SECONDS = 20.0
 ODD = re.compile(r"[^A-Za-z0-9_.\\@+$-]")
 """A character of a name that means something else in sshd_config(5); a question mark stands for any."""
 
@@ -64,24 +73,24 @@ class HostbasedLogins(SshdFiles):
 
 
 def refusals(context: Context) -> str:
-    """The blocks of sshd_config(5) that refuse users with a UID below 1000, and whom rules of sudo's name."""
+    """The blocks of sshd_config(5) that refuse users with a UID below 1000, and whom rules of sudo or doas name."""
     users = {one[0] for one in entries(context.path("/etc/passwd")) if is_system_id(one[2:3])}
     groups: Set[str] = set()
-    for name in named_by_sudo(context):
+    for name in named_by_sudo(context) | named_by_doas(context):
         if name.startswith("%#"):
-            groups |= with_id(context, "/etc/group", name[2:])
+            groups |= {*with_id(context, "/etc/group", name[2:]), group_name(context, int(name[2:]))}
         elif name.startswith("#"):
-            users |= with_id(context, "/etc/passwd", name[1:])
+            users |= {*with_id(context, "/etc/passwd", name[1:]), user_name(context, int(name[1:]))}
         elif name.startswith("%"):
             groups.add(name[1:])
         else:
-            users.add(name)
+            users |= in_netgroup(context, name[1:]) if name.startswith("+") else {name}
     return block("User", users) + block("Group", groups)
 
 
 def block(kind: str, refused: Set[str]) -> str:
     """The block that refuses users, or members of groups; empty for none."""
-    patterns = ",".join(sorted(ODD.sub("?", name) for name in refused if name))
+    patterns = EVERYBODY if EVERYBODY in refused else ",".join(sorted(ODD.sub("?", name) for name in refused if name))
     return "Match %s %s\n    HostbasedAuthentication no\n" % (kind, patterns) if patterns else ""
 
 
@@ -95,20 +104,49 @@ def with_id(context: Context, database: str, number: str) -> Set[str]:
     return {one[0] for one in entries(context.path(database)) if one[2:3] == [number]}
 
 
-def named_by_sudo(context: Context) -> Set[str]:
-    """The users, `%groups` and `#numbers` that rules of sudo's name, whatever they may run; not `ALL`.
+def in_netgroup(context: Context, name: str) -> Set[str]:
+    """The users of a netgroup and of those in it; none where the host knows none of that name."""
+    try:
+        shown = context.run(("getent", "netgroup", name), seconds=NETGROUP_SECONDS).stdout.decode(errors="replace")
+    except ResourceFailed:  # what sudo does not get to know in time, either
+        return set()
+    return members_of(shown)
 
-    What stands before a rule's equals sign are users and hosts, which are not told apart: a host's name refuses nobody.
+
+def members_of(shown: str) -> Set[str]:
+    """The users of a netgroup, from what getent(1) prints of it; `*` for all."""
+    return {user.strip() or EVERYBODY for _, user, _ in IN_NETGROUP.findall(shown) if user.strip() != "-"}
+
+
+def named_by_doas(context: Context) -> Set[str]:
+    """The users, `%groups` and `#numbers` that rules of doas permit anything, whatever it is."""
+    found: Set[str] = set()
+    for line in read_text(context.path(DOAS)).replace("\\\n", " ").split("\n"):
+        rule = OF_DOAS.match(line.strip())
+        if rule:
+            name = rule.group(2).strip('"')
+            found.add(("%" if rule.group(1) else "") + ("#" if name.isdecimal() else "") + name)
+    return found
+
+
+def named_by_sudo(context: Context) -> Set[str]:
+    """The users, `%groups`, `+netgroups` and `#numbers` that rules of sudo's name, whatever they may run; `*` for all.
+
+    What stands before a rule's equals sign are users and then hosts. Where a name is a host's, it refuses nobody.
     """
     found: Set[str] = set()
-    for line in rules(context, SUDOERS, [MOST_FILES]):
+    left = [MOST_FILES]
+    for line in (line for path in SUDOERS for line in rules(context, path, left)):
         if OTHER.match(line):
             continue
         is_alias = line.startswith(USERS)
         parts = [one.partition("=")[2] for one in line.split(":")] if is_alias else [line.partition("=")[0]]
-        words = (word for part in parts for word in re.split(r"[,\s]+", plain(part)))
-        found |= {word for word in words if word and word[0] not in "!+" and word != "ALL"}
-    return found
+        for part in parts:
+            words = re.sub(r"\s*,\s*", ",", plain(part)).split()
+            found |= {word for word in ",".join(words).split(",") if word and word[0] != "!" and word != "ALL"}
+            if "ALL" in (words[0].split(",") if words else ()):
+                found.add(EVERYBODY)
+    return {name for name in found if not name.startswith(("#", "%#")) or name.lstrip("%#").isdecimal()}
 
 
 def plain(text: str) -> str:

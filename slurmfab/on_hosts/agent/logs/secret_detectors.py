@@ -71,7 +71,14 @@ AFTER_WORDS: tuple[re.Pattern[str], ...] = (
     re.compile(r"(?i)\bidentified[ \t]{1,8}(?:with[ \t]{1,8}\S{1,64}[ \t]{1,8})?(?:by|as)[ \t]{1,8}"
                     r"(?:password[ \t]{1,8})?('[^'\n]*'?|\"[^\"\n]*\"?|\S+)"),
     re.compile(r"(?i)\blogin[ \t]{1,8}\S{1,64}[ \t]{1,8}password[ \t]{1,8}(\S+)"),
-    re.compile(r"(?im)^[ \t]{0,8}(?:password|passphrase|passwd)[ \t]{1,8}(\S+)[ \t]{0,8}$"),
+    re.compile(r"(?im)^[ \t]{0,8}(?:password|passphrase|passwd|\w{0,16}bindpw|rootpw)[ \t]{1,8}(\S+)[ \t]{0,8}$"),
+    re.compile(r"(?i)\bpassword\([ \t]{0,8}('[^'\n]*'?|\"[^\"\n]*\"?)"),
+    re.compile(r"(?i)\b(?:password|passphrase|passwort)[ \t]{1,8}(?:is|was|ist|war):?[ \t]{1,8}"
+                    r"('[^'\n]*'?|\"[^\"\n]*\"?|(?=[a-z]{0,64}[^a-z\s.,;])(?-i:\S+))"),
+    re.compile(r"(?:\b|(?<=\\n))(?:echo|printf)[ \t]{1,8}(?:-\w{1,4}[ \t]{1,8})?([^|\n]{1,256}?)[ \t]{0,8}\|[ \t]{0,8}"
+               r"(?:chpasswd|sudo[ \t]{1,8}-S|kinit|passwd[ \t]{1,8}--stdin|(?:docker|podman)[ \t]{1,8}login)"),
+    re.compile(r"(?:\b|(?<=\\n))htpasswd[ \t]{1,8}-\w{0,6}b\w{0,6}[ \t]{1,8}(?:-\w{1,6}[ \t]{1,8})?"
+               r"(?:\S{1,256}[ \t]{1,8}){1,2}([^\s\\;|&]+)"),
 )  # fmt: skip
 """What is a secret after the words before it: the part in parentheses."""
 
@@ -81,11 +88,25 @@ PRIVATE_KEY = re.compile(
 )
 
 _KEY = (
-    r"(?i)(?:pass|passwd|password|passphrase|passcode|pwd|secret|token|credentials?|community|cookie|jwt"
+    r"(?i)(?:pass|passwd|password|passphrase|passcode|passwort|kennwort|mot de passe|contraseña|pwd|\bpw|\w{0,16}bindpw"
+    r"|psk|secret|token|credentials?|community|cookie|jwt"
     r"|(?:api|access|secret|private|auth|encryption|account|signing|license|credential)[_-]?key)"
     r"\\?[\"']?[ \t]{0,8}"
 )
-KEY_WORDS = ("pass", "pwd", "secret", "token", "credential", "community", "cookie", "jwt", "key")
+KEY_WORDS = (
+    "pass",
+    "kennwort",
+    "contraseña",
+    "pw",
+    "psk",
+    "secret",
+    "token",
+    "credential",
+    "community",
+    "cookie",
+    "jwt",
+    "key",
+)
 """Each key has one of these words in it."""
 
 _QUOTED = r"\\?\"[^\"\n]*\"?|\\?'[^'\n]*'?"
@@ -93,9 +114,10 @@ _SETTINGS = (
     re.compile(rf"{_KEY}(?:=>|:=|=)[ \t]{{0,8}}({_QUOTED}|[^\s\"']+)"),
     re.compile(rf"{_KEY}:(?!=)[ \t]{{0,8}}({_QUOTED}|[^\s\"'][^\n\"']*)"),
     re.compile(rf"{_KEY}>()([^<\n]+)(?=<)"),
+    re.compile(rf"{_KEY}(?<=[\"' \t]),[ \t]{{0,8}}({_QUOTED})"),
 )
 """A key that ends so, and its value: a word after `=`, as in slurm.conf; the rest of the line after `:`; the content of
-an element of XML."""
+an element of XML; a quoted text after a quoted key and a comma."""
 
 SLURM_PASSWORD = re.compile(r"(?i)\b(\w*Pass(?:word)?)((?:[ \t]|\\\n)*=(?:[ \t]|\\\n)*)(\"[^\"\n]*\"?|[^\s\"#]+)")
 """A key of Slurm's files whose value is a password (JobCompPass, StoragePass, AccountingStoragePass,

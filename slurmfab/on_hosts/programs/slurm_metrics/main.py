@@ -73,12 +73,15 @@ def of_slurm(figures: Figures, now: float, *, has_accounts: bool) -> int:
     def text(command: commands.Command) -> str:
         return context.must(command, seconds=COMMAND_SECONDS)
 
+    def shares() -> None:
+        scheduler.collect_shares(figures, commands.shares(context, COMMAND_SECONDS))
+
     parts: Tuple[Callable[[], None], ...] = (
         lambda: nodes.collect(figures, records(text(commands.show_nodes()))),
         lambda: nodes.collect_partitions(figures, text(commands.PARTITION_STATES)),
         lambda: queue.collect(figures, queue.table().ask(context, COMMAND_SECONDS), now),
         lambda: scheduler.collect(figures, text(commands.DIAGNOSTICS)),
-        *((lambda: scheduler.collect_shares(figures, text(commands.SHARES)),) if has_accounts else ()),
+        *((shares,) if has_accounts else ()),
     )
     return max(map(tried, parts))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Dict, List, Tuple
+from typing import Dict, Iterable, List, Tuple
 
 from slurmfab.on_hosts.programs.slurm_metrics.figures import MOST, Figures
 
@@ -25,7 +25,6 @@ OTHERS = (
     ("", "DBD Agent queue size", "slurm_slurmdbd_agent_queue_length"),
     (BACKFILL, "Total backfilled jobs (since last slurm start)", "slurm_backfilled_jobs_total"),
 )
-COLUMNS = 5
 
 
 def collect(figures: Figures, shown: str) -> None:
@@ -57,10 +56,9 @@ def parse(shown: str) -> Dict[Tuple[str, str], int]:
     return found
 
 
-def collect_shares(figures: Figures, shown: str) -> None:
+def collect_shares(figures: Figures, rows: Iterable[List[str]]) -> None:
     """Put the shares of accounts, from what sshare printed: account, user, NormShares, EffectvUsage and LevelFS."""
-    rows = [line.split("|") for line in shown.split("\n")]
-    accounts = [row for row in rows if len(row) == COLUMNS and row[0].strip() and not row[1]]
+    accounts = [row for row in rows if row[0].strip() and not row[1]]
     names = ("slurm_account_shares_ratio", "slurm_account_usage_ratio", "slurm_account_level_fairshare")
     for row in sorted(accounts)[:MOST]:
         for name, value in zip(names, values_of(row[2:])):  # noqa: B905 - zip(strict=) is Python 3.10's

@@ -52,8 +52,16 @@ def test_a_pid_file_where_slurm_may_make_none_is_made_for_it(pid: str) -> None:
     assert f" /dev/null {pid}\n" in drop_ins(f"slurm_conf: {{SlurmctldPidFile: {pid}}}\n")["slurmctld"]
 
 
+def test_a_log_in_a_place_of_the_sites_is_made_for_slurm_where_slurm_may_make_none() -> None:
+    text = drop_ins("slurm_conf: {SlurmctldLogFile: /srv/log/slurmctld.log}\n")["slurmctld"]
+    assert "User=slurm" in text
+    assert "test -w /srv/log/slurmctld.log -o -w /srv/log || { touch /srv/log/slurmctld.log && chown slurm: " in text
+    assert "touch" not in drop_ins()["slurmctld"]
+
+
 @pytest.mark.parametrize(
-    "own", ["SlurmctldLogFile: /var/log/slurmctld.log", "SlurmctldPidFile: /srv/slurm.pid", "SlurmctldLogFile: null"]
+    "own",
+    ["SlurmctldLogFile: '/srv/a b/x.log'", "SlurmctldPidFile: /srv/slurm.pid", "SlurmctldLogFile: null"],
 )
-def test_units_stay_where_log_or_pid_file_are_in_places_of_the_sites(own: str) -> None:
+def test_units_stay_where_the_pid_file_is_in_a_place_of_the_sites_or_there_is_no_plain_log(own: str) -> None:
     assert set(drop_ins(f"slurm_conf: {{{own}}}\n")) == {"slurmdbd"}

@@ -32,6 +32,11 @@ def settings(text: str) -> str:
     [
         (GROWN, host_facts("n3", ssh_host_keys={"ssh-ed25519": "host+key+of+n1"}), "the SSH host key of n1"),
         (GROWN, host_facts("n3", hostname="n2"), "it calls itself n2, as n2 does"),
+        (
+            f"{GROWN}ssh: {{gateway: nas}}\n",
+            host_facts("n3", hostname="nas"),
+            "the cluster file names as another machine",
+        ),
         (GROWN, host_facts("n3", services={"slurmd": "active"}), "slurmd runs there"),
         (GROWN, host_facts("n3", cgroup=Cgroup("v2", ("memory",))), "(version 2 with memory alone) can do less"),
         (settings("RealMemory: 64000"), host_facts("n3"), "gives it RealMemory=64000, and it has 16000"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import NodeState, flags, records
 from slurmfab.on_hosts.programs.slurm_metrics import main, nodes, own, queue, scheduler
 from slurmfab.on_hosts.programs.slurm_metrics.figures import Figures
@@ -54,13 +55,17 @@ Latency for 1000 calls to gettimeofday(): 29 microseconds
 Remote Procedure Call statistics by user
 \troot            (       0) count:5      ave_time:591    total_time:2959
 """
-SSHARE = """\
-root||0.000000|1.000000|
- root|root|0.250000|0.000000|inf
- maths||0.250000|0.684210|0.365385
-  deep maths||0.125000|0.100000|inf
-broken|line
-"""
+SHARES = (
+    ("root", "", "", "1.000000", ""),
+    (" root", "root", "0.250000", "0.000000", "inf"),
+    (" maths", "", "0.250000", "0.684210", "0.365385"),
+    ("  deep maths", "", "0.125000", "0.100000", "inf"),
+    (" ev\nil|root||9|9|9", "", "0.125000", "0.100000", "1"),
+)
+SSHARE = "".join(
+    "".join(f"{text:<{size}} " for text, size in zip(row, commands.SHARE_WIDTHS.values(), strict=True)) + "\n"
+    for row in SHARES
+).encode()
 
 
 def values(figures: Figures) -> dict[str, dict[tuple[str, ...], float]]:
@@ -161,10 +166,13 @@ def test_the_scheduler_when_collected_then_each_section_has_its_own_figures() ->
 
 def test_shares_when_collected_then_accounts_have_them_and_users_do_not() -> None:
     figures = Figures()
-    scheduler.collect_shares(figures, SSHARE)
+    scheduler.collect_shares(figures, commands.rows_of_widths(SSHARE, commands.SHARE_WIDTHS, "sshare"))
     found = values(figures)
-    assert found["slurm_account_usage_ratio"] == {("root",): 1, ("maths",): 0.68421, ("deep maths",): 0.1}
-    assert found["slurm_account_level_fairshare"] == {("maths",): 0.365385, ("deep maths",): float("inf")}
+    odd = "ev\nil|root||9|9|9"
+    assert found["slurm_account_usage_ratio"] == {("root",): 1, ("maths",): 0.68421, ("deep maths",): 0.1, (odd,): 0.1}
+    assert found["slurm_account_level_fairshare"] == {("maths",): 0.365385, ("deep maths",): float("inf"), (odd,): 1}
+    with pytest.raises(ResourceFailed, match="other fields"):
+        commands.rows_of_widths(SSHARE[1:], commands.SHARE_WIDTHS, "sshare")
 
 
 def test_the_newest_backup_when_there_are_others_then_it_is_told(tmp_path: Path) -> None:
