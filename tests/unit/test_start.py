@@ -43,7 +43,23 @@ NOT_BEFORE_HOSTS_ARE_ASKED = (
     "slurmfab.cluster.slurm.render",
     "slurmfab.core.status",
 )
+NOT_FOR_HOSTS_THAT_ARE_AS_WANTED = (
+    "fabric",
+    "invoke.context",
+    "asyncio",
+    "unittest",
+    "argparse",
+    "ssl",
+    "http",
+    "pytest",
+    "testinfra",
+    "markdown_it",
+    "slurmfab.commands",
+    "slurmfab.lab",
+)
 UNTIL_HOSTS_ARE_ASKED = """\
+from slurmfab.cli.tasks.command import load_quickly
+load_quickly()
 from pathlib import Path
 from slurmfab.core.engine import requests, session
 from slurmfab.core.engine.run import RunOptions
@@ -52,6 +68,14 @@ from slurmfab.cli.tasks.deploy import deploy
 import slurmfab.core.engine.commands, slurmfab.hosts.connection
 run = session.start(loading.load(Path("cluster.yaml")), "", session.Output(), RunOptions("deploy"))
 assert requests.hosts_to_ask(run) == ("c1", "n1")
+"""
+UNTIL_HOSTS_ARE_COMPARED = f"""\
+{UNTIL_HOSTS_ARE_ASKED}
+from slurmfab.cluster import facts
+from slurmfab.cluster.slurm import render
+from slurmfab.core.engine import acceptance, converge
+facts.adapter()
+render.load_templates()
 """
 
 
@@ -133,6 +157,15 @@ def test_a_deployment_when_it_asks_its_first_host_then_has_loaded_nothing_that_o
     loaded = loaded_by(UNTIL_HOSTS_ARE_ASKED, tmp_path)
     assert "paramiko" in loaded
     assert loaded.isdisjoint(NOT_BEFORE_HOSTS_ARE_ASKED)
+
+
+def test_a_deployment_when_nothing_is_to_change_then_has_loaded_neither_fabric_nor_what_only_other_tasks_need(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    loaded = loaded_by(UNTIL_HOSTS_ARE_COMPARED, tmp_path)
+    assert {"slurmfab.core.plan.plan", "paramiko"} <= loaded
+    assert loaded.isdisjoint(NOT_FOR_HOSTS_THAT_ARE_AS_WANTED)
 
 
 @pytest.mark.parametrize(("forbidden", "is_kept"), [("", True), ("1", False)])
