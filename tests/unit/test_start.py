@@ -206,3 +206,24 @@ def test_a_shell_when_it_asks_what_fits_then_loads_neither_tasks_nor_models(tmp_
     loaded = loaded_by(ask, tmp_path)
     assert "n1" in loaded
     assert loaded.isdisjoint((*NOT_WITHOUT_A_TASK, "inspect", "slurmfab.cli.tasks", "slurmfab.base.hostlist"))
+
+
+@pytest.mark.parametrize(("forbidden", "is_kept"), [("", True), ("1", False)])
+def test_templates_when_compiled_then_are_kept_beside_the_modules_and_not_compiled_again(
+    tmp_path: Path, forbidden: str, is_kept: bool
+) -> None:
+    code = f"""\
+import sys
+sys.pycache_prefix, sys.dont_write_bytecode = {str(tmp_path)!r}, {bool(forbidden)}
+from jinja2 import Environment
+compile, done = Environment.compile, []
+Environment.compile = lambda self, *words, **options: done.append(1) or compile(self, *words, **options)
+from slurmfab.cluster.slurm import render
+render.load_templates()
+first = len(done)
+render._environment.cache_clear()
+render.load_templates()
+print(first, len(done))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["2", "2" if is_kept else "4"]
+    assert any(tmp_path.rglob("*.pyc")) == is_kept
