@@ -56,6 +56,7 @@ NOT_FOR_HOSTS_THAT_ARE_AS_WANTED = (
     "markdown_it",
     "slurmfab.commands",
     "slurmfab.lab",
+    "slurmfab.cli.tasks.help",
 )
 UNTIL_HOSTS_ARE_ASKED = """\
 from slurmfab.cli.tasks.command import load_quickly

@@ -13,9 +13,8 @@ from slurmfab import __version__
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
-from slurmfab.cli.tasks import GROUPS, TASKS, help_text
+from slurmfab.cli.tasks import TASKS, help_text
 from slurmfab.cli.tasks.command import Command, Parameter
-from slurmfab.cli.tasks.help import overview, task_help
 from slurmfab.cli.tasks.spelling import NEAR, NEARER, closest, did_you_mean, meant
 
 HELP = ("--help", "-h")
@@ -91,7 +90,7 @@ class Reader:
             if word.startswith("-") and len(word) > 1:
                 self.is_right_behind = False
                 if self.now and word.partition("=")[0] in HELP:
-                    return task_help(self.now)
+                    return help_text(self.now.name)
                 self.read_flag(word, arguments)
             elif self.missing and (self.missing[0].is_required or self.is_right_behind):
                 self.note(self.missing.pop(0), word)
@@ -199,7 +198,7 @@ def answer(arguments: Sequence[str]) -> str | list[Call]:
         case [flag, *_] if flag in VERSION:
             found = f"slurmfab {__version__}"
         case [flag] if flag in HELP:
-            found = f"{overview(GROUPS)}\n{CORE_OPTIONS}"
+            found = f"{help_text('')}\n{CORE_OPTIONS}"
         case [] | ["help"] | ["--list" | "-l", *_]:
             found = help_text("")
         case [word, task] if word == "help" or word in HELP:
