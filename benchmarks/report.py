@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import machine, plot
-from benchmarks.results import MEMORY, SECONDS, Figure, Result, Target, load_all
+from benchmarks.results import MEMORY, PROCESSORS, SECONDS, Figure, Result, Target, Unit, load_all
 
 BEGIN = "<!-- measured: written by python -m benchmarks -->"
 END = "<!-- /measured -->"
@@ -100,14 +100,22 @@ def peers_ratio(result: Result, peer: str, floor: str) -> Figure | None:
 
 def subject(result: Result, target: Target) -> str:
     """What a line is about: the scenario, and which way of it where that is not slurmfab as such."""
-    part = "memory" if target.unit == MEMORY else target.of
+    part = resource(target) or target.of
     return result.title if part == "slurmfab" or result.title.startswith(part) else f"{result.title}: {part}"
 
 
 def what(target: Target) -> str:
     """What is compared with what."""
     name = f"{target.of} / {target.to}" if target.to else target.of
-    return f"{name}, memory" if target.unit == MEMORY else name
+    return f"{name}, {part}" if (part := resource(target)) else name
+
+
+def resource(target: Target) -> str:
+    """What a figure is about that is neither time nor a ratio of times; empty for these."""
+    if target.unit == MEMORY:
+        return "memory"
+    each = " for each host" if target.hosts > 1 else ""
+    return f"processor time{each}" if target.unit == PROCESSORS else ""
 
 
 def seconds(result: Result, way: str) -> str:
@@ -130,9 +138,9 @@ def bound(target: Target) -> str:
     return "" if target.at_most is None else f"<= {target.at_most:g} {target.unit}"
 
 
-def number(amount: float, unit: str) -> str:
+def number(amount: float, unit: Unit) -> str:
     """A value with as many digits as it is good for."""
-    if unit == MEMORY:
+    if unit == MEMORY or (unit == PROCESSORS and amount >= 100):  # noqa: PLR2004
         return f"{amount:.0f}"
     return f"{amount:.2f}" if amount < 10 else f"{amount:.1f}"  # noqa: PLR2004
 

@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 TIMES: Final = "x"
 SECONDS: Final = "s"
 MEMORY: Final = "MiB"
-Unit = Literal["x", "s", "MiB"]
+PROCESSORS: Final = "ms"
+Unit = Literal["x", "s", "MiB", "ms"]
 Samples = Mapping[str, Sequence["Sample"]]
 
 
@@ -39,13 +40,16 @@ class Target:
         of: the way that it tells of.
         to: the way that it is compared with; empty for a figure in seconds or MiB.
         at_most: what it shall not be above; `None` where it is only told.
-        unit: `x` for a ratio of seconds, `s` for seconds, `MiB` for the peak of memory.
+        unit: `x` for a ratio of seconds, `s` for seconds, `MiB` for the peak of memory, `ms` for processor time of this
+            machine for each host, without that of sshd and of hosts.
+        hosts: how many share the processor time; 1 for the time of the whole run.
     """
 
     of: str
     to: str = ""
     at_most: float | None = None
     unit: Unit = TIMES
+    hosts: int = 1
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ def values_of(target: Target, samples: Samples) -> list[float]:
     """A target's value in each round."""
     if target.unit == MEMORY:
         return [sample.peak_mib for sample in samples[target.of]]
+    if target.unit == PROCESSORS:
+        return [1000 * sample.cpu_seconds / target.hosts for sample in samples[target.of]]
     seconds = [sample.seconds for sample in samples[target.of]]
     if not target.to:
         return seconds

@@ -6,14 +6,28 @@ from pathlib import Path
 
 MARK = "Stand-in of slurmfab's benchmarks: nothing runs here."
 
+LISTENING = """\
+import os, socket
+listener = socket.create_server(("", 0))
+listener.set_inheritable(True)
+pid = os.fork()
+if pid:
+    print(pid)
+else:
+    os.closerange(0, 3)
+    os.execvp("sleep", ["sleep", "infinity"])
+"""
+"""Python text: prints the process ID of a process that listens on a TCP port and sleeps."""
+
 SYSTEMCTL = f"""#!/bin/sh
-# {MARK} A unit that was started is a process that sleeps; munged is real.
+# {MARK} A unit that was started is a process that sleeps, and listens as Slurm's daemons do; munged is real.
 state=/run/stand-in
 mkdir -p "$state"
-verb= units=
+verb= units= drop_ins=
 while [ $# -gt 0 ]; do
     case $1 in
         -p) shift ;;
+        --property=DropInPaths) drop_ins=1 ;;
         -*) ;;
         *) if [ -z "$verb" ]; then verb=$1; else units="$units $1"; fi ;;
     esac
@@ -21,14 +35,15 @@ while [ $# -gt 0 ]; do
 done
 end() {{ read -r old 2>/dev/null <"$state/$1" && kill "$old"; rm -f "$state/$1"; }}
 begin() {{
-    set -- "$1" sleep infinity
-    if [ "$1" = munge ]; then
-        install -d -o munge -g munge /run/munge
-        set -- "$1" setpriv --reuid=munge --regid=munge --clear-groups /usr/sbin/munged --foreground --num-threads=2
-    fi
-    unit=$1; shift
-    "$@" </dev/null >/dev/null 2>&1 &
-    echo $! >"$state/$unit"
+    case $1 in
+        munge)
+            install -d -o munge -g munge /run/munge
+            setpriv --reuid=munge --regid=munge --clear-groups /usr/sbin/munged --foreground --num-threads=2 \\
+                </dev/null >/dev/null 2>&1 &
+            echo $! >"$state/$1" ;;
+        slurmctld | slurmd) python3 -ISc '{LISTENING}' </dev/null >"$state/$1" ;;
+        *) sleep infinity </dev/null >/dev/null 2>&1 & echo $! >"$state/$1" ;;
+    esac
 }}
 show() {{
     load=not-found active=inactive file= pid=0
@@ -42,7 +57,8 @@ show() {{
     echo NeedDaemonReload=no; echo ConditionResult=yes; echo Result=success; echo
 }}
 for unit in $units; do
-    case $verb in
+    case $verb$drop_ins in
+        show1) set -- "/etc/systemd/system/$unit.d"/*.conf; [ ! -e "$1" ] || echo "$@" ;;
         show) show "$unit" ;;
         start) [ -e "$state/$unit" ] || begin "$unit" ;;
         restart | try-restart) end "$unit"; begin "$unit" ;;
@@ -55,13 +71,23 @@ exit 0
 """
 
 SINFO = f"""#!/bin/sh
-# {MARK} Every node of slurm.conf is said to be idle.
+# {MARK} Every node of slurm.conf is said to be idle; the mark behind each field is that of the question.
+for word in "$@"; do case $word in --format=%N*) mark=${{word#--format=%N}}; mark=${{mark%%%*}} ;; esac; done
 sed -n 's/^NodeName=\\([^ ]*\\).*/\\1/p' /etc/slurm/slurm.conf | while read -r nodes; do
     scontrol show hostnames "$nodes"
-done | sed 's/$/|idle|none/'
+done | sed "s/$/${{mark}}idle${{mark}}none${{mark}}root${{mark}}/"
 """
 
-PROGRAMS = {"usr/bin/systemctl": SYSTEMCTL, "usr/bin/sinfo": SINFO}
+SCONTROL = f"""#!/bin/sh
+# {MARK} The daemons are said to answer; what needs none of them is the real program's.
+case "$*" in
+    ping) echo "Slurmctld(primary) at stand-in is UP" ;;
+    "show slurmd" | reconfigure) ;;
+    *) exec /usr/bin/scontrol "$@" ;;
+esac
+"""
+
+PROGRAMS = {"usr/bin/systemctl": SYSTEMCTL, "usr/bin/sinfo": SINFO, "usr/local/bin/scontrol": SCONTROL}
 """By the path that they have on a host."""
 
 

@@ -9,7 +9,7 @@ from benchmarks.access import each
 from benchmarks.clusters import Cluster, require_cluster
 from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job, Peer
-from benchmarks.results import Sample, Target
+from benchmarks.results import PROCESSORS, Sample, Target
 from benchmarks.scenarios.scenario import SLURMFAB, Scenario, Setting
 from slurmfab.cluster.slurm.platform import DEBIAN
 
@@ -97,6 +97,7 @@ SCENARIO = Scenario(
     (
         Target(SLURMFAB, PLAIN, 0.5),
         Target(SLURMFAB, LEAN, 1.3),
+        Target(SLURMFAB, unit=PROCESSORS, hosts=5),
         Target("pyinfra", PLAIN),
         Target("Ansible", PLAIN),
     ),

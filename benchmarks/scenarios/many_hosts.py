@@ -9,12 +9,15 @@ from benchmarks import light_hosts
 from benchmarks.clusters import NOTHING_CHANGED
 from benchmarks.measuring import Way
 from benchmarks.programs import PROGRAM, ProgramFailed, output_of, timed
-from benchmarks.results import MEMORY, Target
+from benchmarks.results import MEMORY, PROCESSORS, Target
 from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenario, Setting, floors
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.lab import LabSpec
 
 MOST_MEMORY = 300
+MOST_PROCESSORS = 12
+"""Milliseconds of the deployer's processors for each host."""
+
 PREPARING_SECONDS = 1800
 """The first deployment, which makes the hosts what the cluster file says, is not measured, but bounded."""
 
@@ -61,6 +64,7 @@ def scenario(count: int, places: int, title: str, rounds: int) -> Scenario:
             Target(SLURMFAB, SSH_TRUE, 1.0),
             Target(SLURMFAB, SSH_CHEAP),
             Target(SLURMFAB, at_most=MOST_MEMORY, unit=MEMORY),
+            Target(SLURMFAB, at_most=MOST_PROCESSORS, unit=PROCESSORS, hosts=count),
         ),
         tidy=many.end,
         rounds=rounds,

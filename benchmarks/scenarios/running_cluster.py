@@ -10,7 +10,7 @@ from benchmarks.clusters import Cluster, require_value
 from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job, Peer
 from benchmarks.programs import ProgramFailed
-from benchmarks.results import Target
+from benchmarks.results import MEMORY, PROCESSORS, Target
 from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenario, Setting, floors
 
 KEY = "SlurmdTimeout"
@@ -104,7 +104,12 @@ NO_CHANGE_5 = Scenario(
     "no-change-5",
     "deploy with nothing to change, 5 hosts",
     partial(no_change, 4),
-    (Target(SLURMFAB, SSH_TRUE, 2.5), *OTHERS),
+    (
+        Target(SLURMFAB, SSH_TRUE, 2.5),
+        Target(SLURMFAB, at_most=250, unit=PROCESSORS),
+        Target(SLURMFAB, at_most=50, unit=MEMORY),
+        *OTHERS,
+    ),
     notes=(OWN_CLUSTERS,),
 )
 NO_CHANGE_16 = Scenario(

@@ -1,4 +1,4 @@
-"""SSH connections by Fabric, with additions: pinned host keys, no Nagle delay, time limits, plain error messages."""
+"""SSH connections by paramiko: pinned host keys, no Nagle delay, time limits, plain error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import threading
 from functools import cache
 from typing import Any
 
-import fabric
 import paramiko
 
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
@@ -58,6 +57,10 @@ OPEN_SECONDS = 60
 KEEPALIVE_SECONDS = 5
 """A keepalive is sent this often, so that a lost network is noticed even between requests."""
 
+LOOK_SECONDS = 1.0
+"""How often the thread of a connection wakes while nothing arrives. With many connections, waking costs more than all
+else that they do."""
+
 UNACKNOWLEDGED_SECONDS = 15
 """A connection ends after this time without a TCP acknowledgement (TCP_USER_TIMEOUT, tcp(7)).
 
@@ -66,7 +69,7 @@ that disappears is noticed within 20 s, as data is sent every 5 s. Behind a jump
 """
 
 
-def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None = None) -> fabric.Connection:
+def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None = None) -> paramiko.SSHClient:
     """Open an SSH connection to a host.
 
     Args:
@@ -78,46 +81,71 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
             `LoginRefused`.
         InputError: the private key cannot be read.
     """
-    connection = fabric.Connection(
-        route.address,
-        user=route.user,
-        port=route.port,
-        gateway=gateway or route.proxy_command or None,
-        config=fabric.Config(overrides={"load_ssh_configs": False}),
-        connect_timeout=CONNECT_SECONDS,
-        connect_kwargs=login(route, policy),
-    )
+    client = paramiko.SSHClient()
+    arguments = login(route, policy)
     policy.consult(route)
-    connection.client.set_missing_host_key_policy(policy)
+    client.set_missing_host_key_policy(policy)
     is_late = threading.Event()
-    limit = threading.Timer(OPEN_SECONDS, give_up, (connection, is_late))
+    limit = threading.Timer(OPEN_SECONDS, give_up, (client, is_late))
     limit.daemon = True
     limit.start()
     try:
-        connection.open()
+        client.connect(
+            route.address,
+            port=route.port,
+            username=route.user,
+            timeout=CONNECT_SECONDS,
+            sock=behind(route, gateway),
+            **arguments,
+        )
     except HostError:
         raise
     except Exception as error:
         is_undecided = is_late.is_set() or AUTHENTICATION in str(error)
-        raise (undecided(route) if is_undecided else explained(error, route, banner(connection))) from error
+        raise (undecided(route) if is_undecided else explained(error, route, banner(client))) from error
     finally:
         limit.cancel()
-    connection.transport.set_keepalive(KEEPALIVE_SECONDS)
-    return connection
+    transport_of(client).set_keepalive(KEEPALIVE_SECONDS)
+    return client
 
 
-def banner(connection: fabric.Connection) -> str:
+def behind(route: Route, gateway: paramiko.SSHClient | None) -> Any:
+    """What leads to a host: a channel of its jump host, or a proxy command; `None` for a connection of its own."""
+    if gateway is not None:
+        return transport_of(gateway).open_channel("direct-tcpip", (route.address, route.port), ("", 0))
+    return paramiko.ProxyCommand(route.proxy_command) if route.proxy_command else None
+
+
+def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
+    """The transport of a connection.
+
+    Raises:
+        EOFError: the connection has been closed.
+    """
+    transport = client.get_transport()
+    if transport is None:
+        raise EOFError
+    return transport
+
+
+def is_open(client: paramiko.SSHClient) -> bool:
+    """Whether a connection still stands."""
+    transport = client.get_transport()
+    return transport is not None and transport.is_active()
+
+
+def banner(client: paramiko.SSHClient) -> str:
     """What sshd sent for the user to read during the login, such as the text of /etc/nologin; empty for nothing."""
-    transport = connection.client.get_transport()
+    transport = client.get_transport()
     # Not `get_banner`, which has nothing to tell once the connection has ended.
     sent = getattr(transport.auth_handler, "banner", None) if transport else None
     return (sent or b"").decode(errors="replace")
 
 
-def give_up(connection: fabric.Connection, is_late: threading.Event) -> None:
+def give_up(client: paramiko.SSHClient, is_late: threading.Event) -> None:
     """End an attempt to connect that takes too long; says so first, since the other thread notices the end at once."""
     is_late.set()
-    connection.client.close()
+    client.close()
 
 
 def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
@@ -180,17 +208,30 @@ class ProxySocket(paramiko.ProxyCommand):
         return os.read(output.fileno(), size)
 
 
-def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
-    """Make a transport that sends small packets at once and notices a lost network.
+class PatientTransport(paramiko.Transport):
+    """A transport over a socket whose thread looks once a second, and not ten times, whether it shall end or send."""
 
-    The channel of a jump host has neither socket option, and only Linux has TCP_USER_TIMEOUT.
-    """
+    def __init__(self, sock: socket.socket, **arguments: Any) -> None:
+        super().__init__(sock, **arguments)
+        sock.settimeout(LOOK_SECONDS)
+
+    def stop_thread(self) -> None:
+        """End the thread now: the end of the connection wakes it."""
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        super().stop_thread()
+
+
+def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
+    """Make a transport that sends small packets at once and notices a lost network; only Linux has TCP_USER_TIMEOUT."""
     if isinstance(sock, paramiko.ProxyCommand):
         return paramiko.Transport(ProxySocket(sock), **arguments)
+    if not isinstance(sock, socket.socket):  # a channel of a jump host
+        return paramiko.Transport(sock, **arguments)
     with contextlib.suppress(AttributeError, OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_SECONDS * 1000)
-    return paramiko.Transport(sock, **arguments)
+    return PatientTransport(sock, **arguments)
 
 
 def gateway_policy(route: Route) -> PinnedKey:

@@ -181,7 +181,7 @@ def ends_of(route: Route, connection: Any) -> Ends:
         connection: the open connection; `None` for none.
     """
     named = canonical(route.address) if family(route.address) != NO_ADDRESS else ""
-    sock = None if connection is None else connection.transport.sock
+    sock = None if connection is None else getattr(connection.get_transport(), "sock", None)
     if not isinstance(sock, socket.socket):
         return Ends(named)
     try:
@@ -261,13 +261,13 @@ class SshTransport:
         return session
 
     def connection(self, host: str) -> Any:
-        """The open Fabric connection to a host, through the connection of its jump host if it has one."""
+        """The open connection to a host, through the connection of its jump host if it has one."""
         if host not in self.connections:
             self.connections[host] = self.connected(host)
         return self.connections[host]
 
     def connected(self, host: str) -> Any:
-        """A new Fabric connection to a host, through the connection of its jump host if it has one."""
+        """A new connection to a host, through the connection of its jump host if it has one."""
         from slurmfab.hosts.connection import connect  # paramiko is slow to import
 
         route = self.routes[host]
@@ -279,7 +279,7 @@ class SshTransport:
         """Log in over a connection of its own, and run a command there; sshd's PAM session begins with the command."""
         connection = self.connected(host)
         try:
-            channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
+            channel: paramiko.Channel = connection.get_transport().open_session(timeout=SILENCE_SECONDS)
             with closed_after(SILENCE_SECONDS, channel):
                 channel.exec_command("exit 0")
                 code = channel.recv_exit_status()
@@ -297,12 +297,12 @@ class SshTransport:
         Raises:
             Unreachable: no connection, now or at the first attempt.
         """
-        from slurmfab.hosts.connection import connect, explained_gateway, gateway_policy  # paramiko is slow
+        from slurmfab.hosts.connection import connect, explained_gateway, gateway_policy, is_open  # paramiko is slow
 
         with self.opening:
             if route in self.closed:
                 raise self.closed[route]
-            if route not in self.gateways:
+            if route not in self.gateways or not is_open(self.gateways[route]):
                 try:
                     before = connect(route.gateway, gateway_policy(route.gateway)) if route.gateway else None
                     self.gateways[route] = connect(route, gateway_policy(route), before)
@@ -314,8 +314,6 @@ class SshTransport:
     def execute(self, host: str, command_line: str) -> paramiko.Channel:
         """Start a command on a host, with its standard error in its output.
 
-        A raw channel, since Fabric's `run` feeds standard input at some 90 bytes a second (invoke issue 774).
-
         Raises:
             Unreachable: no connection.
             AgentFailed: sshd does not start the command, or the connection broke.
@@ -323,7 +321,7 @@ class SshTransport:
         connection = self.connection(host)
 
         try:
-            channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
+            channel: paramiko.Channel = connection.get_transport().open_session(timeout=SILENCE_SECONDS)
             channel.settimeout(SILENCE_SECONDS)
             channel.set_combine_stderr(True)
             with closed_after(SILENCE_SECONDS, channel):

@@ -115,7 +115,7 @@ def serve(descriptor: int) -> None:
         asking.close()
 
 
-READ_THE_COMMAND_LINE = ("slurmfab.cli.tasks", "slurmfab.cli.program", "slurmfab.fabfile")
+READ_THE_COMMAND_LINE = ("slurmfab.cli.tasks", "slurmfab.fabfile")
 """Modules that read the command line when they are imported, so each run imports them itself."""
 
 NOT_THE_DEPLOYERS = ("slurmfab.on_hosts.agent", "slurmfab.on_hosts.programs", "slurmfab.__main__")

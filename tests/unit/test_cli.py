@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab import __version__
-from slurmfab.cli.program import after_task
+from slurmfab.cli.tasks.command_line import task_first
 from slurmfab.cli.tasks.invoke_tasks import namespace
 
 TOP = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def closed_port() -> Iterator[int]:
     ],
 )
 def test_hosts_go_behind_the_task_wherever_they_were_typed(words: list[str], moved: list[str]) -> None:
-    assert after_task(words) == moved
+    assert task_first(words) == moved
 
 
 @pytest.mark.parametrize("program", ["fab", "slurmfab"])

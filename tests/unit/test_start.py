@@ -43,7 +43,24 @@ NOT_BEFORE_HOSTS_ARE_ASKED = (
     "slurmfab.cluster.slurm.render",
     "slurmfab.core.status",
 )
+NOT_FOR_HOSTS_THAT_ARE_AS_WANTED = (
+    "fabric",
+    "invoke.context",
+    "asyncio",
+    "unittest",
+    "argparse",
+    "ssl",
+    "http",
+    "pytest",
+    "testinfra",
+    "markdown_it",
+    "slurmfab.commands",
+    "slurmfab.lab",
+    "slurmfab.cli.tasks.help",
+)
 UNTIL_HOSTS_ARE_ASKED = """\
+from slurmfab.cli.tasks.command import load_quickly
+load_quickly()
 from pathlib import Path
 from slurmfab.core.engine import requests, session
 from slurmfab.core.engine.run import RunOptions
@@ -52,6 +69,14 @@ from slurmfab.cli.tasks.deploy import deploy
 import slurmfab.core.engine.commands, slurmfab.hosts.connection
 run = session.start(loading.load(Path("cluster.yaml")), "", session.Output(), RunOptions("deploy"))
 assert requests.hosts_to_ask(run) == ("c1", "n1")
+"""
+UNTIL_HOSTS_ARE_COMPARED = f"""\
+{UNTIL_HOSTS_ARE_ASKED}
+from slurmfab.cluster import facts
+from slurmfab.cluster.slurm import render
+from slurmfab.core.engine import acceptance, converge
+facts.adapter()
+render.load_templates()
 """
 
 
@@ -135,6 +160,15 @@ def test_a_deployment_when_it_asks_its_first_host_then_has_loaded_nothing_that_o
     assert loaded.isdisjoint(NOT_BEFORE_HOSTS_ARE_ASKED)
 
 
+def test_a_deployment_when_nothing_is_to_change_then_has_loaded_neither_fabric_nor_what_only_other_tasks_need(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    loaded = loaded_by(UNTIL_HOSTS_ARE_COMPARED, tmp_path)
+    assert {"slurmfab.core.plan.plan", "paramiko"} <= loaded
+    assert loaded.isdisjoint(NOT_FOR_HOSTS_THAT_ARE_AS_WANTED)
+
+
 @pytest.mark.parametrize(("forbidden", "is_kept"), [("", True), ("1", False)])
 def test_modules_when_loaded_by_a_task_then_are_kept_compiled_unless_the_user_forbids_it(
     tmp_path: Path, forbidden: str, is_kept: bool
@@ -173,3 +207,24 @@ def test_a_shell_when_it_asks_what_fits_then_loads_neither_tasks_nor_models(tmp_
     loaded = loaded_by(ask, tmp_path)
     assert "n1" in loaded
     assert loaded.isdisjoint((*NOT_WITHOUT_A_TASK, "inspect", "slurmfab.cli.tasks", "slurmfab.base.hostlist"))
+
+
+@pytest.mark.parametrize(("forbidden", "is_kept"), [("", True), ("1", False)])
+def test_templates_when_compiled_then_are_kept_beside_the_modules_and_not_compiled_again(
+    tmp_path: Path, forbidden: str, is_kept: bool
+) -> None:
+    code = f"""\
+import sys
+sys.pycache_prefix, sys.dont_write_bytecode = {str(tmp_path)!r}, {bool(forbidden)}
+from jinja2 import Environment
+compile, done = Environment.compile, []
+Environment.compile = lambda self, *words, **options: done.append(1) or compile(self, *words, **options)
+from slurmfab.cluster.slurm import render
+render.load_templates()
+first = len(done)
+render._environment.cache_clear()
+render.load_templates()
+print(first, len(done))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["2", "2" if is_kept else "4"]
+    assert any(tmp_path.rglob("*.pyc")) == is_kept

@@ -1,5 +1,9 @@
 """The commands: a few lines each, every task of one kind in one module; those about all tasks are here."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
@@ -24,10 +28,12 @@ from slurmfab.cli.tasks import (
     upgrade,
 )
 from slurmfab.cli.tasks.command import command
-from slurmfab.cli.tasks.description import Description, described
-from slurmfab.cli.tasks.help import Group, overview, task_help
 from slurmfab.cli.tasks.options import Common
 from slurmfab.cli.tasks.spelling import closest, did_you_mean
+
+if TYPE_CHECKING:
+    from slurmfab.cli.tasks.description import Description
+    from slurmfab.cli.tasks.help import Group
 
 
 @command(common=(), positional=["[task]"], help={"task": "the task to show the help of (default: list all tasks)"})
@@ -97,6 +103,8 @@ TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks 
 
 def help_text(task: str) -> str:
     """The help of a task; without a name, all tasks. Raises InputError if there is no such task."""
+    from slurmfab.cli.tasks.help import overview, task_help  # most runs show none
+
     if task and task not in TASKS:
         near = did_you_mean(closest(task, TASKS))
         raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")
@@ -105,4 +113,6 @@ def help_text(task: str) -> str:
 
 def all_tasks() -> tuple[Description, ...]:
     """All tasks, in the order in which `fab help` shows them."""
+    from slurmfab.cli.tasks.description import described
+
     return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)

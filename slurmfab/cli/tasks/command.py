@@ -1,31 +1,31 @@
 """A task as it is declared, and what all have in common: shared options, and one line for an error.
 
-Invoke is loaded only where a task is carried out (`slurmfab.cli.tasks.invoke_tasks`): help, lists, completion and
-misspelt words need nothing but the declarations.
+Only `fab` makes Invoke's tasks of them (`slurmfab.cli.tasks.invoke_tasks`); `slurmfab` needs nothing but the
+declarations.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
+import importlib.util
 import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from slurmfab.base import atomic_file, interrupts
 from slurmfab.base.errors import InputError, SlurmfabError
-from slurmfab.base.exit_codes import INTERRUPTED, WRONG_INPUT
+from slurmfab.base.exit_codes import INTERRUPTED
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import fit
 from slurmfab.cli.tasks.options import COMMON, Common
-
-if TYPE_CHECKING:
-    from invoke.context import Context
 
 GARBAGE_THRESHOLD = 50_000
 """How many more objects there have to be before Python looks for garbage; loading modules makes many, and none of it.
@@ -79,15 +79,15 @@ class Command:
         """The parameters by their flags; a word that has to be given has one, too."""
         return {flag: one for one in self.parameters for flag in one.flags}
 
-    def __call__(self, context: Context, **given: Any) -> None:
-        """Carry it out as Invoke calls it.
+    def __call__(self, **given: Any) -> None:
+        """Carry it out with the values that were given, and the defaults of the others.
 
         Raises:
-            Exit: it failed, or was called in a way that means something else to Fabric or Invoke.
+            Exit: it failed.
         """
-        refuse_core_hosts(context)
-        refuse_core_dry(context)
         own = inspect.signature(self.function).parameters
+        defaults = {one.name: one.default for one in self.parameters if not one.is_required}
+        given = {**deepcopy(defaults), **given}
         values = Common(**{name: given.pop(name) for name in ALL if name in given and name not in own})
         code = run_task(checked(self.function, newcomers=self.newcomers), values, **given)
         if code:
@@ -156,35 +156,26 @@ def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> 
     return call
 
 
+class Exit(SystemExit):
+    """The end of the program, whose message has been printed."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(code)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
 def end(code: int, message: str = "") -> NoReturn:
-    """End the program as Invoke does.
+    """End the program, as Invoke does.
 
     Raises:
         Exit: always.
     """
-    from invoke.exceptions import Exit
-
-    raise Exit(message or None, code=code) from None
-
-
-def refuse_core_hosts(context: Context) -> None:
-    """Refuse Fabric's own `--hosts`, which would call the task once for each host.
-
-    Raises:
-        Exit: it was used.
-    """
-    if type(context).__name__ == "Connection":
-        end(WRONG_INPUT, f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.")
-
-
-def refuse_core_dry(context: Context) -> None:
-    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts.
-
-    Raises:
-        Exit: it was used.
-    """
-    if context.config.run.dry:
-        end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
+    if message:
+        print(message, file=sys.stderr)  # noqa: T201 - the error
+    raise Exit(code, message) from None
 
 
 def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
@@ -210,12 +201,33 @@ def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> 
 
 def load_quickly() -> None:
     """Set Python up for a program that loads hundreds of modules, does one thing, and ends."""
-    # Invoke switches this off, and then each run compiles our modules anew, which takes longer than all the rest.
+    # Fabric switches this off, and then each run compiles our modules anew, which takes longer than all the rest.
     # Files that root writes into a user's checkout, however, that user could not remove.
     is_ours = Path(__file__).stat().st_uid == os.geteuid()
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode) or not is_ours
     gc.set_threshold(GARBAGE_THRESHOLD)
+    # Otherwise pydantic looks through all installed packages for plugins of its own; slurmfab needs none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # paramiko imports it for one option in ssh_config(5), Match exec.
+    sys.meta_path.insert(0, LoadedWhenUsed("invoke"))
     atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
+
+
+class LoadedWhenUsed:
+    """Finds one module (importlib) that is loaded by its first use, not by its import."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        """The spec of this module; `None` leaves others to other finders."""
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec and spec.loader:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
 
 
 def show_what_is_typed() -> None:

@@ -1,23 +1,29 @@
-"""The command line, looked through before Invoke reads it: help wherever it is asked for, and misspelt words told."""
+"""The command line: help wherever it is asked for, misspelt words told, and the tasks with their values.
+
+`fab` has it looked through before Invoke reads it, `slurmfab` takes the tasks from here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from slurmfab import __version__
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
-from slurmfab.cli.tasks import GROUPS, TASKS, help_text
+from slurmfab.cli.tasks import TASKS, help_text
 from slurmfab.cli.tasks.command import Command, Parameter
-from slurmfab.cli.tasks.help import overview, task_help
 from slurmfab.cli.tasks.spelling import NEAR, NEARER, closest, did_you_mean, meant
 
 HELP = ("--help", "-h")
 LIST = ("--list", "-l")
 VERSION = ("--version", "-V")
+CORE_HOSTS = ("-H", "--hosts")
+INVOKES_COMPLETION = "--print-completion-script"
+"""Invoke's option for scripts that know no values; it prints ours."""
+
 CORE_OPTIONS = "Options in front of a task: --version, --list."
 
 
@@ -30,7 +36,14 @@ class CoreFlag(NamedTuple):
 
 
 OWN_FLAGS = {flag: CoreFlag(flag not in VERSION, optional=True) for flag in (*HELP, *LIST, *VERSION)}
-"""The options in front of a task that need no Invoke."""
+"""The options of `slurmfab` in front of a task."""
+
+
+class Call(NamedTuple):
+    """A task that is to be carried out."""
+
+    task: Command
+    given: dict[str, Any]  # the values on the command line, by the names of its parameters
 
 
 @dataclass
@@ -41,19 +54,25 @@ class Reader:
     now: Command | None = None  # the task whose options are read; `None` in front of the first one
     missing: list[Parameter] = field(default_factory=list)  # the words that may come next
     is_right_behind: bool = True  # whether there was no option yet behind the task's name
-    given: dict[str, str] = field(default_factory=dict)  # the values of the first task, by the names of its parameters
-    first: Command | None = None
+    calls: list[Call] = field(default_factory=list)
 
     def enter(self, task: Command) -> None:
         """Begin with a task."""
         self.require_words()
         self.now, self.missing, self.is_right_behind = task, list(task.words), True
-        self.first = self.first or task
+        self.calls.append(Call(task, {}))
 
     def note(self, parameter: Parameter | None, value: str) -> None:
-        """Note a value of the first task."""
-        if parameter and self.now is self.first:
-            self.given[parameter.name] = value
+        """Note a value of a task."""
+        if not parameter:
+            return
+        given = self.calls[-1].given
+        if isinstance(parameter.default, list):
+            given[parameter.name] = [*given.get(parameter.name, ()), value]
+        elif parameter.takes_value and parameter.name in given:
+            refuse(f"{parameter.flags[0]} is given twice. See: {FAB} {self.calls[-1].task.name} --help.")
+        else:
+            given[parameter.name] = value if parameter.takes_value else True
 
     def read(self, arguments: Iterator[str]) -> str:
         """Look at all words.
@@ -71,7 +90,7 @@ class Reader:
             if word.startswith("-") and len(word) > 1:
                 self.is_right_behind = False
                 if self.now and word.partition("=")[0] in HELP:
-                    return task_help(self.now)
+                    return help_text(self.now.name)
                 self.read_flag(word, arguments)
             elif self.missing and (self.missing[0].is_required or self.is_right_behind):
                 self.note(self.missing.pop(0), word)
@@ -109,12 +128,17 @@ class Reader:
         """Look at an option and step over its value."""
         flag, has_value, value_behind = word.partition("=")
         option = self.now.flags.get(flag) if self.now else None
-        core = None if option else self.core.get(flag)
-        if not option and (meant(flag, self.now) or not (core or not word.startswith("--"))):
+        is_ours = self.core is OWN_FLAGS
+        core = None if option or (is_ours and self.now) else self.core.get(flag)
+        # Invoke reads several short flags in one word.
+        may_be_invokes = not is_ours and not word.startswith("--")
+        if not option and (meant(flag, self.now) or not (core or may_be_invokes)):
             refuse(self.unknown_flag(flag))
         # A word that a task needs can be given with its name, too: --hosts n1.
         self.missing = [one for one in self.missing if one is not option]
         known = option or core
+        if option and has_value and not option.takes_value:
+            refuse(f"{flag} takes no value. See: {FAB} {self.calls[-1].task.name} --help.")
         if known is None or not known.takes_value or has_value:
             self.note(option, value_behind)
             return
@@ -160,29 +184,43 @@ def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
     return Reader(core).read(iter(tuple(arguments)))
 
 
-def answer(arguments: Sequence[str]) -> str | None:
-    """What a command line of `slurmfab` asks for that needs no Invoke; `None` where a task is to be carried out.
+def answer(arguments: Sequence[str]) -> str | list[Call]:
+    """What a command line of `slurmfab` asks for: a text, or tasks that are to be carried out.
 
     Raises:
         InputError: a word is wrong.
     """
-    if arguments and arguments[0].startswith("-") and arguments[0].partition("=")[0] not in OWN_FLAGS:
-        return None
-    if asked := check(arguments, OWN_FLAGS):
+    reader = Reader(OWN_FLAGS)
+    if asked := reader.read(iter(arguments)):
         return asked
-    found = None
+    found: str | list[Call] = reader.calls
     match list(arguments):
-        case [flag] if flag in VERSION:
+        case [flag, *_] if flag in VERSION:
             found = f"slurmfab {__version__}"
         case [flag] if flag in HELP:
-            found = f"{overview(GROUPS)}\n{CORE_OPTIONS}"
-        case [] | ["help"] | ["--list"] | ["-l"]:
+            found = f"{help_text('')}\n{CORE_OPTIONS}"
+        case [] | ["help"] | ["--list" | "-l", *_]:
             found = help_text("")
         case [word, task] if word == "help" or word in HELP:
             found = help_text(task)
         case ["completion", shell]:
             found = script.script(shell)
     return found
+
+
+def task_first(arguments: Sequence[str]) -> list[str]:
+    """The command line with `--hosts` behind the task, where a task reads it, for those used to Fabric's own.
+
+    >>> task_first(["--hosts", "n1,n2", "deploy"])
+    ['deploy', '--hosts', 'n1,n2']
+    """
+    rest, moved = list(arguments), []
+    if rest[:1] == [INVOKES_COMPLETION]:
+        return ["completion", *rest[1:]]
+    while rest and rest[0].split("=")[0] in CORE_HOSTS:
+        _, equals, value = rest.pop(0).partition("=")
+        moved += ["--hosts", value if equals or not rest else rest.pop(0)]
+    return [*rest[:1], *moved, *("--hosts" if word == "-H" else word for word in rest[1:])]
 
 
 def refuse(message: str) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.terminal import is_terminal, write
@@ -25,12 +26,12 @@ def show(arguments: Sequence[str]) -> None:
     reader = Reader(OWN_FLAGS)
     with suppress(InputError):  # an option of Fabric's own behind a task
         reader.read(iter(arguments))
-        if line := first_line(TASKS[arguments[0]], reader.given):
+        if line := first_line(*reader.calls[0]):
             write(line, sys.stderr)
             sys.stderr.flush()
 
 
-def first_line(task: Command, given: Mapping[str, str]) -> str:
+def first_line(task: Command, given: Mapping[str, Any]) -> str:
     """Which cluster file a task is about, and how many hosts it has; empty for tasks that ask no host.
 
     Args:

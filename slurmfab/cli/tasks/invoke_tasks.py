@@ -1,4 +1,4 @@
-"""The tasks as Invoke's, for `fab` and for `slurmfab` alike."""
+"""The tasks as Invoke's, for `fab`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 
 from invoke.collection import Collection
 from invoke.context import Context
-from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 from invoke.tasks import Task
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.exit_codes import DONE, WRONG_INPUT
+from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks import TASKS
-from slurmfab.cli.tasks.command import Command, Parameter
+from slurmfab.cli.tasks.command import Command, Parameter, end
 from slurmfab.cli.tasks.command_line import CoreFlag, check
 
 
@@ -25,7 +26,9 @@ class InvokeTask(Task):  # type: ignore[type-arg]
 
     def __init__(self, command: Command) -> None:
         def run(context: Context, **given: Any) -> None:
-            command(context, **given)
+            refuse_core_hosts(context)
+            refuse_core_dry(context)
+            command(**given)
 
         run.__name__, run.__module__ = command.name.replace("-", "_"), command.function.__module__
         run.__doc__ = command.doc
@@ -41,6 +44,26 @@ class InvokeTask(Task):  # type: ignore[type-arg]
         positional = [one for name in words for one in self.command.parameters if one.name == name]
         others = [one for one in self.command.parameters if one.name not in words]
         return [argument(one, one in positional) for one in (*positional, *others)]
+
+
+def refuse_core_hosts(context: Context) -> None:
+    """Refuse Fabric's own `--hosts`, which would call the task once for each host.
+
+    Raises:
+        Exit: it was used.
+    """
+    if type(context).__name__ == "Connection":
+        end(WRONG_INPUT, f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.")
+
+
+def refuse_core_dry(context: Context) -> None:
+    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts.
+
+    Raises:
+        Exit: it was used.
+    """
+    if context.config.run.dry:
+        end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
 
 
 def argument(one: Parameter, is_word: bool) -> Argument:
@@ -96,7 +119,7 @@ def check_words(arguments: list[str], core: ParserContext) -> None:
     try:
         text = check(arguments, flags)
     except InputError as error:
-        raise Exit(str(error), code=error.exit_code) from None
+        end(error.exit_code, str(error))
     if text:
         print(text)  # noqa: T201 - the answer
-        raise Exit(code=0)
+        end(DONE)

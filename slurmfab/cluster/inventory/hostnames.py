@@ -33,8 +33,8 @@ def other_machines(cluster: Cluster) -> Iterator[str]:
 def taken(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
     """The hosts whose own name belongs to another machine, each with the reason for which it is left out.
 
-    A hostname that is in the lock already stays with its host, whatever others say. `facts`: facts by host, of the hosts
-    that answered.
+    A hostname that is in the lock already stays with its host, whatever others say. `facts`: facts by host, of the
+    hosts that answered.
     """
     machines = {name.lower().partition(".")[0] for name in other_machines(cluster)}
     pinned = {host: one.hostname.lower() for host, one in lock.hosts.items() if one.hostname}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Protocol
 
+import jinja2
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError
+from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import SLURM_SPOOL
@@ -275,11 +280,28 @@ def load_templates() -> None:
         _environment().get_template(f"{name}.j2")
 
 
+class KeptTemplates(FileSystemBytecodeCache):
+    """Compiled templates, which are kept beside the others as Python keeps modules, and where it may."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            str(Path(cache_from_source(str(_TEMPLATES / "any.py"))).parent), f"%s-{jinja2.__version__}.pyc"
+        )
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep one, if the directory can be written."""
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):
+                Path(self.directory).mkdir(parents=True, exist_ok=True)
+                super().dump_bytecode(bucket)
+
+
 @cache
 def _environment() -> Environment:
     """The Jinja2 environment: undefined names are errors, and block tags leave no blank lines."""
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),
+        bytecode_cache=KeptTemplates(),
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import plot, report
-from benchmarks.results import MEMORY, SECONDS, Result, Sample, Target, save
+from benchmarks.results import MEMORY, PROCESSORS, SECONDS, Result, Sample, Target, save
 
 MACHINE = {
     "cores": "2",
@@ -24,7 +24,7 @@ NO_CHANGE = Result(
     "nothing to change",
     {
         "floor": (Sample(1.0), Sample(1.0)),
-        "slurmfab": (Sample(2.0), Sample(3.0)),
+        "slurmfab": (Sample(2.0, 0.8), Sample(3.0, 1.0)),
         "Ansible": (Sample(40.0), Sample(44.0)),
     },
     (
@@ -32,6 +32,7 @@ NO_CHANGE = Result(
         Target("Ansible", "floor"),
         Target("pyinfra", "floor"),
         Target("slurmfab", at_most=300, unit=MEMORY),
+        Target("slurmfab", at_most=12, unit=PROCESSORS, hosts=64),
     ),
     {**MACHINE, "Ansible": "2.19", "slurmfab": "0.1", "load before": "0.5"},
     skipped={"pyinfra": "pip does not install it here"},
@@ -45,6 +46,8 @@ def test_a_table_when_rendered_then_has_a_line_for_each_target_that_was_measured
     assert table == [
         "| nothing to change | floor: 1.00 s | 2.50 s, **2.50 x** | 2.00 - 3.00 | <= 2 x | **not met** | 42.0 x |  |",
         "| nothing to change: memory |  | **0 MiB** | 0 - 0 | <= 300 MiB | met |  |  |",
+        "| nothing to change: processor time for each host |  | **14.1 ms** | 12.5 - 15.6 | <= 12 ms | **not met** "
+        "|  |  |",
         "| start: list |  | **0.20 s** | 0.20 - 0.20 | <= 0.4 s | met |  |  |",
     ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import MEMORY, SECONDS, Result, Sample, Target, figure, load, load_all, save
+from benchmarks.results import MEMORY, PROCESSORS, SECONDS, Result, Sample, Target, figure, load, load_all, save
 
 RATIO = Target("ours", "floor", 2.0)
 
@@ -43,6 +43,12 @@ def test_a_figure_in_seconds_or_memory_when_made_then_needs_no_floor() -> None:
     taken = {"ours": (Sample(3.0, peak_mib=90), Sample(1.0, peak_mib=110), Sample(2.0, peak_mib=100))}
     assert figure(Target("ours", unit=SECONDS), taken).value == 2.0
     assert figure(Target("ours", unit=MEMORY), taken).value == 100
+
+
+def test_processor_time_when_hosts_share_it_then_is_told_in_milliseconds_for_each() -> None:
+    taken = {"ours": (Sample(3.0, cpu_seconds=0.8), Sample(1.0, cpu_seconds=1.2), Sample(2.0, cpu_seconds=1.0))}
+    assert figure(Target("ours", unit=PROCESSORS), taken).value == 1000
+    assert figure(Target("ours", unit=PROCESSORS, hosts=64), taken).value == 1000 / 64
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ from pathlib import Path
 import fabric
 import pytest
 from invoke.context import Context
-from invoke.exceptions import Exit
 from invoke.tasks import Task
 
 from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
-from slurmfab.cli.tasks.command import command, names, number, refuse_core_hosts
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks.command import Exit, command, names, number
+from slurmfab.cli.tasks.invoke_tasks import namespace, refuse_core_hosts
 from slurmfab.cli.tasks.options import COMMON, Common
 
 TASKS: dict[str, Task] = {name.replace("_", "-"): task for name, task in namespace.tasks.items()}  # type: ignore[type-arg]
@@ -58,7 +57,7 @@ def run(body: object) -> int:
         return body() if callable(body) else None
 
     try:
-        command(common=())(task)(Context())
+        command(common=())(task)()
     except Exit as ended:
         return int(ended.code)
     return 0
@@ -80,7 +79,7 @@ def test_an_error_for_people_ends_as_its_text_and_its_exit_code(error: SlurmfabE
         raise error
 
     with pytest.raises(Exit) as ended:
-        command(common=())(task)(Context())
+        command(common=())(task)()
     assert (ended.value.message, ended.value.code) == ("no", code)
 
 
@@ -102,10 +101,10 @@ def test_a_json_file_that_cannot_be_written_is_refused_before_the_task_does_anyt
         done.append(1)
 
     with pytest.raises(Exit) as ended:
-        task(Context(), json=str(tmp_path))
+        task(json=str(tmp_path))
     assert (ended.value.code, done) == (2, [])
     assert f"--json {tmp_path}: this is a folder" in ended.value.message
-    task(Context(), json=str(tmp_path / "report.json"))
+    task(json=str(tmp_path / "report.json"))
     assert done == [1]
 
 
@@ -130,7 +129,7 @@ def test_shared_options_reach_a_task_as_one_object() -> None:
 
     assert [one.name for one in task.parameters] == ["host", "cluster", "json"]
     assert {one.help for one in task.parameters[1:]} == {COMMON["cluster"], COMMON["json"]}
-    task(Context(), host="n1", cluster="lab.yaml", json="-")
+    task(host="n1", cluster="lab.yaml", json="-")
     assert seen == [(Common(cluster="lab.yaml", json="-"), "n1")]
     assert (seen[0][0].output.json, seen[0][0].output.verbose) == ("-", False)
 
@@ -174,7 +173,7 @@ def test_hosts_when_they_name_a_file_then_the_task_gets_its_hosts(tmp_path: Path
         return 0
 
     command(newcomers=True, help={"hosts": "hosts"})(task)(
-        Context(), cluster=str(tmp_path / "no.yaml"), hosts=f"head,@{tmp_path}/hosts:gpu"
+        cluster=str(tmp_path / "no.yaml"), hosts=f"head,@{tmp_path}/hosts:gpu"
     )
     assert got == ["head,admin@n1,admin@n2"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 
 from slurmfab.base.errors import InputError
 from slurmfab.cli.tasks import TASKS
+from slurmfab.cli.tasks.command import Exit
 from slurmfab.cli.tasks.command_line import answer
 from slurmfab.cli.tasks.invoke_tasks import check_words
 from slurmfab.cli.tasks.spelling import closest
@@ -117,11 +117,6 @@ def test_the_word_that_is_most_like_a_misspelt_one(word: str, meant: str) -> Non
     assert closest(word, TASKS) == meant
 
 
-@pytest.mark.parametrize("line", ["deploy", "plan --hosts n1", "--echo deploy", "--hosts n1 deploy"])
-def test_a_command_line_of_slurmfab_when_a_task_is_to_be_carried_out_then_is_left_to_invoke(line: str) -> None:
-    assert answer(line.split()) is None
-
-
 @pytest.mark.parametrize(
     ("line", "first"),
     [
@@ -137,4 +132,37 @@ def test_a_command_line_of_slurmfab_when_a_task_is_to_be_carried_out_then_is_lef
     ],
 )
 def test_a_command_line_of_slurmfab_when_it_asks_for_help_then_is_answered(line: str, first: str) -> None:
-    assert (answer(line.split()) or "").startswith(first)
+    assert str(answer(line.split())).startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("line", "calls"),
+    [
+        ("deploy", [("deploy", {})]),
+        ("plan --hosts n1,n2 --verbose", [("plan", {"hosts": "n1,n2", "verbose": True})]),
+        ("deploy --allow=a -v --allow b", [("deploy", {"allow": ["a", "b"], "verbose": True})]),
+        ("add-node n3 -v", [("add-node", {"hosts": "n3", "verbose": True})]),
+        ("add-node --hosts n3", [("add-node", {"hosts": "n3"})]),
+        ("history last", [("history", {"run": "last"})]),
+        ("deploy --yes check-cluster --hosts n1", [("deploy", {"yes": True}), ("check-cluster", {"hosts": "n1"})]),
+    ],
+)
+def test_a_command_line_of_slurmfab_when_it_names_tasks_then_gives_them_their_values(
+    line: str, calls: list[tuple[str, dict[str, object]]]
+) -> None:
+    assert [(call.task.name, call.given) for call in answer(line.split())] == calls
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("plan --hosts n1 --hosts n2", "--hosts is given twice. See: fab plan --help."),
+        ("deploy --yes=no", "--yes takes no value. See: fab deploy --help."),
+        ("-e deploy", "There is no option -e in front of a task."),
+        ("deploy --list", "deploy has no option --list."),
+    ],
+)
+def test_a_command_line_of_slurmfab_when_a_word_is_wrong_then_is_refused(line: str, complaint: str) -> None:
+    with pytest.raises(InputError) as refused:
+        answer(line.split())
+    assert str(refused.value).startswith(complaint)
