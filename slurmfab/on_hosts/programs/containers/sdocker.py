@@ -41,6 +41,16 @@ CLOSED = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", 
 
 QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
+RANK = "PMIX_RANK"
+"""The variable by which a task of a step knows that Slurm's server of PMIx is there for it."""
+
+OF_MPI = ("--env=PMIX_MCA_gds=hash", "--env=OMPI_MCA_btl=^sm,vader")
+"""What a container of an MPI program lacks: the files of PMIx's server, and numbers of processes that differ from those
+of the program's other containers, by which Open MPI (5: sm, 4: vader) tells who shares its memory."""
+
+TOLD = ("SLURM", "CUDA_VISIBLE_DEVICES", "PMIX_", "PMI_", "OMPI_MCA_", "PRTE_MCA_")
+"""How the names of variables begin that a container gets: those of Slurm, of CUDA and of MPI."""
+
 NO_JOB = "sdocker: this is not in a job: the container has no GPU, and only the limits of this session."
 
 
@@ -67,7 +77,7 @@ def command(words: Sequence[str], environment: Mapping[str, str], scratch: str =
     return [
         PODMAN,
         words[0],
-        *habits(call),
+        *habits(call, environment),
         *mounts(call, environment, scratch),
         *variables(environment, scratch),
         *of_gpus(devices),
@@ -115,11 +125,13 @@ def target_of(name: str, value: str) -> str:
     return os.path.normpath(found) if found else ""
 
 
-def habits(call: Call) -> List[str]:
+def habits(call: Call, environment: Mapping[str, str]) -> List[str]:
     """What every container gets: an init, its user's own UID, shared memory as large as the host's, no remains."""
     found = []
-    if "--init" not in call.names and "--systemd" not in call.names:
+    if not call.names & {"--init", "--systemd"}:
         found.append("--init")
+    if RANK in environment:
+        found += OF_MPI
     if not call.names & {"--rm", "--restart"}:
         found += ["--rm", "--label=" + LABEL]
     if not call.names & {"--userns", "--uidmap", "--pod"}:
@@ -160,8 +172,8 @@ def is_open(path: str) -> bool:
 
 
 def variables(environment: Mapping[str, str], scratch: str) -> List[str]:
-    """What Slurm tells jobs, and CUDA, and the job's directory."""
-    names = [name for name in sorted(environment) if name.startswith(("SLURM", "CUDA_VISIBLE_DEVICES"))]
+    """What Slurm tells jobs, CUDA and MPI, and the job's directory."""
+    names = [name for name in sorted(environment) if name.startswith(TOLD)]
     names += [scratch] if environment.get(scratch) else []
     return ["--env=%s" % name for name in names]
 
