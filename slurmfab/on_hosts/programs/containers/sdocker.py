@@ -78,8 +78,8 @@ def command(words: Sequence[str], environment: Mapping[str, str], scratch: str =
         PODMAN,
         words[0],
         *habits(call, environment),
-        *mounts(call, environment, scratch),
-        *variables(environment, scratch),
+        *mounts(call, environment, of_job(environment, scratch)),
+        *variables(environment, of_job(environment, scratch)),
         *of_gpus(devices),
         *call.options,
         *call.rest,
@@ -141,10 +141,20 @@ def habits(call: Call, environment: Mapping[str, str]) -> List[str]:
     return found
 
 
-def mounts(call: Call, environment: Mapping[str, str], scratch: str) -> List[str]:
-    """The home, the working directory and the job's scratch directory, unless the user mounts something there."""
+def of_job(environment: Mapping[str, str], scratch: str) -> List[str]:
+    """The variables that tell directories of the job.
+
+    Tasks of an MPI program have directories for temporary files of their own, in which they keep themselves apart by
+    numbers of processes; these are the same in each container.
+    """
+    names = (scratch, "" if RANK in environment else "TMPDIR")
+    return [name for name in dict.fromkeys(names) if name and environment.get(name)]
+
+
+def mounts(call: Call, environment: Mapping[str, str], names: Sequence[str]) -> List[str]:
+    """The home, the working directory and the job's own directories, unless the user mounts something there."""
     home, here = environment.get("HOME", ""), working_directory()
-    wanted = [home, here if is_open(here) else "", environment.get(scratch, "") if scratch else ""]
+    wanted = [home, here if is_open(here) else "", *(environment[name] for name in names)]
     found: List[str] = []
     seen: List[str] = []
     for path in wanted:
@@ -171,11 +181,9 @@ def is_open(path: str) -> bool:
     return path not in ("", "/") and not any((path + "/").startswith(one + "/") for one in CLOSED)
 
 
-def variables(environment: Mapping[str, str], scratch: str) -> List[str]:
-    """What Slurm tells jobs, CUDA and MPI, and the job's directory."""
-    names = [name for name in sorted(environment) if name.startswith(TOLD)]
-    names += [scratch] if environment.get(scratch) else []
-    return ["--env=%s" % name for name in names]
+def variables(environment: Mapping[str, str], names: Sequence[str]) -> List[str]:
+    """What Slurm tells jobs, CUDA and MPI, and the job's directories."""
+    return ["--env=%s" % name for name in (*(one for one in sorted(environment) if one.startswith(TOLD)), *names)]
 
 
 def of_gpus(devices: Sequence[str]) -> List[str]:
