@@ -60,7 +60,7 @@ mpi.MPI_Finalize()
 
 BUNDLE = "/home/ann/bundles/image-1"
 AS_ANN = "cd /home/ann && runuser -u ann -- env HOME=/home/ann "
-IMPORT = f"cd /home/ann && tar -C {BUNDLE}/rootfs -c . | {AS_ANN} sdocker import -q - ring:1 >/dev/null"
+IMPORT = f"{AS_ANN} sh -c 'tar -C {BUNDLE}/rootfs -c . | sdocker import -q - ring:1 >/dev/null'"
 RUN = "/usr/bin/python3 /ring.py"
 WAYS = {
     "podman": f"sdocker run ring:1 {RUN}",
