@@ -109,6 +109,11 @@ SDOCKER = "/usr/local/bin/sdocker"
 PRUNE_UNIT = "slurmfab-containers"
 RUNTIME_UNIT = "slurmfab-runtime@.service"
 
+JWT_KEY = host_paths.JWT_KEY
+
+REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"
+"""Where slurmrestd listens."""
+
 REGISTRY_CERTIFICATE = host_paths.REGISTRY_CERTIFICATE
 REGISTRY_CONF = "/etc/docker/registry/config.yml"
 """The settings of the image registry of Debian's package."""

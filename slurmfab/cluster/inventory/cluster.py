@@ -274,6 +274,7 @@ class Cluster(Model):
     containers: ContainersOrNot = None
     registry: RegistryOrNot = None
     monitoring: MonitoringOrNot = None
+    rest: Annotated[str | None, Field(description="Controller or login host with slurmrestd, Slurm's REST API.")] = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     acceptance: Acceptance = {}
     drift: Annotated[Drift | None, Field(description="Plans by a timer on the deployer, with mail or metrics.")] = None

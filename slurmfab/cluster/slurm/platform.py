@@ -72,6 +72,8 @@ class Platform:
         oldest: the first Slurm with such packages.
         slurm: the account of Slurm's daemons; `munge` is that of MUNGE.
         database: the database server.
+        rest: the package of slurmrestd.
+        jwt: the package of the plugin for its tokens; empty where the core has it.
         bus: the package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope.
     """
 
@@ -98,6 +100,8 @@ class Platform:
     munge: SystemAccount
     database: Database
     bus: str
+    rest: str
+    jwt: str
 
     def packages(self, role: str) -> tuple[str, ...]:
         """The packages that a host needs for a role, sorted; the same names in every supported release.
@@ -254,6 +258,8 @@ DEBIAN = Platform(
     munge=_MUNGE,
     database=_MARIADB,
     bus="dbus",
+    rest="slurmrestd",
+    jwt="slurm-wlm-jwt-plugin",
 )
 """What Debian and Ubuntu package themselves, and backports of it."""
 
@@ -305,6 +311,8 @@ DEBIAN_SMD = Platform(
     munge=_MUNGE,
     database=_MARIADB,
     bus="dbus",
+    rest="slurm-smd-slurmrestd",
+    jwt="",
 )
 """What SchedMD's own debian/ makes, on Debian and Ubuntu; sites build them, or take others' builds."""
 

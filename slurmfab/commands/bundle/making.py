@@ -122,6 +122,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {QUOTA} if cluster.quota else set()
     names |= of_containers(cluster, codename)
     names |= {REGISTRY_SERVER, OPENSSL, CERTIFICATES} if cluster.registry else set()
+    names |= {platform.rest, platform.jwt} - {""} if cluster.rest else set()
     names |= {NODE_EXPORTER} if cluster.monitoring else set()
     names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
