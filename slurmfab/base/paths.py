@@ -104,6 +104,11 @@ SDOCKER = "/usr/local/bin/sdocker"  # the command with the habits of `docker run
 PRUNE_UNIT = "slurmfab-containers"
 RUNTIME_UNIT = "slurmfab-runtime@.service"
 
+JWT_KEY = host_paths.JWT_KEY
+
+REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"
+"""Where slurmrestd listens."""
+
 REGISTRY_CERTIFICATE = host_paths.REGISTRY_CERTIFICATE
 REGISTRY_CONF = "/etc/docker/registry/config.yml"  # the settings of the image registry of Debian's package
 

@@ -198,6 +198,8 @@ class HostFacts:
     public_key: SlurmKey = ""  # the slurm user's SSH public key; empty if it has none
     # the munge key in base64, read only from the primary controller, and never shown; empty otherwise
     munge_key: Base64 = field(default="", repr=False)
+    jwt_key: Base64 = field(default="", repr=False)  # the key of slurmrestd's tokens, likewise
+    has_jwt_key: bool = False
     # the text of the slurm.conf that its daemons use, with all that it includes, empty for none, read only from
     # controllers; `gres_conf` and `cgroup_conf` likewise, and from other hosts where they were made by hand;
     # `job_container_conf` from all

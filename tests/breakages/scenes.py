@@ -99,6 +99,7 @@ users: [{{name: ann, uid: 3000}}]
 packages: {{all: [{packages}]}}
 containers: {{use: [enroot, apptainer, docker], docker: {{users: [ann]}}}}
 registry: {{host: ctl, directory: /srv/images}}
+rest: ctl
 mpi: {{type: pmix, packages: openmpi}}
 """
 HTPASSWD = "perl -e 'print crypt(q(in-no-dictionary), q($2y$05$) . q(abcdefghijklmnopqrstuu))'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from falsified import Falsified, answering, closed, deaf, edited, stopped
+from falsified import SAVED, Falsified, answering, closed, deaf, edited, stopped
 from scenes import LIMITS, NEWER_ON
 
 CGROUP, STATE = "/etc/slurm/cgroup.conf", "/shared/slurm/state"
@@ -20,6 +20,8 @@ DOWN = (
 )
 PIPE = "/etc/systemd/system/slurmd.service.d/zz-pipe.conf"
 PIPE_RELOADED = "systemctl daemon-reload && systemctl restart slurmd"
+REST = "/etc/systemd/system/slurmrestd.service.d/slurmfab-rest.conf"
+RELOADED = "systemctl daemon-reload && systemctl restart slurmrestd"
 REGISTRY = "/etc/docker/registry/config.yml"
 
 OF_CONTROLLERS = (
@@ -263,6 +265,21 @@ OF_CONTAINERS = (
         **edited(REGISTRY, '/^ "auth": {/,/^ }/d', "docker-registry"),
         says="without a login, not 401",
         at="ctl",
+    ),
+    Falsified(
+        "rest.rest_takes_jobs_from_who_has_a_token",
+        "ctl",
+        "slurmrestd was stopped",
+        **stopped("slurmrestd"),
+        says="slurmrestd took no job",
+    ),
+    Falsified(
+        "rest.rest_listens_on_its_socket_alone",
+        "ctl",
+        "slurmrestd listens on a port as well",
+        f"cp -a {REST} {SAVED} && sed -i 's/ unix:/ 127.0.0.1:6820 unix:/' {REST} && {RELOADED}",
+        f"cp -a {SAVED} {REST} && {RELOADED}",
+        "slurmrestd listens on the network",
     ),
     Falsified(
         "docker.docker_answers",

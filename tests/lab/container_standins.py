@@ -24,9 +24,9 @@ enter() { # ROOT COMMAND...: runs it with ROOT as its root directory, as the sam
     root=$1
     shift
     for one in dev proc sys tmp; do mkdir -p "$root/$one"; done
-    ROOT=$root USER_ID=$(id -u) GROUP_ID=$(id -g) exec unshare --user --map-root-user --mount sh -c '
+    BINDS=$binds ROOT=$root USER_ID=$(id -u) GROUP_ID=$(id -g) exec unshare --user --map-root-user --mount sh -c '
         mount --rbind "$ROOT" "$ROOT"
-        for one in dev proc sys tmp; do mount --rbind "/$one" "$ROOT/$one" || exit 1; done
+        for one in dev proc sys tmp $BINDS; do mount --rbind "/$one" "$ROOT/$one" || exit 1; done
         exec unshare --user --map-user="$USER_ID" --map-group="$GROUP_ID" --root="$ROOT" --wd=/ "$@"' sh "$@"
 }
 """
@@ -108,7 +108,11 @@ case "$1 $2" in
     exec*) shift ;;
     *) echo "Stand-in for Apptainer in a slurmfab lab: exec, pull, registry login and --version." >&2; exit 1 ;;
 esac
-while [ "${1#-}" != "$1" ]; do shift; done
+binds=
+while [ "${1#-}" != "$1" ]; do
+    case $1 in --bind=*) binds="$binds ${1#--bind=/}" ;; esac
+    shift
+done
 image=$1
 shift
 [ ! -d "$image" ] || enter "$image" "$@"

@@ -41,7 +41,11 @@ mkdir -p ~/.config/containers && cd ~/.config/containers
 echo "{\\"default\\": [{\\"type\\": \\"insecureAcceptAnything\\"}]}" > policy.json
 skopeo copy docker-archive:/tmp/image.tar dir:/tmp/own
 """
+BY_SYSTEM = "python3 -c 'import urllib.request as one; print(one.urlopen(\"https://ctl:5001/v2/\").status)'"
+"""What a program prints that trusts what the system does, as Apptainer and curl."""
+
 LEFT = (
+    "ls /usr/local/share/ca-certificates/slurmfab* /etc/ssl/certs/slurmfab* 2>/dev/null; "
     "ls /etc/containers/certs.d /etc/docker/certs.d /etc/containers/registries.conf.d/slurmfab* "
     "/etc/docker/registry/slurmfab* /etc/systemd/system/*registry* /var/lib/slurmfab/owned/registry* 2>/dev/null; "
     "ss -Hltn 'sport = :5000 or sport = :5001'; command -v docker-registry"
@@ -121,6 +125,8 @@ def test_image_when_somebody_with_a_login_sends_it_then_others_fetch_it_with_and
     site.on("n1", "podman logout ctl:5000; podman rmi ctl:5000/tool:1")
     assert site.on("n1", RUN.format("tool:1")) == "it runs"
     site.on("n1", FETCH.format("ctl:5001/tool:1"))
+    for host in ("ctl", "n1"):
+        assert site.lab.on(host, BY_SYSTEM) == "200"
     assert "GET" in site.lab.on("ctl", "journalctl --sync; journalctl -u slurmfab-registry-pull | cat")
 
 

@@ -278,6 +278,7 @@ class Cluster(Model):
     registry: RegistryOrNot = None
     firewall: FirewallOrNot = None
     monitoring: MonitoringOrNot = None
+    rest: Annotated[str | None, Field(description="Controller or login host with slurmrestd, Slurm's REST API.")] = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     idle_gpus: Annotated[IdleGpus | None, Field(description="What is done about jobs whose GPUs do nothing.")] = None
     acceptance: Acceptance = {}

@@ -73,6 +73,8 @@ class Platform:
     slurm: SystemAccount  # the account of Slurm's daemons; `munge` is that of MUNGE
     munge: SystemAccount
     database: Database  # the database server
+    rest: str  # the package of slurmrestd
+    jwt: str  # the package of the plugin for its tokens; empty where the core has it
     bus: str  # the package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope
 
     def packages(self, role: str) -> tuple[str, ...]:
@@ -224,6 +226,8 @@ DEBIAN = Platform(
     munge=_MUNGE,
     database=_MARIADB,
     bus="dbus",
+    rest="slurmrestd",
+    jwt="slurm-wlm-jwt-plugin",
 )
 """What Debian and Ubuntu package themselves, and backports of it."""
 
@@ -274,6 +278,8 @@ DEBIAN_SMD = Platform(
     munge=_MUNGE,
     database=_MARIADB,
     bus="dbus",
+    rest="slurm-smd-slurmrestd",
+    jwt="",
 )
 """What SchedMD's own debian/ makes, on Debian and Ubuntu; sites build them, or take others' builds."""
 

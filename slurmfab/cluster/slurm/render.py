@@ -65,6 +65,7 @@ _AS_THEY_ARE = (
     "mail_program",
     "mail_domain",
     "mpi",
+    "jwt_key",
     "explains_refusals",
 )
 """Values of `SlurmConf` that the templates use as they are."""
@@ -118,6 +119,7 @@ class SlurmConf:
     qos: tuple[Mapping[str, str], ...] = ()  # keys and values of each QOS, in the order of the cluster file
     mail_programs: tuple[str, ...] = ()  # program that sends mail on each controller; empty for none
     mail_domain: str = ""  # domain of users who name no address; empty for the mail system's
+    jwt_key: str = ""  # path of the key that proves tokens, beside munge's credentials; empty for none
     mpi: str = "none"  # MpiDefault, how srun starts programs that do not say it themselves
     accounting_host: str = ""  # address of slurmdbd's host; empty for a cluster without accounting
     accounting_port: int = 0  # slurmdbd's port; 0 for Slurm's default

@@ -32,6 +32,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     mailer              the primary controller, if it sends mail about jobs
     module_host         a host on which people or jobs work, if the cluster file has `modules`
     docker_host         such a host, if the cluster file has `containers` with docker
+    rest_host           the host of slurmrestd, if the cluster file has `rest`
     image_host          such a host, if the cluster file has `registry`
     monitored           any host, if the cluster file has `monitoring`
     collector           a host where figures are collected, if it has that
@@ -462,9 +463,13 @@ def monitoring_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple
 
 
 def image_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The hosts that have images from the cluster's registry, and those with Docker."""
+    """The hosts that have images from the cluster's registry, those with Docker, and that of slurmrestd."""
     worked_on, has_docker = slurm_hosts(cluster, hosts), cluster.containers and "docker" in cluster.containers.use
-    return {"image_host": worked_on if cluster.registry else (), "docker_host": worked_on if has_docker else ()}
+    return {
+        "image_host": worked_on if cluster.registry else (),
+        "docker_host": worked_on if has_docker else (),
+        "rest_host": tuple(host for host in hosts if host == cluster.rest),
+    }
 
 
 def slurm_hosts(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:

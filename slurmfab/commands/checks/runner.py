@@ -59,6 +59,7 @@ ORDER = (
     "tools",
     "modules",
     "registry",
+    "rest",
     "docker",
     "mpi",
     "podman",

@@ -25,8 +25,9 @@ told = dict(why="", ends=0.0, read=0, write=0)
 try:
     if not os.path.exists(authority):
         raise OSError("there is no " + authority)
-    context = ssl.create_default_context(cafile=authority)
-    for name, method, path in ("read", "GET", "/v2/"), ("write", "POST", "/v2/slurmfab-check/blobs/uploads/"):
+    asked = ("read", "GET", "/v2/", authority), ("write", "POST", "/v2/slurmfab-check/blobs/uploads/", None)
+    for name, method, path, trusted in asked:
+        context = ssl.create_default_context(cafile=trusted)
         connection = http.client.HTTPSConnection(host, port, context=context, timeout={SECONDS})
         connection.request(method, path)
         told["ends"] = ssl.cert_time_to_seconds(connection.sock.getpeercert()["notAfter"]) - time.time()
@@ -37,6 +38,8 @@ except (OSError, http.client.HTTPException) as error:
 print(json.dumps(told))
 """
 """Asks a registry without a login whether images may be read and written, and prints the answers and what stopped it.
+
+The first question trusts what podman trusts for this registry; the second what the system trusts, as Apptainer does.
 
 A login is asked for before anything is looked up, so the second request writes nothing.
 """

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shlex
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm.oci import bundle_config
+from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.quickcheck.basics import pair_of
 from slurmfab.commands.quickcheck.bench import Bench, memory_for
 
@@ -76,25 +80,94 @@ Debian's openmpi-bin has mpicc, but brings no compiler, without which mpicc fail
 """
 
 
+ROOT = (
+    'mkdir -m 755 "{place}" && cd "{place}" && mkdir root && cd root && mkdir usr proc sys dev etc tmp run var && '
+    "chmod 1777 tmp && ln -s usr/bin bin && ln -s usr/lib lib && ln -s usr/lib64 lib64 && "
+    "echo root:x:0:0::/:/bin/sh >etc/passwd && printf %s {config} >../config.json"
+)
+"""Makes a root directory of a node's own programs, once its /usr is mounted there, and what makes it a bundle."""
+
+NOT_TRIED: Mapping[str, str] = {
+    "enroot": "MPI in containers of enroot is not tried here; its hook slurm-pmi is for that.",
+    "docker": "Docker's containers are outside of the job, so MPI in them is not tried; use another way for it.",
+}
+"""By way of containers, why no MPI program is tried by it."""
+
+OCI_HAS_PMIX = SlurmVersion(23, 2)
+"""From this Slurm on, its own containers are told what tells the tasks of a program apart."""
+
+INSIDE: Mapping[str, str] = {
+    "podman": "sdocker run --volume=/usr:/usr:ro --workdir=/ --rootfs {place}/root sh -c {task}",
+    "oci": "{task}",
+    "apptainer": "apptainer exec --no-home --bind=/usr --pwd=/ {place}/root sh -c {task}",
+}
+"""By way of containers, the call that runs a task in that root directory."""
+
+
 def mpi(bench: Bench) -> str:
     """Start one task on each of two nodes, as `mpi` says."""
+    kind = kind_of(bench)
+    return ring(bench, pair_of(bench), TASK, (f"--mpi={kind}",))
+
+
+def mpi_by(way: str) -> Callable[[Bench], str]:
+    """The check that starts one task in a container on each of two nodes, by a way of the cluster file."""
+
+    def work(bench: Bench) -> str:
+        kind = kind_of(bench)
+        if kind != "pmix" or way in NOT_TRIED:
+            pytest.skip(NOT_TRIED.get(way, f"MPI in containers by {way} needs mpi: pmix."))
+        pair = pair_of(bench)
+        release = bench.known.lock.slurm
+        if way == "oci" and release and SlurmVersion.parse(release) < OCI_HAS_PMIX:
+            pytest.skip(f"Slurm {release} gives its own containers nothing of PMIx; use sdocker or Apptainer for MPI.")
+        place = f"/var/tmp/slurmfab-mpi-{secrets.token_hex(6)}"  # noqa: S108 - its name is not to be guessed
+        config = shlex.quote(bundle_config("root", ("/usr",)))
+        task = shlex.quote(TASK) if way != "oci" else TASK
+        call = INSIDE[way].replace("{place}", place).replace("{task}", task)
+        options = (f"--mpi={kind}", *((f"--container={place}",) if way == "oci" else ()))
+        size = memory_of(bench, pair)
+        try:
+            bench.run(pair, ROOT.replace("{place}", place).replace("{config}", config), memory=size)
+            return f"in containers by {way}, {ring(bench, pair, call, options)}"
+        finally:
+            bench.run(pair, f"rm -rf {place} 2>/dev/null || podman unshare rm -rf {place}", memory=size)
+
+    return work
+
+
+def kind_of(bench: Bench) -> str:
+    """How the cluster file has srun start MPI programs; skips the check if it does not."""
     wanted = bench.cluster.mpi
     if wanted is None or wanted.kind == "none":
         pytest.skip("the cluster file has no mpi." if wanted is None else "the cluster file has mpi: none.")
-    pair = pair_of(bench)
+    return wanted.kind
+
+
+def memory_of(bench: Bench, pair: tuple[str, ...]) -> int:
+    """MiB of memory for each task."""
     records = bench.records()
-    memory = min(memory_for(records[node], MEMORY, 1) for node in pair)
-    printed = bench.run(pair, TASK, memory=memory, options=(f"--mpi={wanted.kind}",))
+    return min(memory_for(records[node], MEMORY, 1) for node in pair)
+
+
+def ring(bench: Bench, pair: tuple[str, ...], task: str, options: tuple[str, ...]) -> str:
+    """Start the task on two nodes, and tell what it showed.
+
+    Raises:
+        AssertionError: the processes did not get their ranks, or did not reach each other.
+    """
+    wanted, (way, *_) = bench.cluster.mpi, options
+    printed = bench.run(pair, task, memory=memory_of(bench, pair), options=options)
     repair = f"Repair: {FAB} check-cluster --only mpi; see /var/log/slurmd/slurmd.log on {fold(pair)}"
     ranks = sorted(re.findall(r"^rank=(\d*)$", printed, re.MULTILINE))
-    assert ranks == ["0", "1"], f"srun --mpi={wanted.kind} gave the ranks {', '.join(ranks) or 'none'}. {repair}"
-    started = f"srun started a process on each of {fold(pair)} by {wanted.kind}"
+    assert ranks == ["0", "1"], f"srun {way} gave the ranks {', '.join(ranks) or 'none'}. {repair}"
+    started = f"srun started a process on each of {fold(pair)} by {way.partition('=')[2]}"
     if "ring=" not in printed:
-        why = "cannot be loaded" if wanted.packages else "is not there (mpi.packages: openmpi installs it)"
+        why = "cannot be loaded" if wanted and wanted.packages else "is not there (mpi.packages: openmpi installs it)"
         return f"{started}; no message was sent, because {OPEN_MPI} {why}"
     got = set(re.findall(r"^ring=(\d)/2 got=(\d+)$", printed, re.MULTILINE))
     assert got == {("0", "101"), ("1", "100")}, (
         f"the processes on {fold(pair)} did not reach each other: {' '.join(printed.split())[:200]}. {repair}"
     )
-    way = re.search(r"^by=(.+)$", printed, re.MULTILINE)
-    return f"{started}, and they sent messages to each other{f' ({way[1]})' if way else ''}"
+    by = re.search(r"^by=(.+)$", printed, re.MULTILINE)
+    return f"{started}, and they sent messages to each other{f' ({by[1]})' if by else ''}"

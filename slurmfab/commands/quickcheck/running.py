@@ -32,7 +32,7 @@ from slurmfab.commands.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.commands.quickcheck.homes import homes
 from slurmfab.commands.quickcheck.lines import Line, Summary
 from slurmfab.commands.quickcheck.modules import modules
-from slurmfab.commands.quickcheck.mpi import mpi
+from slurmfab.commands.quickcheck.mpi import mpi, mpi_by
 from slurmfab.commands.quickcheck.nccl import nccl
 from slurmfab.commands.quickcheck.partitions import partitions
 from slurmfab.commands.quickcheck.scratch import chosen as with_scratch
@@ -227,6 +227,13 @@ def by_each_way(bench: Bench, name: str, sick: set[str]) -> Iterator[Line]:
         yield from on_a_free_node(work)(bench, name, sick)
 
 
+def mpi_everywhere(bench: Bench, name: str, sick: set[str]) -> Iterator[Line]:
+    """Run an MPI program on the nodes themselves, and in a container by each way of the cluster file."""
+    ways = bench.cluster.containers.use if bench.cluster.containers and bench.cluster.mpi else ()
+    for work in (mpi, *map(mpi_by, ways)):
+        yield from on_own_nodes(work)(bench, name, sick)
+
+
 def on_each_kind(work: Work) -> Check:
     """Run a check on one node of each kind of GPUs; one line for each reason says why it was not run on others."""
 
@@ -276,7 +283,7 @@ CHECKS: Mapping[str, Check] = {
     "homes": on_a_free_node(homes),
     "partitions": lambda bench, *_: partitions(bench),
     "modules": on_a_free_node(modules),
-    "mpi": on_own_nodes(mpi),
+    "mpi": mpi_everywhere,
     "scratch": on_a_free_node(scratch, with_scratch),
     "gpus": on_each_kind(gpus),
     "nccl": on_each_kind(nccl),

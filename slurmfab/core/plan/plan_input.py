@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import IPV4, IPV6, canonical
-from slurmfab.base.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
+from slurmfab.base.paths import JWT_KEY, MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
 from slurmfab.cluster.inventory import trusted_addresses
 from slurmfab.cluster.inventory.cluster import Cluster, Partition
@@ -461,6 +461,7 @@ class PlanInput(LocalInput):
             spool_directory=self.lock.spool_directory,
             qos=tuple(qos.settings for qos in self.cluster.qos),
             mail_programs=self.mail_programs(controllers),
+            jwt_key=JWT_KEY if self.cluster.rest else "",
             mpi=self.cluster.mpi.kind if self.cluster.mpi else "none",
             mail_domain=self.cluster.mail.domain if self.cluster.mail else "",
             **self.accounting_server,

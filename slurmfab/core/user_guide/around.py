@@ -105,6 +105,12 @@ def _registry(cluster: Cluster) -> dict[str, Any]:
     return {
         "registry": place,
         "registry_login": _login(cluster),
+        "registry_send": _sending(cluster),
+        "registry_from": (
+            "in the directory of its `Dockerfile`"
+            if cluster.containers and {"podman", "docker"} & set(cluster.containers.use)
+            else "from its archive `image.tar`, which `docker save` makes"
+        ),
         "registry_only": registry is not None and registry.only,
         "registry_allowed": registry.allowed if registry else (),
     }
@@ -124,6 +130,21 @@ def _login(cluster: Cluster) -> str:
     if "podman" in use:
         del ways["oci"]
     return "\n".join(words for way, words in ways.items() if way in use)
+
+
+def _sending(cluster: Cluster) -> str:
+    """How an image of a user's own gets into the cluster's registry; empty where no program here sends images."""
+    registry, use = cluster.registry, cluster.containers.use if cluster.containers else ()
+    if registry is None or not {"podman", "oci", "docker"} & set(use):
+        return ""
+    image, logins = f"{registry.place}/{_OWN_IMAGE}", "--authfile ~/.config/containers/auth.json"
+    if "podman" in use:
+        login, sent = f"podman login {logins}", (f"podman build -t {image} .", f"podman push {logins} {image}")
+    elif "oci" in use:
+        login, sent = f"skopeo login {logins}", (f"skopeo copy {logins} docker-archive:image.tar docker://{image}",)
+    else:
+        login, sent = "docker login", (f"docker build -t {image} .", f"docker push {image}")
+    return "\n".join((*((f"{login} {registry.place}",) if registry.anonymous_pull else ()), *sent))
 
 
 def _container(way: str, found: Offer) -> Mapping[str, str]:

@@ -96,6 +96,7 @@ KINDS = {
     "sudo-rules": "people.sudo_rules:SudoRules",
     "subordinate-ids": "people.subordinate_ids:SubordinateIds",
     "timer": "services.timer:Timer",
+    "trusted-authority": "files.trusted_authority:TrustedAuthority",
     "units-loaded": "services.units_loaded:UnitsLoaded",
     "updates": "packages.updates:Updates",
     "user": "identities.user:User",

@@ -69,7 +69,8 @@ def test_certificate_when_the_host_gets_another_name_or_somebody_opens_its_key_t
     make(context, *NAMES)
     authority = read(context, REGISTRY_CA)
     assert make(context, "10.0.0.1", "registry").status == CHANGED
-    assert read(context, REGISTRY_CA) == authority
+    assert read(context, REGISTRY_CA) != authority, "the former one could not vouch for the new name"
+    authority = read(context, REGISTRY_CA)
     Path(context.path(REGISTRY_CERTIFICATE)).chmod(0o644)
     kept = read(context, REGISTRY_CERTIFICATE)
     assert make(context, "10.0.0.1", "registry").status == CHANGED
@@ -78,6 +79,33 @@ def test_certificate_when_the_host_gets_another_name_or_somebody_opens_its_key_t
     assert make(context, "10.0.0.1", "registry").status == CHANGED
     assert read(context, REGISTRY_CA) != authority
     assert make(context, "10.0.0.1", "registry").status == OK
+
+
+@pytest.mark.parametrize("names", [NAMES, ("ctl",)])
+def test_authority_when_somebody_has_its_key_then_it_can_vouch_for_the_registry_alone(
+    context: Context, names: tuple[str, ...]
+) -> None:
+    make(context, *names)
+    for name in ("DNS:bank.example", "IP:10.0.0.2", "IP:fd00::2"):
+        settings = registry_certificate.configuration("other", registry_certificate.OF_SERVER % name)
+        made = Path(context.path("/other.pem"))
+        made.write_bytes(registry_certificate.signed(context, settings, 9, by=AUTHORITY)[1])
+        words = ["openssl", "verify", "-CAfile", context.path(REGISTRY_CA), str(made)]
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        assert done.returncode != 0, name
+        assert "subtree violation" in done.stderr, done.stderr
+
+
+def test_authority_when_it_vouches_for_everything_as_former_ones_did_then_it_is_made_anew(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        former = "basicConstraints = critical, CA:TRUE, pathlen:0\nkeyUsage = critical, keyCertSign, cRLSign\n#%s\n"
+        patched.setattr(registry_certificate, "OF_AUTHORITY", former)
+        make(context, *NAMES)
+    outcome = make(context, *NAMES)
+    assert [(one.name, one.actual) for one in outcome.changes] == [("its authority vouches for", "everything")]
+    assert make(context, *NAMES).status == OK
 
 
 def test_certificate_when_the_registry_goes_then_all_of_it_goes(context: Context) -> None:

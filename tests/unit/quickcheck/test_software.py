@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from support import THREE_HOSTS, cluster
 
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.quickcheck import mpi as mpi_check
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.modules import modules
-from slurmfab.commands.quickcheck.mpi import mpi
+from slurmfab.commands.quickcheck.mpi import mpi, mpi_by
 from slurmfab.commands.quickcheck.running import QuickcheckOptions, checks_for
 
 MODULES = "modules: {system: lmod, path: [/sw/modules]}\n"
@@ -30,11 +32,14 @@ class Jobs:
         self.cluster = cluster(THREE_HOSTS + more)
         self.printed = printed
         self.options: tuple[str, ...] = ()
+        self.commands: list[str] = []
+        self.known = SimpleNamespace(lock=Lock(slurm="24.11.5"))
 
     def run(self, nodes: tuple[str, ...], command: str, **said: Any) -> str:
         assert nodes
         assert command
-        self.options = said.get("options", ())
+        self.options = said.get("options", self.options)
+        self.commands.append(command)
         return self.printed
 
     def records(self) -> dict[str, dict[str, str]]:
@@ -103,6 +108,38 @@ def test_ranks_and_messages_are_told(printed: str, words: str) -> None:
 def test_processes_on_their_own_are_a_failure(printed: str, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         mpi(Jobs("mpi: pmix\n", printed).bench)
+
+
+RING = "rank=1\nring=1/2 got=100\nrank=0\nring=0/2 got=101\n"
+
+
+@pytest.mark.usefixtures("_pair")
+@pytest.mark.parametrize(
+    ("way", "word"), [("podman", "sdocker run"), ("oci", "rank="), ("apptainer", "apptainer exec")]
+)
+def test_mpi_in_containers_when_a_way_runs_it_then_is_told_and_nothing_is_left(way: str, word: str) -> None:
+    jobs = Jobs("mpi: pmix\n", RING)
+    assert mpi_by(way)(jobs.bench).startswith(f"in containers by {way}, srun started a process on each of n[1-2]")
+    made, ran, removed = jobs.commands
+    assert ("mkdir" in made, word in ran, "rm -rf" in removed) == (True, True, True)
+    assert any(one.startswith("--container=") for one in jobs.options) == (way == "oci")
+
+
+@pytest.mark.usefixtures("_pair")
+@pytest.mark.parametrize(
+    ("way", "more", "slurm", "reason"),
+    [
+        ("oci", "mpi: pmix\n", "22.05.8", "Slurm 22.05.8 gives its own containers nothing of PMIx"),
+        ("podman", "mpi: pmi2\n", "24.11.5", "needs mpi: pmix"),
+        ("docker", "mpi: pmix\n", "24.11.5", "outside of the job"),
+    ],
+)
+def test_mpi_in_containers_when_a_way_cannot_then_it_says_so(way: str, more: str, slurm: str, reason: str) -> None:
+    jobs = Jobs(more, "")
+    jobs.known.lock = Lock(slurm=slurm)
+    with pytest.raises(pytest.skip.Exception, match=reason):
+        mpi_by(way)(jobs.bench)
+    assert not jobs.commands
 
 
 @pytest.mark.parametrize("more", ["", "mpi: none\n"])

@@ -35,6 +35,7 @@ _WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
     "mail": ("MailProg",),
     "mpi": ("MpiDefault",),
     "private_data": ("PrivateData",),
+    "rest": ("AuthAltTypes", "AuthAltParameters"),
 }
 """By key at the top of the cluster file, the keys of slurm.conf that slurmfab writes because of it."""
 

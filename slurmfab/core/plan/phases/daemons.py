@@ -16,7 +16,7 @@ from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.slurm.site_files import READERS, SLURMCTLD, SLURMD
 from slurmfab.cluster.slurm.versions import adds_nodes_by_reconfigure
 from slurmfab.core.impact.restart_requirements import Requirement, need
-from slurmfab.core.plan.phases import configless, restarts, site_files
+from slurmfab.core.plan.phases import configless, rest, restarts, site_files
 from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd, watched
 from slurmfab.core.plan.phases.users import moved
@@ -182,7 +182,7 @@ def controller_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
     served = site_files.served_paths(plan_input, read_by_slurmd(plan_input)) if plan_input.cluster.configless else ()
     own = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")
     both = tuple(dict.fromkeys((*own, *site_files.read_by(plan_input, SLURMCTLD))))
-    watches = watched(plan_input, host, both)
+    watches = (*watched(plan_input, host, both), *rest.watched(plan_input, host))
     return (Service("slurmctld", watches=watches, reload=reload, answers=PRIMARY_ANSWERS if is_primary else ()),)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
-from slurmfab.base.paths import SLURM_LOGS
+from slurmfab.base.paths import JWT_KEY, SLURM_LOGS
 from slurmfab.cluster.inventory.accounting import Database
 from slurmfab.cluster.slurm import accounting
 from slurmfab.core.plan.directories import log_directory, slurm_directory, unguarded
-from slurmfab.core.plan.phases import daemon_users
+from slurmfab.core.plan.phases import daemon_users, rest
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH, SlurmdbdConf
@@ -45,7 +45,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *(directories if plan_input.cluster.guard_directories else unguarded(directories)),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         *daemon_users.resources(plan_input, host, "slurmdbd"),
-        Service("slurmdbd", watches=(PATH,)),
+        Service("slurmdbd", watches=(PATH, *rest.watched(plan_input, host))),
         Listening("slurmdbd", accounting.port(own), READY_SECONDS, accounting.log_file(own)),
     )
 
@@ -100,5 +100,5 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     version = plan_input.slurm_of(database.host)
     cluster = plan_input.cluster
     values = (hostname, version, server, port, database.user, database.name, cluster.slurm_user, plan_input.uses_ipv6)
-    own = (cluster.slurmdbd_conf, cluster.private_data, plan_input.platform)
+    own = (cluster.slurmdbd_conf, cluster.private_data, plan_input.platform, JWT_KEY if cluster.rest else "")
     return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, *own))

@@ -13,6 +13,7 @@ from slurmfab.base.paths import PYXIS_DROP_IN
 from slurmfab.cluster.inventory.containers import Enroot
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import PYXIS
+from slurmfab.core.plan.phases import scratch
 from slurmfab.core.plan.phases.container_hosts import uses
 from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
@@ -30,6 +31,10 @@ SETTINGS = "/etc/enroot/enroot.conf.d/slurmfab.conf"
 """enroot reads it after its own file, whose values count where both have one (enroot 3.4 and later)."""
 
 TMPFILES = "/etc/tmpfiles.d/slurmfab-pyxis.conf"
+MOUNTS = "/etc/enroot/mounts.d/90-slurmfab.fstab"
+OF_SCRATCH = "x-create=dir,rbind,rw,nosuid,nodev,nofail,silent"
+"""How enroot mounts the directories of jobs; each is its user's alone."""
+
 HOOKS = "/etc/enroot/hooks.d/50-slurmfab-{}.sh"
 SHIPPED_HOOK = "/usr/share/enroot/hooks.d/50-{}.sh"
 OPTION = "--container-image"
@@ -61,6 +66,9 @@ def files(plan_input: PlanInput, host: str, enroot: Enroot) -> Iterator[OwnedFil
     yield OwnedFile(SETTINGS, fill("enroot.conf", {"storage": enroot.storage, "mount_home": enroot.mount_home}))
     for hook in enroot.hooks:
         yield OwnedFile(HOOKS.format(hook), fill("enroot-hook.sh", {"hook": SHIPPED_HOOK.format(hook)}), mode=0o755)
+    if scratch.has_some(plan_input, host) and plan_input.cluster.scratch:
+        path = plan_input.cluster.scratch.path
+        yield OwnedFile(MOUNTS, f"# Made by slurmfab from the cluster file.\n{path} {path} none {OF_SCRATCH}\n")
     if plan_input.is_compute_node(host):
         yield OwnedFile(TMPFILES, f"# Made by slurmfab from the cluster file.\nd {RUNTIME} 0755 root root -\n")
     yield OwnedFile(PYXIS_DROP_IN, fill("pyxis.conf", {"packaged": PACKAGED}))

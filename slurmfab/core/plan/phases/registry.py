@@ -17,7 +17,7 @@ from slurmfab.base.paths import (
 )
 from slurmfab.cluster.inventory.registry import Registry
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.cluster.slurm.software import OPENSSL, REGISTRY_SERVER
+from slurmfab.cluster.slurm.software import CERTIFICATES, OPENSSL, REGISTRY_SERVER
 from slurmfab.core.plan.own_address import own_address, trusted_address
 from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
@@ -25,6 +25,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
+from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
@@ -37,7 +38,7 @@ ACCOUNT = "docker-registry"
 
 DROP_IN = f"{UNIT_FILES}/{UNIT}.service.d/slurmfab.conf"
 TRUSTED = ("/etc/containers/certs.d", "/etc/docker/certs.d")
-"""Where podman, skopeo and Apptainer, and Docker, look for the certificates of a registry, by its host and port."""
+"""Where podman and skopeo, and Docker, look for the certificates of a registry, by its host and port."""
 
 ACCEPTED = [{"type": "insecureAcceptAnything"}]
 REJECTED = [{"type": "reject"}]
@@ -151,15 +152,20 @@ def certified(plan_input: PlanInput, registry: Registry) -> tuple[str, ...]:
 
 
 def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The certificate by which a host knows the registry; what the host has stays while the registry's is silent."""
+    """The certificate by which a host knows the registry; what the host has stays while the registry's is silent.
+
+    Apptainer, curl and others look into the system's own store; the authority can vouch for the registry alone.
+    """
     registry = plan_input.cluster.registry
     if registry is None:
-        return owned(plan_input, host, TRUST, ())
+        gone = owned(plan_input, host, TRUST, ())
+        return (TrustedAuthority(""), *gone) if gone else ()
     known = plan_input.facts.get(registry.host)
     if known is None or not known.registry_ca:
         return ()
     paths = (f"{directory}/{place}/ca.crt" for directory in TRUSTED for place in registry.places)
-    return owned(plan_input, host, TRUST, tuple(OwnedFile(path, f"{known.registry_ca}\n") for path in paths))
+    text = f"{known.registry_ca}\n"
+    return (*owned(plan_input, host, TRUST, (OwnedFile(path, text) for path in paths)), TrustedAuthority(text))
 
 
 def use(registry: Registry) -> Iterator[OwnedFile]:
@@ -174,6 +180,7 @@ def use(registry: Registry) -> Iterator[OwnedFile]:
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
-    """The server, and what makes its certificate."""
+    """The server, and what makes its certificate; on all hosts what has them trust it."""
     registry = plan_input.cluster.registry
-    return (REGISTRY_SERVER, OPENSSL) if registry is not None and host == registry.host else ()
+    served = (REGISTRY_SERVER, OPENSSL) if registry is not None and host == registry.host else ()
+    return (*served, CERTIFICATES) if registry is not None else ()

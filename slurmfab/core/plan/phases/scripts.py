@@ -20,6 +20,7 @@ from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.directories import spool_directory
 from slurmfab.core.plan.phases import idle_gpus, oci, podman, programs, scratch, site_files
+from slurmfab.core.plan.phases.container_hosts import uses
 from slurmfab.core.plan.phases.slurm_conf import has_own_files
 from slurmfab.core.plan.plan_input import PlanInput, node_programs
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -70,18 +71,23 @@ def task_prolog(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         return ()
     variables = environment.of_node(host) if environment else {}
     place = (directories.path, directories.variable, directories.tmpdir) if directories else None
-    return (File(TASK_PROLOG, task_prolog_text(tuple(variables.items()), place), mode=0o755),)
+    has_apptainer = uses(plan_input, host, "apptainer")
+    return (File(TASK_PROLOG, task_prolog_text(tuple(variables.items()), place, has_apptainer), mode=0o755),)
 
 
 @functools.cache
-def task_prolog_text(variables: tuple[tuple[str, str], ...], directories: tuple[str, str, bool] | None = None) -> str:
+def task_prolog_text(
+    variables: tuple[tuple[str, str], ...],
+    directories: tuple[str, str, bool] | None = None,
+    has_apptainer: bool = False,
+) -> str:
     """The text of that program, cached because it is the same on many nodes.
 
     `directories`: where jobs have directories of their own, the variable that tells it, and whether TMPDIR is it, too;
     `None` without such directories.
     """
     place = dict(zip(("path", "variable", "tmpdir"), directories, strict=True)) if directories else None
-    return fill("task-prolog", {"variables": variables, "scratch": place})
+    return fill("task-prolog", {"variables": variables, "scratch": place, "apptainer": has_apptainer})
 
 
 def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, ...]:

@@ -7,6 +7,9 @@ SLURM_DIRECTORY = "/etc/slurm"
 
 MUNGE_KEY = "/etc/munge/munge.key"
 
+JWT_KEY = SLURM_DIRECTORY + "/slurmfab-jwt.key"
+"""The key by which slurmctld makes tokens, and slurmctld and slurmdbd prove them, for slurmrestd."""
+
 PROGRAMS = "/usr/local/lib/slurmfab"
 """The directory of the programs that stay on hosts because the cluster file asks for them."""
 

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from slurmfab.on_hosts.agent.core.host_paths import (
     ADDED_PACKAGES,
+    JWT_KEY,
     MUNGE_KEY,
     OUR_DROP_INS,
     OWNED,
@@ -105,7 +106,9 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "cgroup": cgroups.read(root),
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
-        "munge_key": munge_key(root) if request.get("with_munge_key") else "",
+        "jwt_key": key_in(root + JWT_KEY) if request.get("with_munge_key") else "",
+        "has_jwt_key": os.path.lexists(root + JWT_KEY),
+        "munge_key": key_in(root + MUNGE_KEY) if request.get("with_munge_key") else "",
         **slurm(root, request, accounts),
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
@@ -154,9 +157,9 @@ def gpu_facts(root: str, named: Iterable[str], directories: Iterable[str]) -> Di
     }
 
 
-def munge_key(root: str) -> str:
-    """The munge key in base64, empty if there is none."""
-    return binascii.b2a_base64(read_bytes(root + MUNGE_KEY), newline=False).decode()
+def key_in(path: str) -> str:
+    """The key in a file in base64, empty if there is none."""
+    return binascii.b2a_base64(read_bytes(path), newline=False).decode()
 
 
 def registry_ca(root: str) -> str:

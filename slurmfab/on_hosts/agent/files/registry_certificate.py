@@ -19,7 +19,7 @@ AUTHORITY_DAYS, DAYS = 30 * 365, 2 * 365
 RENEWED = 60  # days before its end at which a certificate is made anew
 
 YES, ENOUGH = "yes", "in %d days or more" % RENEWED
-VALID, NAMES, ENDS = "signed by its authority", "names", "ends"
+VALID, NAMES, ENDS, BOUNDS = "signed by its authority", "names", "ends", "its authority vouches for"
 MISSING = "missing"
 KEY = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
 CONFIGURATION = """\
@@ -32,7 +32,17 @@ CN = {title}
 [extensions]
 subjectKeyIdentifier = hash
 {extensions}"""
-OF_AUTHORITY = "basicConstraints = critical, CA:TRUE, pathlen:0\nkeyUsage = critical, keyCertSign, cRLSign\n"
+OF_AUTHORITY = """\
+basicConstraints = critical, CA:TRUE, pathlen:0
+keyUsage = critical, keyCertSign, cRLSign
+extendedKeyUsage = serverAuth
+nameConstraints = critical, %s
+"""
+"""Hosts trust the authority in the system's own store, so it can vouch for the registry alone (RFC 5280, 4.2.1.10)."""
+
+EVERY_ADDRESS = ("excluded;IP:0.0.0.0/0.0.0.0", "excluded;IP:::/::")
+"""What an authority says that vouches for names alone: one that says nothing of addresses vouches for all of them."""
+
 OF_SERVER = """\
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
@@ -45,8 +55,8 @@ subjectAltName = %s
 class RegistryCertificate(Resource):
     """A certificate for these names, which does not end soon, signed by an authority for this registry alone.
 
-    Neither of the two keys ever leaves the host. The authority is kept while its certificate lasts, so that what
-    other hosts trust stays the same when the server's certificate is renewed.
+    Neither of the two keys ever leaves the host. The authority is kept while its certificate lasts and the names
+    stay, so that what other hosts trust stays the same when the server's certificate is renewed.
     """
 
     kind: ClassVar[str] = "registry-certificate"
@@ -74,7 +84,8 @@ class RegistryCertificate(Resource):
         if not self.certified:
             return dict.fromkeys(self.access())
         access = {path: "root:%s %04o" % one for path, one in self.access().items()}
-        return {VALID: YES, NAMES: " ".join(self.certified), ENDS: ENOUGH, **access}
+        names = " ".join(self.certified)
+        return {VALID: YES, NAMES: names, ENDS: ENOUGH, BOUNDS: names, **access}
 
     def actual(self, context: Context) -> State:
         """The same as found.
@@ -100,7 +111,7 @@ class RegistryCertificate(Resource):
             remove(context, self.access())
             return
         gid = gid_of(context, self.group)
-        if differing & {VALID, NAMES, ENDS}:
+        if differing & {VALID, NAMES, ENDS, BOUNDS}:
             self.make(context, gid)
         for path, (_, mode) in self.access().items():
             replace.change_access(context.path(path), 0, gid if path == REGISTRY_CERTIFICATE else 0, mode)
@@ -109,9 +120,9 @@ class RegistryCertificate(Resource):
         """Make the server's certificate, and before it the authority if there is none that lasts as long."""
         with open_folder(context.path(REGISTRY), make=True):
             pass
-        if not lasts(context, AUTHORITY, DAYS):
+        if not lasts(context, AUTHORITY, DAYS) or bounds(context) != " ".join(self.certified):
             title = "authority of images on %s" % self.certified[-1]
-            made = signed(context, configuration(title, OF_AUTHORITY), AUTHORITY_DAYS)
+            made = signed(context, configuration(title, OF_AUTHORITY % allowed(self.certified)), AUTHORITY_DAYS)
             replace.put(context.path(AUTHORITY), made[0] + made[1], 0, 0, 0o600)
         public = context.must(["openssl", "x509", "-in", context.path(AUTHORITY)]).encode()
         replace.put(context.path(REGISTRY_CA), public, 0, 0, 0o644)
@@ -134,7 +145,25 @@ def certificate(context: Context) -> Dict[str, str]:
         VALID: YES if verified.returncode == same.returncode == 0 else "no",
         NAMES: " ".join(sorted(plain(one) for one in (lines or [""])[-1].split(", "))),
         ENDS: ENOUGH if lasts(context, REGISTRY_CERTIFICATE, RENEWED) else end,
+        BOUNDS: bounds(context),
     }
+
+
+def allowed(names: Tuple[str, ...]) -> str:
+    """The value of nameConstraints for an authority that vouches for these names and addresses alone."""
+    bits = {4: "255.255.255.255", 6: ":".join(["ffff"] * 8)}
+    addresses = [one for one in names if is_address(one)]
+    found = ["permitted;DNS:%s" % one for one in names if one not in addresses]
+    found += ["permitted;IP:%s/%s" % (one, bits[6 if ":" in one else 4]) for one in addresses]
+    return ", ".join((*found, *(() if addresses else EVERY_ADDRESS)))
+
+
+def bounds(context: Context) -> str:
+    """The names and addresses that the authority vouches for; `everything` without bounds."""
+    argv = ["openssl", "x509", "-in", context.path(AUTHORITY), "-noout", "-ext", "nameConstraints"]
+    shown = context.run(argv).stdout.decode(errors="replace").partition("Excluded:")[0]
+    lines = (line.strip().replace("IP:", "IP Address:").partition("/")[0] for line in shown.splitlines())
+    return " ".join(sorted(plain(line) for line in lines if line.startswith(("DNS:", "IP ")))) or "everything"
 
 
 def lasts(context: Context, path: str, days: int) -> bool:

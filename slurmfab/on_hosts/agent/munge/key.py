@@ -15,11 +15,12 @@ NEW_SIZE = 128  # bytes of a new key: the default of mungekey(8)
 
 
 class MungeKey(Resource):
-    """A random munge key that only the user munge can read; an existing usable key is kept."""
+    """A random key that only its user can read, as that of munge; an existing usable key is kept."""
 
     kind: ClassVar[str] = "munge-key"
     named_by: ClassVar[str] = "path"
     path: str = MUNGE_KEY  # absolute path; its directory has to exist
+    owner: str = "munge"  # user and group
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The key file."""
@@ -30,8 +31,8 @@ class MungeKey(Resource):
         return True
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """A key of an allowed size with owner munge and mode 0400, and no copy left by an interrupted run."""
-        return {"key": "present", "owner": "munge", "group": "munge", "mode": "0400", "leftovers": None}
+        """A key of an allowed size with its owner and mode 0400, and no copy left by an interrupted run."""
+        return {"key": "present", "owner": self.owner, "group": self.owner, "mode": "0400", "leftovers": None}
 
     def actual(self, context: Context) -> State:
         """The same of the key on the host, empty where there is none.
@@ -44,17 +45,17 @@ class MungeKey(Resource):
             return {}
         return {
             "key": "present" if status.st_size in SIZES else "unusable: %d bytes" % status.st_size,
-            **access_of(context, status, "munge", "munge"),
+            **access_of(context, status, self.owner, self.owner),
             "leftovers": len(replace.leftovers(path)) or None,
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make a key, or only set owner, group and mode of the existing one.
 
-        Raises ResourceFailed if the user munge does not exist, or the key's directory is missing.
+        Raises ResourceFailed if the user does not exist, or the key's directory is missing.
         """
         path = context.path(self.path)
-        uid, gid = uid_of(context, "munge"), gid_of(context, "munge")
+        uid, gid = uid_of(context, self.owner), gid_of(context, self.owner)
         if "key" in differing:
             replace.put(path, os.urandom(NEW_SIZE), uid, gid, 0o400)
         elif differing - {"leftovers"}:

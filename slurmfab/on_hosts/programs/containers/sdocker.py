@@ -41,6 +41,16 @@ CLOSED = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", 
 
 QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
+RANK = "PMIX_RANK"
+"""The variable by which a task of a step knows that Slurm's server of PMIx is there for it."""
+
+OF_MPI = ("--env=PMIX_MCA_gds=hash", "--env=OMPI_MCA_btl=^sm,vader")
+"""What a container of an MPI program lacks: the files of PMIx's server, and numbers of processes that differ from those
+of the program's other containers, by which Open MPI (5: sm, 4: vader) tells who shares its memory."""
+
+TOLD = ("SLURM", "CUDA_VISIBLE_DEVICES", "PMIX_", "PMI_", "OMPI_MCA_", "PRTE_MCA_")
+"""How the names of variables begin that a container gets: those of Slurm, of CUDA and of MPI."""
+
 NO_JOB = "sdocker: this is not in a job: the container has no GPU, and only the limits of this session."
 
 
@@ -67,9 +77,9 @@ def command(words: Sequence[str], environment: Mapping[str, str], scratch: str =
     return [
         PODMAN,
         words[0],
-        *habits(call),
-        *mounts(call, environment, scratch),
-        *variables(environment, scratch),
+        *habits(call, environment),
+        *mounts(call, environment, of_job(environment, scratch)),
+        *variables(environment, of_job(environment, scratch)),
         *of_gpus(devices),
         *call.options,
         *call.rest,
@@ -115,11 +125,13 @@ def target_of(name: str, value: str) -> str:
     return os.path.normpath(found) if found else ""
 
 
-def habits(call: Call) -> List[str]:
+def habits(call: Call, environment: Mapping[str, str]) -> List[str]:
     """What every container gets: an init, its user's own UID, shared memory as large as the host's, no remains."""
     found = []
-    if "--init" not in call.names and "--systemd" not in call.names:
+    if not call.names & {"--init", "--systemd"}:
         found.append("--init")
+    if RANK in environment:
+        found += OF_MPI
     if not call.names & {"--rm", "--restart"}:
         found += ["--rm", "--label=" + LABEL]
     if not call.names & {"--userns", "--uidmap", "--pod"}:
@@ -129,10 +141,20 @@ def habits(call: Call) -> List[str]:
     return found
 
 
-def mounts(call: Call, environment: Mapping[str, str], scratch: str) -> List[str]:
-    """The home, the working directory and the job's scratch directory, unless the user mounts something there."""
+def of_job(environment: Mapping[str, str], scratch: str) -> List[str]:
+    """The variables that tell directories of the job.
+
+    Tasks of an MPI program have directories for temporary files of their own, in which they keep themselves apart by
+    numbers of processes; these are the same in each container.
+    """
+    names = (scratch, "" if RANK in environment else "TMPDIR")
+    return [name for name in dict.fromkeys(names) if name and environment.get(name)]
+
+
+def mounts(call: Call, environment: Mapping[str, str], names: Sequence[str]) -> List[str]:
+    """The home, the working directory and the job's own directories, unless the user mounts something there."""
     home, here = environment.get("HOME", ""), working_directory()
-    wanted = [home, here if is_open(here) else "", environment.get(scratch, "") if scratch else ""]
+    wanted = [home, here if is_open(here) else "", *(environment[name] for name in names)]
     found: List[str] = []
     seen: List[str] = []
     for path in wanted:
@@ -159,11 +181,9 @@ def is_open(path: str) -> bool:
     return path not in ("", "/") and not any((path + "/").startswith(one + "/") for one in CLOSED)
 
 
-def variables(environment: Mapping[str, str], scratch: str) -> List[str]:
-    """What Slurm tells jobs, and CUDA, and the job's directory."""
-    names = [name for name in sorted(environment) if name.startswith(("SLURM", "CUDA_VISIBLE_DEVICES"))]
-    names += [scratch] if environment.get(scratch) else []
-    return ["--env=%s" % name for name in names]
+def variables(environment: Mapping[str, str], names: Sequence[str]) -> List[str]:
+    """What Slurm tells jobs, CUDA and MPI, and the job's directories."""
+    return ["--env=%s" % name for name in (*(one for one in sorted(environment) if one.startswith(TOLD)), *names)]
 
 
 def of_gpus(devices: Sequence[str]) -> List[str]:

@@ -7,10 +7,14 @@ directory beside the bundle, which gets its name when it is complete.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
+import glob
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +38,10 @@ examples:
 """
 
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end an sbundle: Ctrl-C, the end of its job, and the end of its terminal."""
+
+
 class NotMade(Exception):
     """There is no bundle, and why."""
 
@@ -48,6 +56,8 @@ def main(*words: str) -> int:
     parser.add_argument("--force", action="store_true", help="replace a bundle that is there")
     parser.add_argument("--no-home", action="store_true", help="containers do not have your home")
     given = parser.parse_args(words)
+    for number in ENDS:
+        signal.signal(number, signal.default_int_handler)
     try:
         source = source_of(given.image)
         place = os.path.abspath(given.directory or os.path.join(os.path.expanduser("~"), FOLDER, name_of(given.image)))
@@ -105,8 +115,12 @@ def make(source: str, place: str, *, force: bool, has_home: bool) -> str:
     if os.path.lexists(place) and not (force and os.path.isfile(os.path.join(place, "config.json"))):
         raise NotMade("%s is there already; %s" % (place, "it is no bundle" if force else "--force replaces it"))
     os.makedirs(parent, exist_ok=True)
+    for left in glob.glob(os.path.join(glob.escape(parent), ".%s.*" % glob.escape(name))):
+        clear_if_left(left, place)
     work = tempfile.mkdtemp(prefix=".%s." % name, dir=parent)
+    held = os.open(work, os.O_RDONLY)
     try:
+        lock(held)
         call(work, "skopeo", "copy", "--remove-signatures", source, "oci:%s/image:latest" % work)
         fresh = os.path.join(work, "bundle")
         call(work, "umoci", "unpack", "--rootless", "--image", "%s/image:latest" % work, fresh)
@@ -116,8 +130,40 @@ def make(source: str, place: str, *, force: bool, has_home: bool) -> str:
             os.rename(place, os.path.join(work, "former"))
         os.rename(fresh, place)
     finally:
-        remove(work)
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDS}
+        clear(work, place)
+        os.close(held)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return place
+
+
+def clear(work: str, place: str) -> None:
+    """Remove what an sbundle has left beside a bundle; one that was to be replaced and was not goes to its place."""
+    former = os.path.join(work, "former")
+    if os.path.lexists(former) and not os.path.lexists(place):
+        os.rename(former, place)
+    remove(work)
+
+
+def lock(descriptor: int) -> bool:
+    """Lock a directory for as long as it is open; whether that was possible, which some file servers do not tell."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def clear_if_left(work: str, place: str) -> None:
+    """Remove the directory of an sbundle that was killed; one that is at work has it locked."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(descriptor).st_uid == os.getuid() and lock(descriptor):
+                clear(work, place)
+        finally:
+            os.close(descriptor)
 
 
 def call(directory: str, *words: str) -> None:

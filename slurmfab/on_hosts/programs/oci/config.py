@@ -19,6 +19,14 @@ KEPT = ("HOME", "TERM")
 
 SLURMS, BATCH = "/tmp/slurm/", "/dev/slurm-batch/"  # noqa: S108 - the first is Slurm's choice
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MEMORY = "/dev/shm"  # noqa: S108 - the job's own shared memory
+RANK = "PMIX_RANK"
+"""The variable by which a task of a step knows that Slurm's server of PMIx is there for it."""
+
+NO_MPI = (
+    "this Slurm gives a container nothing of PMIx, so its tasks would not find each other: run an MPI program in a "
+    "container by `srun sdocker run` or `srun apptainer exec`; one without MPI runs with srun --mpi=none"
+)
 DEVICE, PLAIN, READ_ONLY = ("bind", "rw", "nosuid", "noexec"), ("rbind", "rw", "nosuid", "nodev"), ("bind", "ro")
 
 Config = Dict[str, Any]
@@ -34,6 +42,7 @@ class Job(NamedTuple):
     driver: Pairs = ()  # files of the driver: the path of each on the host, and in the container
     home: str = ""  # the user's home; empty if the container does not have it
     directories: Sequence[str] = ()  # further directories of the host that the container sees, at the same paths
+    has_mpi: bool = False  # whether its tasks find each other by PMIx
 
 
 def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Config:
@@ -48,23 +57,26 @@ def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Con
     process = {key: value for key, value in config.get("process", {}).items() if key != "rlimits"}
     linux = {key: value for key, value in config.get("linux", {}).items() if key not in ("resources", "cgroupsPath")}
     words, root = list(process.get("args", ())), config.get("root", {}).get("path", "")
+    # PMIx's server compares the number that a process says it has with that of the job's user.
+    uid, gid = (job.uid, job.gid) if job.has_mpi else (0, 0)
+    dropped = ("user", *(("pid", "ipc") if job.has_mpi else ()))
     return {
         **config,
         "process": {
             **process,
             "args": [*map(moved, words[:1]), *words[1:]],
-            "user": {"uid": 0, "gid": 0},
+            "user": {"uid": uid, "gid": gid},
             "env": environment(process.get("env", ()), image, job, driver_place(root)),
         },
         "mounts": mounts(config, job),
         "linux": {
             **linux,
             "namespaces": [
-                *(one for one in linux.get("namespaces", ()) if one.get("type") != "user"),
+                *(one for one in linux.get("namespaces", ()) if one.get("type") not in dropped),
                 {"type": "user"},
             ],
-            "uidMappings": [{"containerID": 0, "hostID": job.uid, "size": 1}],
-            "gidMappings": [{"containerID": 0, "hostID": job.gid, "size": 1}],
+            "uidMappings": [{"containerID": uid, "hostID": job.uid, "size": 1}],
+            "gidMappings": [{"containerID": gid, "hostID": job.gid, "size": 1}],
         },
     }
 
@@ -81,9 +93,13 @@ def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
     given = [{**one, "destination": moved(one.get("destination", ""))} for one in config.get("mounts", ())]
     taken = ("", *(one["destination"].rstrip("/") for one in given if one.get("type") in ("bind", "none")))
     wanted = [path for path in (job.home, *job.directories) if path not in taken and has_room(root, path)]
+    # Processes of one program share memory, and tell each other by their numbers.
+    has_dev = any(one["destination"].rstrip("/") == "/dev" for one in given)
+    shared = (*((MEMORY,) if has_dev else ()), *(("/proc",) if job.has_mpi else ()))
     return [
         *(_mount(path, path, PLAIN) for path in wanted),
-        *given,
+        *(one for one in given if one["destination"] not in shared),
+        *(_mount(path, path, ("rbind",)) for path in shared),
         *(_mount(path, path, DEVICE) for path in (*job.gpus, *job.others)),
         *(_mount(path, inside, READ_ONLY) for path, inside in placed(job.driver, driver_place(root))),
     ]
@@ -112,6 +128,9 @@ def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job, place:
         found["HOME"] = job.home
     if job.gpus:
         found.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(len(job.gpus)))))
+    if job.has_mpi:
+        # Its other ways are files of the server's, in a directory for which an image need have no room.
+        found.setdefault("PMIX_MCA_gds", "hash")
     if job.driver:
         found["PATH"] = _joined(found["PATH"], place + "/bin")
         # The host's own says where libraries are on the host.

@@ -62,8 +62,12 @@ def whole(made: dict[str, Any], variables: dict[str, str], names: list[str]) -> 
 
     Raises:
         OSError: the bundle's own configuration cannot be read.
-        ValueError: it is no JSON.
+        ValueError: it is no JSON, or Slurm tells the tasks of an MPI program nothing of each other.
     """
+    has_mpi = config.RANK in variables
+    tasks = variables.get("SLURM_STEP_NUM_TASKS", "1")
+    if not has_mpi and variables.get("SLURM_MPI_TYPE", "").startswith("pmix") and tasks != "1":
+        raise ValueError(config.NO_MPI)
     bundle = variables.get("SLURM_CONTAINER") or os.path.dirname(made.get("root", {}).get("path", ""))
     own = read(os.path.join(bundle, "config.json"))
     cards, others = devices()
@@ -75,6 +79,7 @@ def whole(made: dict[str, Any], variables: dict[str, str], names: list[str]) -> 
         driver.files() if cards else (),
         home_of(own),
         directories(variables, names),
+        has_mpi,
     )
     # Slurm 22.05 takes the root to be `rootfs`, whatever the bundle says.
     root = {**own.get("root", {}), "path": os.path.join(bundle, own.get("root", {}).get("path", "rootfs"))}

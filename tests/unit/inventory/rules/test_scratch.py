@@ -64,9 +64,9 @@ def test_size_then_is_that_of_the_last_group_with_the_node() -> None:
     assert [found.of_node(node) for node in ("n1", "n2", "n3")] == [1024, 0, 400]
 
 
-def told(path: Path, env: dict[str, str], *, tmpdir: bool = True) -> str:
+def told(path: Path, env: dict[str, str], *, tmpdir: bool = True, apptainer: bool = False) -> str:
     """What the TaskProlog prints for a job with this environment."""
-    text = task_prolog_text((), (str(path), "SCRATCH", tmpdir))
+    text = task_prolog_text((), (str(path), "SCRATCH", tmpdir), apptainer)
     return subprocess.run(["sh", "-c", text], env=env, capture_output=True, text=True, check=True).stdout
 
 
@@ -76,6 +76,18 @@ def test_task_prolog_then_tells_the_directory_of_the_job_and_no_other(tmp_path: 
     assert told(tmp_path, stale) == f"export SCRATCH={tmp_path}/7\nexport TMPDIR={tmp_path}/7\n"
     assert told(tmp_path, {"SLURM_JOB_ID": "7", "TMPDIR": "/mine"}) == f"export SCRATCH={tmp_path}/7\n"
     assert told(tmp_path, {"SLURM_JOB_ID": "7"}, tmpdir=False) == f"export SCRATCH={tmp_path}/7\n"
+
+
+def test_task_prolog_when_the_cluster_has_apptainer_then_binds_the_directories_of_jobs_once(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    job, scratch = {"SLURM_JOB_ID": "7"}, f"export SCRATCH={tmp_path}/7\n"
+    binds = f"{scratch}export APPTAINER_BINDPATH={{}}{tmp_path}\n"
+    assert told(tmp_path, job, tmpdir=False, apptainer=True) == binds.format("")
+    has_own = {**job, "APPTAINER_BINDPATH": "/data"}
+    assert told(tmp_path, has_own, tmpdir=False, apptainer=True) == binds.format("/data,")
+    has_it = {**job, "APPTAINER_BINDPATH": f"/data,{tmp_path}"}
+    assert told(tmp_path, has_it, tmpdir=False, apptainer=True) == scratch
+    assert "APPTAINER" not in told(tmp_path, {"SLURM_JOB_ID": "8"}, apptainer=True)
 
 
 def test_task_prolog_when_the_job_has_no_directory_here_then_takes_the_variables_away(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from slurmfab.core.plan.phases import packages, registry
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
+from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
 from slurmfab.on_hosts.agent.services.service import Service
 
 CA = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
@@ -76,6 +77,7 @@ def test_all_hosts_trust_the_certificate_once_it_is_known() -> None:
     assert [found[f"/etc/docker/certs.d/{one}/ca.crt"].text for one in places] == [f"{CA}\n"] * 2
     before = registry.resources(wanted("registry: c1\n", ca="", owned=("registry-trust",)), "n1")
     assert [one.id for one in before] == ["owned-files:registry-use"]
+    assert TrustedAuthority(f"{CA}\n") in registry.resources(wanted(OPEN), "n1")
 
 
 def test_a_name_without_a_registry_is_the_clusters_own_image() -> None:
@@ -95,6 +97,7 @@ def test_other_images_are_rejected_where_the_file_says_so_alone() -> None:
 def test_packages_come_for_the_registrys_host_alone() -> None:
     assert {"docker-registry", "openssl"} <= packages.wanted(wanted(OPEN), "c1")
     assert not {"docker-registry", "openssl"} & packages.wanted(wanted(OPEN), "n1")
+    assert all("ca-certificates" in packages.wanted(wanted(OPEN), host) for host in ("c1", "n1"))
 
 
 def test_all_is_taken_back_without_the_key() -> None:
@@ -104,6 +107,7 @@ def test_all_is_taken_back_without_the_key() -> None:
     ids = [one.id for one in registry.resources(known, "c1")]
     assert {"owned-files:registry", "owned-files:registry-trust", "owned-files:registry-use"} <= set(ids)
     assert "registry-certificate:server" in ids
+    assert ids.index("trusted-authority:registry") < ids.index("owned-files:registry-trust"), "the record goes last"
     assert registry.resources(wanted(""), "c1") == ()
 
 

@@ -42,6 +42,20 @@ def test_run_when_in_a_job_then_has_its_gpus_its_directories_and_the_habits(node
     ]
 
 
+def test_run_when_srun_has_started_an_mpi_program_then_its_tasks_find_each_other(node: Path) -> None:
+    found = call(node, "run image", SLURM_JOB_ID="7", PMIX_RANK="0", PMIX_NAMESPACE="x", OMPI_MCA_btl="self")
+    own = found.index("--env=OMPI_MCA_btl")
+    assert {*sdocker.OF_MPI, "--env=PMIX_NAMESPACE", "--env=PMIX_RANK"} < set(found)
+    assert found.index(sdocker.OF_MPI[1]) < own, "what the job says counts"
+
+
+def test_run_when_the_job_has_a_directory_for_temporary_files_then_it_is_there_but_not_for_mpi(node: Path) -> None:
+    (node / "temporary").mkdir()
+    variables = {"SLURM_JOB_ID": "7", "TMPDIR": str(node / "temporary")}
+    assert {"--volume=/temporary:/temporary", "--env=TMPDIR"} < set(call(node, "run image", **variables))
+    assert "--env=TMPDIR" not in call(node, "run image", PMIX_RANK="0", **variables)
+
+
 def test_run_when_outside_of_a_job_then_has_no_gpu(node: Path) -> None:
     assert not [word for word in call(node, "run image", SLURM_JOB_ID="7") if "--device" in word or "cuda" in word]
 

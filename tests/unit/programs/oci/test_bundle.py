@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,35 @@ def test_sbundle_when_an_image_is_in_a_registry_then_the_bundle_is_below_home(
     assert log(home)[0].startswith(f"skopeo copy --remove-signatures docker://debian:12 oci:{work}")
     assert log(home)[1].startswith(f"runtime {work}"), "a directory of the user's, not that of another host"
     assert log(home)[2].startswith(f"umoci unpack --rootless --image {work}")
+
+
+HANGING = """#!/bin/sh
+for last; do :; done
+mkdir -p "$last" && touch "$LOG" && sleep 60
+"""
+ANOTHER = "import sys; from slurmfab.on_hosts.programs.oci.bundle import main; sys.exit(main('debian:12', 'mine'))"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_sbundle_when_it_is_cut_off_then_nothing_is_left_or_the_next_one_removes_it(
+    home: Path, number: signal.Signals
+) -> None:
+    umoci = home.parent / "bin/umoci"
+    umoci.write_text(HANGING)
+    (home.parent / "log").unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    with subprocess.Popen([sys.executable, "-c", ANOTHER], env=environment, start_new_session=True) as cut_off:
+        while not list(home.glob(".mine.*/bundle")):
+            assert cut_off.poll() is None
+        if number == signal.SIGKILL:
+            umoci.write_text(UMOCI)
+            assert main("debian:12", "other") == 0
+            assert list(home.glob(".mine.*")), "what another one works with stays"
+        os.killpg(cut_off.pid, number)
+    assert bool(list(home.glob(".mine.*"))) == (number == signal.SIGKILL)
+    umoci.write_text(UMOCI)
+    assert main("debian:12", "mine") == 0
+    assert not list(home.glob(".*"))
 
 
 def test_sbundle_when_a_bundle_is_there_then_only_force_replaces_it(

@@ -56,10 +56,22 @@ def test_of_job_when_anybody_runs_a_bundle_then_its_root_is_that_user_and_nobody
     assert [one["type"] for one in found["linux"]["namespaces"]] == ["pid", "user"]
 
 
+def test_of_job_when_its_tasks_are_one_mpi_program_then_they_are_told_apart_as_on_the_node(tmp_path: Path) -> None:
+    mounts = [*MADE["mounts"], {"destination": "/proc", "type": "proc"}, {"destination": "/dev/shm", "type": "tmpfs"}]
+    found = made(tmp_path, JOB._replace(has_mpi=True), mounts=mounts)
+    assert found["process"]["user"] == {"uid": 2001, "gid": 2002}
+    assert found["linux"]["uidMappings"] == [{"containerID": 2001, "hostID": 2001, "size": 1}]
+    assert [one["type"] for one in found["linux"]["namespaces"]] == ["user"]
+    assert [(one["destination"], one["type"]) for one in found["mounts"]] == [
+        ("/dev", "tmpfs"), ("/dev/shm", "bind"), ("/proc", "bind")
+    ]  # fmt: skip
+    assert "PMIX_MCA_gds=hash" in found["process"]["env"]
+
+
 def test_of_job_when_it_has_gpus_then_these_are_in_the_container_and_counted_from_0(tmp_path: Path) -> None:
     job = JOB._replace(gpus=("/dev/nvidia1", "/dev/nvidia3"), others=("/dev/nvidiactl",))
     found = made(tmp_path, job)
-    assert destinations(found) == ["/dev", "/dev/nvidia1", "/dev/nvidia3", "/dev/nvidiactl"]
+    assert destinations(found) == ["/dev", "/dev/shm", "/dev/nvidia1", "/dev/nvidia3", "/dev/nvidiactl"]
     assert variables(tmp_path, job)["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
@@ -70,7 +82,7 @@ def test_of_job_when_slurm_says_which_gpus_are_visible_then_this_stays(tmp_path:
 
 
 def test_of_job_when_it_has_no_gpu_then_nothing_of_gpus_is_there(tmp_path: Path) -> None:
-    assert destinations(made(tmp_path, JOB)) == ["/dev"]
+    assert destinations(made(tmp_path, JOB)) == ["/dev", "/dev/shm"]
     assert not {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"} & variables(tmp_path, JOB).keys()
 
 
@@ -102,7 +114,7 @@ def test_of_job_when_image_and_job_set_a_variable_then_the_image_is_right(tmp_pa
 
 def test_of_job_when_it_has_a_home_then_it_is_mounted_first_and_is_home(tmp_path: Path) -> None:
     job = JOB._replace(home="/home/ann", directories=("/tmp", "/scratch/7"))
-    assert destinations(made(tmp_path, job)) == ["/home/ann", "/tmp", "/scratch/7", "/dev"]
+    assert destinations(made(tmp_path, job)) == ["/home/ann", "/tmp", "/scratch/7", "/dev", "/dev/shm"]
     assert variables(tmp_path, job)["HOME"] == "/home/ann"
     assert variables(tmp_path, JOB)["HOME"] == "/root"
 

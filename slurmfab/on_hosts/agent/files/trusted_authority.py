@@ -1,0 +1,61 @@
+"""The authority of the cluster's own image registry among those that all programs of a host trust."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar, Tuple
+
+from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.reading import read_text
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
+from slurmfab.on_hosts.agent.core.safe_paths import open_folder
+
+FILE = "/usr/local/share/ca-certificates/slurmfab-registry.crt"
+STORE, LINK = "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/slurmfab-registry.pem"
+"""What update-ca-certificates(8) makes: all certificates in one file, and a link to each."""
+
+TRUSTED, NO, YES, ANOTHER = "trusted by the system", "no", "yes", "another one"
+
+
+class TrustedAuthority(Resource):
+    """A certificate in the system's own store, by the system's own command; such as Apptainer and curl look there.
+
+    Args:
+        text: the certificate in PEM; empty if it is not to be there.
+    """
+
+    kind: ClassVar[str] = "trusted-authority"
+    text: str
+
+    def name(self) -> str:
+        """The same on each host."""
+        return "registry"
+
+    def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
+        """The certificate and the store."""
+        return (FILE, STORE)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Trusted, or not."""
+        return {TRUSTED: YES if self.text else NO}
+
+    def actual(self, context: Context) -> State:
+        """Whether this certificate is trusted, or another one with its name."""
+        there, store = read_text(context.path(FILE)), read_text(context.path(STORE))
+        if not there and not os.path.lexists(context.path(LINK)):
+            return {TRUSTED: NO}
+        return {TRUSTED: YES if there == self.text.strip() and there in store else ANOTHER}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Write or remove the certificate, and have the system make its store anew.
+
+        Raises:
+            ResourceFailed: the command fails, or is not there.
+        """
+        if self.text:
+            with open_folder(context.path(FILE.rpartition("/")[0]), make=True):
+                pass
+            replace.put(context.path(FILE), self.text.encode(), 0, 0, 0o644)
+        else:
+            replace.unlink(context.path(FILE))
+        context.must(["update-ca-certificates"])

@@ -1,0 +1,123 @@
+"""slurmrestd on real Slurm of each suite: jobs by token, the key made, passed on, made anew, and gone with `rest`.
+
+One lab per suite goes through all of it, in this order. The database is on the controller, and slurmrestd on n2.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from lab_cluster import DeployedLab
+from stock import Stock
+from suites import SUITES
+
+pytestmark = pytest.mark.lab
+
+KEYS = "database: ctl\nlogin: [n2]\nusers: [{name: ann, uid: 3000}]\n"
+REST = "rest: n2\n"
+AS_ANN = "cd /tmp && runuser -u ann -- "
+KEY = "/etc/slurm/slurmfab-jwt.key"
+ASK = """
+import http.client, json, re, socket, sys
+user, token, path = sys.stdin.read().split()
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/run/slurmrestd/slurmrestd.socket")
+def ask(path):
+    connection = Connection("localhost", timeout=30)
+    connection.request("GET", path, None, {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token})
+    return connection.getresponse().read().decode()
+known = ask("/openapi/v3").replace("\\\\/", "/")
+print(ask(path % max(re.findall("/slurm/(v[0-9.]+)/jobs", known))))
+"""
+LEFT = (
+    f"ls -d {KEY} /etc/systemd/system/slurmrestd* /run/slurmrestd /usr/sbin/slurmrestd /var/lib/slurmfab/owned/rest* "
+    "2>/dev/null; grep -i authalt /etc/slurm/*.conf; ls /usr/lib/*/slurm-wlm/auth_jwt.so 2>/dev/null; :"
+)
+
+
+@dataclass
+class Site:
+    """A cluster, and its file without `rest`."""
+
+    lab: DeployedLab
+    text: str
+
+    def deploy(self, more: str) -> None:
+        """Deploy with these keys; a second run has nothing to do."""
+        self.lab.inventory_path.write_text(self.text + more)
+        self.lab.deploy()
+        assert self.lab.deploy()["steps"] == []
+
+    def token(self) -> str:
+        """A token of ann's, who asks for it herself."""
+        return self.lab.on("n2", f"{AS_ANN} scontrol token lifespan=600").partition("=")[2]
+
+    def ask(self, token: str, path: str) -> Any:
+        """What slurmrestd answers ann with this token."""
+        said = self.lab.on("n2", f"echo ann {token} '{path}' | {AS_ANN} python3 -c {shlex.quote(ASK)}")
+        return json.loads(said) if said.startswith("{") else {"errors": [said]}
+
+    def outcomes(self) -> set[str]:
+        """The outcomes of the checks of slurmrestd."""
+        done = self.lab.slurmfab("check-cluster", "--only", "rest", "--json", "-")
+        return {one["outcome"] for one in json.loads(done.stdout)["checks"] if one["check"].startswith("rest_")}
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
+    with stock.copy(request.param, database=True, nodes=2) as lab:
+        text = lab.inventory_path.read_text().replace("n[1-2]", "n1") + KEYS
+        lab.inventory_path.write_text(text)
+        lab.deploy()
+        yield Site(lab, text)
+
+
+def test_rest_when_its_key_comes_then_jobs_go_on_and_nothing_listens_on_the_network(site: Site) -> None:
+    job = site.lab.on("ctl", f"{AS_ANN} sbatch --parsable -o /dev/null --wrap 'sleep 600'")
+    site.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    site.deploy(REST)
+    assert site.lab.on("ctl", f"squeue -h -j {job} -o %T; scancel {job}") == "RUNNING"
+    assert site.lab.on("ctl", f"stat -c '%U %G %a' {KEY}") == "slurm slurm 400"
+    assert site.lab.on("n2", f"ls {KEY} 2>&1 || true").endswith("No such file or directory"), "it proves no tokens"
+    assert (
+        site.lab.on("n2", "ss -Hltnp | grep -c slurmrestd; ps -C slurmrestd -o user= | grep -cw -e root -e slurm; :")
+        == "0\n0"
+    )
+    assert site.outcomes() == {"passed"}
+
+
+def test_a_user_with_a_token_when_asking_then_slurmctld_and_slurmdbd_answer(site: Site) -> None:
+    job = site.lab.on("ctl", f"{AS_ANN} sbatch --parsable -H -o /dev/null --wrap true")
+    token = site.token()
+    assert job in {str(one["job_id"]) for one in site.ask(token, "/slurm/%s/jobs")["jobs"]}
+    site.lab.on("ctl", f"scancel {job}")
+    name = site.lab.on("ctl", "scontrol show config | sed -n 's/^ClusterName *= //p'")
+    assert name in {one["name"] for one in site.ask(token, "/slurmdb/%s/clusters/")["clusters"]}
+    changed = ".".join((*token.split(".")[:2], token.split(".")[2][::-1]))
+    assert not site.ask(changed, "/slurm/%s/jobs").get("jobs")
+    assert not site.ask(changed, "/slurmdb/%s/clusters/").get("clusters")
+
+
+def test_tokens_when_the_key_is_made_anew_then_no_longer_count(site: Site) -> None:
+    token, before = site.token(), site.lab.on("ctl", f"sha256sum {KEY}")
+    site.lab.on("ctl", f"rm {KEY}")
+    site.deploy(REST)
+    assert site.lab.on("ctl", f"sha256sum {KEY}") != before
+    assert not site.ask(token, "/slurm/%s/jobs").get("jobs")
+    assert not site.ask(token, "/slurmdb/%s/clusters/").get("clusters")
+    assert site.ask(site.token(), "/slurmdb/%s/clusters/")["clusters"]
+    assert site.outcomes() == {"passed"}
+
+
+def test_rest_when_its_key_goes_then_all_goes(site: Site) -> None:
+    site.deploy("")
+    for host in ("ctl", "n1", "n2"):
+        assert site.lab.on(host, LEFT) == ""
+    assert site.lab.on("ctl", f"{AS_ANN} srun -n1 hostname") == "n1"
