@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
 from slurmfab.core.engine.actor import stamp
@@ -90,8 +89,7 @@ class Changes:
 
     def given_back(self, some: tuple[str, ...]) -> NodeAcceptance:
         """The return of a batch that was drained, after a job has run on each node in a reservation."""
-        partitions = tuple(partition_of_own_jobs(self.cluster, (node,)) for node in some)
-        return NodeAcceptance(some, stamp(), partitions=partitions)
+        return NodeAcceptance(some, stamp())
 
     def of_step(self, step: UpgradeStep) -> Iterator[tuple[str, Resource]]:
         """Yield each host with a resource that the step may change there."""

@@ -63,12 +63,10 @@ class Upgraded(FakeSlurm):
 
     Args:
         done: host and id of each changed resource.
-        trial: what comes of a job on each node; empty where it ran.
         conversion: what slurmdbd's host tells of it.
     """
 
     done: list[str] = field(default_factory=list)
-    trial: dict[str, str] = field(default_factory=dict)
     conversion: Mapping[str, Any] = field(default_factory=lambda: CONVERTED)
 
     def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
@@ -77,7 +75,6 @@ class Upgraded(FakeSlurm):
             return ({"conversion": self.conversion},)
         if request["op"] == "trial-jobs":
             self.done += [f"{node} job:{node}" for node in request["nodes"]]
-            return ({"trial_jobs": {node: self.trial.get(node, "") for node in request["nodes"]}},)
         return super().call(host, request, *heard)
 
     def change(self, wanted: Mapping[str, Any]) -> None:

@@ -32,7 +32,10 @@ RESERVED_MINUTES = 30
 """Duration of the reservation, so that it ends even if the agent is killed."""
 
 ALLOCATION_SECONDS = 45
-JOB_SECONDS = 120.0
+HOSTNAME = "hostname"
+JOB_SECONDS, WORK_SECONDS = 120.0, 360.0
+"""The longest time of a job that runs `hostname`, and of another one."""
+
 PARALLEL_JOBS = 32
 OPENED_SECONDS = 10
 """Time that a node gets to respond after it was resumed. slurmctld checks about once a second, and a job that is
@@ -52,6 +55,7 @@ class NodeAcceptance(Resource):
         stamp: who and when, for the reasons of nodes that fail.
         seconds: how long to wait until their slurmd has registered.
         partitions: the partition of each node's job, in their order; by default slurmfab's own.
+        works: likewise srun's further options and the command; by default `hostname`.
     """
 
     kind: ClassVar[str] = "node-trial"
@@ -60,6 +64,7 @@ class NodeAcceptance(Resource):
     stamp: str
     seconds: int = 90
     partitions: Tuple[str, ...] = ()
+    works: Tuple[Tuple[str, ...], ...] = ()
 
     def name(self) -> str:
         """The nodes."""
@@ -137,7 +142,8 @@ class NodeAcceptance(Resource):
     def try_one(self, context: Context, node: str) -> None:
         """Run a job on a node, and drain the node if the job fails."""
         try:
-            complaint = run_test_job(context, node, dict(zip(self.nodes, self.partitions)).get(node))  # noqa: B905
+            partition, work = (dict(zip(self.nodes, some)).get(node) for some in (self.partitions, self.works))  # noqa: B905
+            complaint = run_test_job(context, node, partition, work or (HOSTNAME,))
         except ResourceFailed as error:
             complaint = str(error)
         if complaint:
@@ -172,11 +178,12 @@ def remove_reservation(context: Context) -> None:
     context.run(commands.delete_reservation(RESERVATION))
 
 
-def run_test_job(context: Context, node: str, partition: Optional[str] = None) -> str:
+def run_test_job(context: Context, node: str, partition: Optional[str] = None, work: Tuple[str, ...] = HOSTNAME) -> str:
     """Run a job on a node as the slurm user, from the controller.
 
     Args:
         partition: of the job, `None` for slurmfab's own; empty if no partition has the node.
+        work: srun's further options, and the command.
 
     Returns:
         Why the job failed; empty if it ran.
@@ -190,9 +197,9 @@ def run_test_job(context: Context, node: str, partition: Optional[str] = None) -
     argv = [
         "srun", "--reservation=" + RESERVATION, "--partition=" + (partition or commands.PARTITION),
         "--nodelist=" + node, "--nodes=1", "--ntasks=1", "--time=2", "--immediate=%d" % ALLOCATION_SECONDS,
-        "--job-name=" + name, "--chdir=/", "hostname",
+        "--job-name=" + name, "--chdir=/", *work,
     ]  # fmt: skip
-    complaint, lines = run_job(context, argv, name, JOB_SECONDS)
+    complaint, lines = run_job(context, argv, name, JOB_SECONDS if work[-1] == HOSTNAME else WORK_SECONDS)
     return complaint + (waiting_reason(context, name) if any("queued and waiting" in line for line in lines) else "")
 
 
