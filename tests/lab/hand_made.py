@@ -742,7 +742,7 @@ def opt(lab: DeployedLab, suite: str) -> HandMade:
 OWN_USER = """
 ClusterName=hpc
 SlurmctldHost=ctl
-SlurmUser=hpc
+SlurmUser=910
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/spool/slurmd
 SlurmctldPidFile=/run/slurmctld/slurmctld.pid
@@ -765,7 +765,7 @@ PartitionName=batch Nodes=ALL Default=YES
 
 
 def own_user(lab: DeployedLab, suite: str) -> HandMade:
-    """slurmctld and slurmdbd as a user of the site's own, by drop-ins with User=, with a group of another name."""
+    """slurmctld and slurmdbd as a user of the site's own, named by number, with a group of another name."""
     prepare(lab)
     pids = DEBIAN.pid_files(versions.distribution_version(suite))
     text = SLURMDBD.format(pid="/run/slurmdbd/slurmdbd.pid", password=PASSWORD).replace("DbdHost=n3", "DbdHost=ctl")

@@ -227,15 +227,22 @@ class PlanInput(LocalInput):
         return render.job_submit_script(self.cluster.name, site)
 
     def is_same_host(self, one: str, other: str) -> bool:
-        """Whether two names or addresses are those of one host; `localhost` is the primary controller."""
+        """Whether two names or addresses are those of one host; `localhost` is the primary controller.
+
+        SlurmUser's name and number on that controller are one, too.
+        """
         return one == other or bool(
             self._aliases.get(canonical(one.lower()), NO_HOSTS) & self._aliases.get(canonical(other.lower()), NO_HOSTS)
         )
 
     @cached_property
     def _aliases(self) -> Mapping[str, frozenset[str]]:
-        """The hosts that have a name or an address, by this in lower case."""
-        found: dict[str, set[str]] = {name: {self.cluster.controller} for name in LOOPBACK}
+        """The hosts that have a name or an address, by this in lower case; and SlurmUser by its number and its name."""
+        controller, user = self.cluster.controller, self.cluster.slurm_user
+        found: dict[str, set[str]] = {name: {controller} for name in LOOPBACK}
+        uids = self.facts[controller].uids if controller in self.facts else {}
+        for uid in (uid for uid, name in uids.items() if name == user):
+            found |= {str(uid): {f"user {user}"}, user.lower(): {f"user {user}"}}
         given = {address: host for host, address in self.cluster.addresses.items()}
         for host in self.cluster.hosts:
             known = self.lock.hosts.get(host, HostLock())

@@ -85,6 +85,15 @@ def test_a_hand_made_file_that_says_the_same_stays_and_nothing_differs() -> None
         assert slurm_files(wanted, host).kept == ("slurm.conf", "cgroup.conf")
 
 
+@pytest.mark.parametrize(("uid", "is_right"), [("64030", True), ("1000", False)])
+def test_a_hand_made_file_that_names_the_slurm_user_by_number_stays(uid: str, is_right: bool) -> None:
+    rendered = plan_input(cluster(), hosts()).rendered["slurm.conf"]
+    there = found(text=by_hand(rendered).replace("SlurmUser=slurm", f"SlurmUser={uid}"))
+    users = {0: "root", 1000: "admin", 64030: "slurm"}
+    wanted = plan_input(cluster(), {name: replace(fact, uids=users) for name, fact in there.facts.items()})
+    assert (wanted.differences == ()) is is_right
+
+
 @pytest.mark.parametrize("line", ["", "DisableRootJobs=no\n"], ids=["none", "no"])
 def test_a_hand_made_file_that_lets_root_run_jobs_stays_until_the_cluster_file_says_otherwise(line: str) -> None:
     rendered = plan_input(cluster(), hosts()).rendered["slurm.conf"]

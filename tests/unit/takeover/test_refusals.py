@@ -84,6 +84,7 @@ def test_a_slurm_user_by_its_uid_is_that_user(number: str, told: str) -> None:
     users = {"uids": {0: "root", 450: "munge", 1800: "hpc", 64030: "slurm"}}
     one = survey(cluster(BASE.replace("=slurm", f"={number}", 1), hosts=dict.fromkeys(("ctl", "n1", "n2"), users)))
     assert (told in one.text) if told else ("slurm_user" not in one.text)
+    assert not [remark for remark in one.remarks if "The first deployment" in remark]
 
 
 def test_a_slurm_user_with_several_uids_is_refused_with_all_of_them() -> None:
