@@ -171,16 +171,18 @@ class Kind:
 
 
 @contextmanager
-def made_by_hand(stock: Stock, kind: str, suite: str) -> Iterator[HandMade]:
+def made_by_hand(stock: Stock, kind: str, suite: str, *, newer_slurm: bool = False) -> Iterator[HandMade]:
     """A lab with a cluster of this kind, which slurmfab has never seen; it is removed at the end of the context.
 
     Args:
         stock: where labs come from.
         kind: a name in `KINDS`.
         suite: Debian suite.
+        newer_slurm: as in LabSpec.
     """
     wanted = KINDS[kind]
-    with stock.installed(suite, wanted.packages, nodes=wanted.nodes, gpus=wanted.gpus, shared=wanted.shared) as lab:
+    more = {"nodes": wanted.nodes, "gpus": wanted.gpus, "shared": wanted.shared, "newer_slurm": newer_slurm}
+    with stock.installed(suite, wanted.packages, **more) as lab:
         yield wanted.make(lab, suite)
 
 
