@@ -71,19 +71,23 @@ ROWS = int(os.environ.get("UPGRADED_JOBS", "20000"))
 
 FABRICATED = """\
 set -e
+cluster=$(sacctmgr -nP show cluster format=cluster)
 for table in job step; do
     columns=$(mariadb -Ne "select group_concat(column_name) from information_schema.columns where
-        table_schema = 'slurm_acct_db' and table_name = 'lab_${{table}}_table'
+        table_schema = 'slurm_acct_db' and table_name = '${{cluster}}_${{table}}_table'
         and column_name not in ('job_db_inx', 'id_job')")
     new=job_db_inx values='seq + 1000000'
     [ $table = step ] || new=job_db_inx,id_job values='seq + 1000000, seq + 1000000'
-    mariadb slurm_acct_db -e "create temporary table one as select * from lab_${{table}}_table limit 1;
-        insert into lab_${{table}}_table ($new, $columns) select $values, $columns from one, seq_1_to_{rows}"
+    mariadb slurm_acct_db -e "create temporary table one as select * from ${{cluster}}_${{table}}_table limit 1;
+        insert into ${{cluster}}_${{table}}_table ($new, $columns) select $values, $columns from one, seq_1_to_{rows}"
 done
 """
 """Copies the record of a job, and of a step."""
 
-COUNTED = 'for one in job step; do mariadb -Ne "select count(*) from slurm_acct_db.lab_${one}_table"; done | xargs'
+COUNTED = (
+    "for one in job step; do mariadb slurm_acct_db -Ne "
+    '"select count(*) from $(sacctmgr -nP show cluster format=cluster)_${one}_table"; done | xargs'
+)
 VERSIONS = "for one in slurmctld slurmd slurmdbd; do command -v $one >/dev/null && $one -V; done | sort -u"
 BY_HAND = "cd /etc/slurm && sed -i '/^#/d; /^$/d; 1i # ann, 2019' slurm.conf cgroup.conf"
 """Writes Slurm's files in an admin's way: without slurmfab's comments."""

@@ -98,7 +98,15 @@ def test_slurm_from_source_is_refused_with_its_place_and_a_way() -> None:
     hosts = {name: dataclasses.replace(files, program="/opt/slurm/sbin/slurmd") for name, files in one.hosts.items()}
     message = refusal(dataclasses.replace(one, hosts=hosts))
     assert "ctl,n[1-2]: Slurm 24.11.5 runs from /opt/slurm/sbin/slurmd, so it was built from source" in message
-    assert "Move to the packages of the same or a later version first" in message
+    assert "ln -s /opt/slurm/sbin/* /usr/local/sbin/; ln -s /opt/slurm/bin/* /usr/local/bin/ on these hosts" in message
+    assert "Or move to the packages of the same or a later version" in message
+
+
+def test_slurm_from_source_when_root_finds_its_programs_is_kept_and_its_packages_are_none() -> None:
+    found = {"packages": {}, "slurm_versions": {"slurmd": "24.11.5", "scontrol": "24.11.5"}}
+    one = cluster(hosts=dict.fromkeys(("ctl", "n1", "n2"), found))
+    hosts = {name: dataclasses.replace(files, program="/opt/slurm/sbin/slurmd") for name, files in one.hosts.items()}
+    assert 'slurm: {packages: none, version: "24.11.*"}' in survey(dataclasses.replace(one, hosts=hosts)).text
 
 
 def test_hosts_of_another_distribution_are_refused_by_name() -> None:
