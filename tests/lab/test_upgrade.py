@@ -73,9 +73,9 @@ FABRICATED = """\
 set -e
 cluster=$(sacctmgr -nP show cluster format=cluster)
 for table in job step; do
-    columns=$(mariadb -Ne "select group_concat(column_name) from information_schema.columns where
-        table_schema = 'slurm_acct_db' and table_name = '${{cluster}}_${{table}}_table'
-        and column_name not in ('job_db_inx', 'id_job')")
+    columns=$(mariadb -Ne "select group_concat(concat(char(96 using utf8mb4), column_name, char(96 using utf8mb4)))
+        from information_schema.columns where table_schema = 'slurm_acct_db'
+        and table_name = '${{cluster}}_${{table}}_table' and column_name not in ('job_db_inx', 'id_job')")
     new=job_db_inx values='seq + 1000000'
     [ $table = step ] || new=job_db_inx,id_job values='seq + 1000000, seq + 1000000'
     mariadb slurm_acct_db -e "create temporary table one as select * from ${{cluster}}_${{table}}_table limit 1;

@@ -26,7 +26,7 @@ SMALL_DISK = """\
 set -e
 systemctl stop slurmdbd mariadb
 cp -a /var/lib/mysql /root/mysql
-mount -t tmpfs -o size=400M tmpfs /var/lib/mysql
+mount -t tmpfs -o size=$(($(du -sm --apparent-size /root/mysql | cut -f1) + 300))M tmpfs /var/lib/mysql
 cp -a /root/mysql/. /var/lib/mysql/
 chown --reference=/root/mysql /var/lib/mysql; chmod --reference=/root/mysql /var/lib/mysql
 systemctl start mariadb slurmdbd
