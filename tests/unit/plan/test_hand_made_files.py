@@ -156,6 +156,15 @@ def test_files_that_are_kept_are_neither_written_nor_removed_and_what_they_say_o
     assert wanted.conf_wanted.settings["slurmdtimeout"] == "60"
 
 
+def test_files_that_are_kept_when_they_were_right_for_the_slurm_before_say_nothing_else_for_a_newer_one() -> None:
+    before = found()
+    edited = found(text=before.facts["c1"].slurm_conf.replace("SlurmdTimeout=300", "SlurmdTimeout=60"))
+    for there, told in ((before, []), (edited, ["SlurmdTimeout: 60 -> 300"])):
+        after = upgraded(plan_input(cluster(KEEPS), there.facts))
+        assert "disable_http" in after.rendered["slurm.conf"]
+        assert [str(one) for one in after.kept_differences] == told
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
