@@ -107,14 +107,14 @@ def places(root: Path, file: str) -> tuple[tuple[int, int, str], ...]:
 
 def changes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]:
     """Yield each node of a function's body that can be another one, with that: always in the same order."""
-    skipped = {id(one) for node in ast.walk(function) for one in annotations(node)}
+    skipped = {id(one) for node in ast.walk(function) for one in not_mutated(node)}
     for statement in function.body:
         for node in ast.walk(statement):
             if id(node) not in skipped and isinstance(node, ast.expr | ast.stmt):
                 yield from ((node, changed) for changed in changed_nodes(node))
 
 
-def annotations(node: ast.AST) -> Iterator[ast.AST]:
+def not_mutated(node: ast.AST) -> Iterator[ast.AST]:
     """Yield what is no work of a function: types, texts of assertions, and whatever stands in a text for people."""
     if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation:
         yield from ast.walk(node.annotation)

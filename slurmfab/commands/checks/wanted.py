@@ -48,7 +48,7 @@ def input_of(
     cluster: Cluster,
     lock: Lock,
     present: Mapping[str, Mapping[str, str]],
-    uids: Mapping[int, str] = MappingProxyType({}),
+    uids: Mapping[int, str] | None = None,
 ) -> PlanInput:
     """The plan's input for Slurm's files; hand-made ones stay where they say the same to Slurm.
 

@@ -178,7 +178,9 @@ def remove_reservation(context: Context) -> None:
     context.run(commands.delete_reservation(RESERVATION))
 
 
-def run_test_job(context: Context, node: str, partition: Optional[str] = None, work: Tuple[str, ...] = HOSTNAME) -> str:
+def run_test_job(
+    context: Context, node: str, partition: Optional[str] = None, work: Tuple[str, ...] = (HOSTNAME,)
+) -> str:
     """Run a job on a node as the slurm user, from the controller.
 
     Args:
