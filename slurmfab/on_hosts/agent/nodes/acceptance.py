@@ -142,8 +142,10 @@ class NodeAcceptance(Resource):
     def try_one(self, context: Context, node: str) -> None:
         """Run a job on a node, and drain the node if the job fails."""
         try:
-            partition, work = (dict(zip(self.nodes, some)).get(node) for some in (self.partitions, self.works))  # noqa: B905
-            complaint = run_test_job(context, node, partition, work or (HOSTNAME,))
+            place = self.nodes.index(node)
+            partition = self.partitions[place] if self.partitions else None
+            work = self.works[place] if self.works else (HOSTNAME,)
+            complaint = run_test_job(context, node, partition, work)
         except ResourceFailed as error:
             complaint = str(error)
         if complaint:
@@ -178,9 +180,7 @@ def remove_reservation(context: Context) -> None:
     context.run(commands.delete_reservation(RESERVATION))
 
 
-def run_test_job(
-    context: Context, node: str, partition: Optional[str] = None, work: Tuple[str, ...] = (HOSTNAME,)
-) -> str:
+def run_test_job(context: Context, node: str, partition: Optional[str], work: Tuple[str, ...]) -> str:
     """Run a job on a node as the slurm user, from the controller.
 
     Args:
