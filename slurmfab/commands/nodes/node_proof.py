@@ -43,7 +43,7 @@ trap 'rm -rf %(place)s' EXIT
 sh -c %(make)s >&2 || fail 'a root directory for containers cannot be made'
 """
 CONTAINER = """\
-said=$(timeout 90 %(call)s 2>&1) || fail "a container by %(way)s: $(echo "$said" | tail -n 1)"
+said=$(timeout 90 %(call)s 2>&1) || fail "a container by %(way)s: $(echo "$said" | grep -v 'Exited with' | tail -n 1)"
 """
 CONTAINER_GPUS = "echo \"$said\" | opens || fail 'a container by %s in a job with a GPU can open none'\n"
 
