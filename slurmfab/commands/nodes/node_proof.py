@@ -33,6 +33,8 @@ STEP = "env -u TMPDIR srun --input=none --mpi=none --overlap --mem=0 --nodes=1 -
 INSIDE = "ls /etc/slurmfab-image"
 
 SCRIPT = """\
+export HOME=$(getent passwd "$(id -u)" | cut -d: -f6) USER=$(id -un) LOGNAME=$(id -un)
+unset XDG_RUNTIME_DIR
 fail() { echo "error: $1" >&2; exit 1; }
 opens() { grep '^/' | grep -qvE 'Operation not permitted|Permission denied|%(gone)s'; }
 %(gpus)s%(containers)shostname
