@@ -33,7 +33,7 @@ ROOMS = ("core/engine", "core/plan", "core/impact", "commands/import_cluster", "
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 """By `Mutant.key`, why a mutant does the same as the code."""
 
-OUT = ROOT / "build" / "mutants"
+OUT, CALLS, LEFT = ROOT / "build" / "mutants", "calls.json", "alive.txt"
 BUDGET_SECONDS = 20.0
 """How long the tests of one mutant may take together, as measured without it; of more, the fastest are taken."""
 
@@ -91,8 +91,10 @@ class Failed:
 class Mutants:
     """Plays the mutants in place of the tests that pytest has collected."""
 
-    def __init__(self, sample: Sequence[Mutant], minutes: float) -> None:
+    def __init__(self, sample: Sequence[Mutant], minutes: float, out: Path, *, again: bool) -> None:
         self.sample = sample
+        self.out = out
+        self.again = again
         self.end = time.monotonic() + minutes * 60
         self.results: list[tuple[Mutant, str]] = []
 
@@ -100,7 +102,10 @@ class Mutants:
         """Find out which tests call which functions, then play the mutants."""
         gc.unfreeze()
         items = {item.nodeid: item for item in session.items}
-        told = json.loads(in_child(lambda: calls(session, [*items.values()]), 3600.0))
+        if not (self.again and (self.out / CALLS).exists()):
+            self.out.mkdir(parents=True, exist_ok=True)
+            (self.out / CALLS).write_text(in_child(lambda: calls(session, [*items.values()]), 3600.0))
+        told = json.loads((self.out / CALLS).read_text())
         tell(f"\n{len(items)} tests in {sum(told['seconds'].values()):.0f} s")
         for mutant in self.sample:
             if time.monotonic() > self.end:
@@ -200,7 +205,8 @@ def is_of(function: FunctionType, mutant: Mutant) -> bool:
 def sample_of(rooms: Iterable[str], size: int, seed: int) -> list[Mutant]:
     """Some of all mutants, the same ones for the same sources and seed; without those that are known to do no harm."""
     known = json.loads(EQUIVALENT.read_text())
-    files = sorted(path for room in rooms for path in (ROOT / "slurmfab" / room).rglob("*.py"))
+    places = [ROOT / "slurmfab" / room for room in rooms]
+    files = sorted(path for place in places for path in ([place] if place.is_file() else place.rglob("*.py")))
     every = [one for path in files for one in mutants(ROOT, path.relative_to(ROOT)) if one.key not in known]
     tell(f"{len(every)} mutants in {len(files)} files, {len(known)} known to do the same as the code")
     return random.Random(seed).sample(every, min(size, len(every)))
@@ -212,18 +218,19 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=200, help="how many mutants are played")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=40, help="when no further one is begun")
+    parser.add_argument("--again", action="store_true", help="take which tests call what from the last run")
+    parser.add_argument("--out", type=Path, default=OUT, help="where its files are written")
     parser.add_argument("--tests", nargs="*", default=["tests/unit"])
     parser.add_argument("rooms", nargs="*", default=ROOMS, help="folders or files of slurmfab/")
     asked = parser.parse_args()
-    played = Mutants(sample_of(asked.rooms, asked.sample, asked.seed), asked.minutes)
+    played = Mutants(sample_of(asked.rooms, asked.sample, asked.seed), asked.minutes, asked.out, again=asked.again)
     words = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not lab and not browser and not shells"]
     # With `--ignore`, no run of all tests is noted (tests/conftest.py).
     pytest.main([*words, "--ignore", "tests/lab", *asked.tests], plugins=[played])
     left = [one for one, result in played.results if result != KILLED]
     count = len(played.results) or 1
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "alive.txt").write_text("".join(f"{one.key}\n" for one in left))
-    tell(f"{len(left)} of {count} are alive ({100 * len(left) / count:.1f} %): build/mutants/alive.txt")
+    (asked.out / LEFT).write_text("".join(f"{one.key}\n" for one in left))
+    tell(f"{len(left)} of {count} are alive ({100 * len(left) / count:.1f} %): {asked.out / LEFT}")
     return int(len(left) / count >= MOST_ALIVE)
 
 
