@@ -108,7 +108,7 @@ BY_NOBODY = f"setsid runuser -u nobody -- {USES_LIBRARY} >/dev/null 2>&1 &"
 """Starts a process of no service that uses Slurm's library."""
 
 OLD_FILES = "grep -ls 'slurm.*(deleted)' /proc/[0-9]*/maps | wc -l"
-PATIENCE = 180
+PATIENCE = 180 + ROWS / 1000
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def test_an_upgrade_when_killed_while_slurmdbd_converts_then_leaves_it_at_work(s
     assert "An upgrade of Slurm from 24.11.5 to 26.05.* is under way" in told.stderr, told.stderr
     before = hosts.on("ctl", "systemctl show --value -p MainPID slurmdbd")
     hosts.on("ctl", RELEASE)
-    hosts.until("ctl", "ss -Hltn sport = :6819 | wc -l", "1", PATIENCE + ROWS / 1000)
+    hosts.until("ctl", "ss -Hltn sport = :6819 | wc -l", "1", PATIENCE)
     assert hosts.on("ctl", "systemctl show --value -p MainPID slurmdbd") == before
 
 
