@@ -26,7 +26,7 @@ SMALL_DISK = """\
 set -e
 systemctl stop slurmdbd mariadb
 cp -a /var/lib/mysql /root/mysql
-mount -t tmpfs -o size=$(($(du -sm --apparent-size /root/mysql | cut -f1) + 300))M tmpfs /var/lib/mysql
+mount -t tmpfs -o size=$(($(du -sm --apparent-size /root/mysql | cut -f1) + 900))M tmpfs /var/lib/mysql
 cp -a /root/mysql/. /var/lib/mysql/
 chown --reference=/root/mysql /var/lib/mysql; chmod --reference=/root/mysql /var/lib/mysql
 systemctl start mariadb slurmdbd
@@ -100,7 +100,7 @@ def test_a_node_when_it_dies_while_it_is_exchanged_then_the_same_command_complet
     log = tmp_path / "log"
     assert "24.11" in hosts.on("n2", VERSIONS)
     lab.start_host(hosts.lab, "n1")
-    hosts.until("n1", "systemctl is-active sshd ssh | grep -c '^active'", "1", PATIENCE)
+    hosts.until("n1", "systemctl is-active ssh", "active", PATIENCE)
     process = start(hosts, log)
     assert process.wait(PATIENCE) == 0, log.read_text()
     assert "Slurm 26.05 runs on all hosts." in log.read_text()
