@@ -36,9 +36,7 @@ def test_its_settings_have_the_copy_and_mungeds_socket_and_no_password(tmp_path:
 @as_root
 def test_it_is_done_when_it_says_that_it_has_started_and_is_ended_then(tmp_path: Path) -> None:
     told = tmp_path / "told"
-    script = (
-        f"echo $$ $LD_LIBRARY_PATH $SLURM_CONF $1 >{told}\necho slurmdbd version 26.05.5 started >&2\nexec sleep 9"
-    )
+    script = f"echo $$ $LD_LIBRARY_PATH $SLURM_CONF $1 >{told}\necho slurmdbd version 26.05.5 started >&2\nexec sleep 9"
     seconds = tried_conversion.run(str(tmp_path), program(tmp_path, script), "/new/lib/slurm")
     pid, *words = told.read_text().split()
     assert words == ["/new/lib/slurm:/new/lib", f"{tmp_path}/slurm.conf", "-D"]
