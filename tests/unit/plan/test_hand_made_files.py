@@ -12,7 +12,9 @@ from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Gpu, HostFacts
 from slurmfab.core.engine import notices
-from slurmfab.core.impact.slurm_diff import SETTING
+from slurmfab.core.impact.slurm_diff import SETTING, TEXT, Difference
+from slurmfab.core.plan import hand_made_files as by_hand_files
+from slurmfab.core.plan.hand_made_files import MAIN
 from slurmfab.core.plan.phases import daemons, slurm_conf
 from slurmfab.core.plan.phases.slurm_conf import own_files
 from slurmfab.core.plan.plan_input import PlanInput
@@ -263,3 +265,20 @@ def test_slurmdbds_own_host_stays_without_slurm_conf_while_the_hand_made_files_s
     facts |= {"c1": replace(facts["c1"], slurm_conf=main), "db1": replace(facts["db1"], slurm_conf_digest=digest)}
     files = [one for one in slurm_conf.resources(plan_input(wanted, facts), "db1") if isinstance(one, SlurmFiles)]
     assert (files == []) == lives_without
+
+
+@pytest.mark.parametrize(
+    ("name", "actual", "wanted", "is_besides"),
+    [
+        ("SlurmctldParameters", "enable_configless", "", True),
+        ("SlurmctldParameters", "a,enable_configless", "a", True),
+        ("SlurmctldParameters", "enable_configless,b", "", False),
+        ("SlurmctldParameters", "enable_configless", "a", False),
+        ("SlurmdParameters", "enable_configless", "", False),
+    ],
+)
+def test_a_slurmctld_that_serves_its_files_besides_says_nothing_else(
+    name: str, actual: str, wanted: str, is_besides: bool
+) -> None:
+    assert by_hand_files.is_served_besides(Difference(MAIN, SETTING, name, "", actual, wanted)) is is_besides
+    assert not by_hand_files.is_served_besides(Difference(MAIN, TEXT, name, "", actual, wanted))

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from fake_slurm import FakeSlurm, job_line
-from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared, run_over
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
 from slurmfab.base.errors import DeployFailed, Unreachable
+from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.commands.upgrade import changes, running
+from slurmfab.commands.upgrade import changes, proof, running
 from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import HostVersions, SlurmUser, Target, UpgradePlan
 from slurmfab.commands.upgrade.running import UpgradeOptions
@@ -312,3 +313,26 @@ def test_the_backup_comes_before_anything_is_changed_and_has_the_cluster_file_of
     every = frozenset(there.run.hosts)
     assert running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
     assert begun == ["require_claim", "begin", "back_up", "write_target", "do", "finish"]
+
+
+def test_the_question_before_an_upgrade_names_the_hosts_that_get_another_slurm_and_not_those_of_the_backup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there, asked = place(), list[tuple[str, ...]]()
+    left = dataclasses.replace(there.plan, steps=(there.plan.steps[0], there.plan.steps[-1]))
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: left)
+    monkeypatch.setattr(Run, "confirm", lambda _, *words: asked.append(words))
+    for name in ("require_claim", "back_up", "write_target", "do"):
+        monkeypatch.setattr(running, name, lambda *_: None)
+    monkeypatch.setattr(running, "finish", lambda *_: True)
+    monkeypatch.setattr(running.under_way, "begin", lambda *_: None)
+    every = frozenset(there.run.hosts)
+    running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
+    hosts = fold(left.steps[-1].hosts)
+    assert [question for _, question in asked] == [f"Upgrade Slurm on {hosts} to 26.05.*?"]
+
+
+def test_rows_of_a_cluster_without_a_database_are_none_and_nobody_is_asked() -> None:
+    hosts = FakeHosts({})
+    assert proof.rows(run_over(hosts, cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"))) == {}
+    assert hosts.requests == []
