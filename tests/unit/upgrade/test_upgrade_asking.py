@@ -213,3 +213,9 @@ def test_a_database_elsewhere_is_asked_with_the_login_of_slurmdbd_conf() -> None
     planned(hosts, run)
     told = {host: request for host, request in hosts.asked if request["op"] == "upgrade"}
     assert told["db"]["settings"] == asking.SLURMDBD_CONF
+
+
+def test_a_plan_without_an_answer_of_slurmctld_knows_no_node_that_is_out_of_service() -> None:
+    hosts, run = asked_of(ping="Slurmctld(primary) at c1 is DOWN\n")
+    assert asking.out_of_service(run) == {}
+    assert not [text for text in planned(hosts, run).warnings if "loose cable" in text]

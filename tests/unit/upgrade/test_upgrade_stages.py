@@ -336,3 +336,14 @@ def test_rows_of_a_cluster_without_a_database_are_none_and_nobody_is_asked() -> 
     hosts = FakeHosts({})
     assert proof.rows(run_over(hosts, cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"))) == {}
     assert hosts.requests == []
+
+
+def test_controllers_when_the_new_slurmctld_does_not_answer_then_end_the_upgrade_with_the_way_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = place()
+    monkeypatch.setattr(JobSafety, "snapshot_after", lambda _: "slurmctld does not answer")
+    with pytest.raises(
+        DeployFailed, match=r"^c1: slurmctld does not answer\. Repair it, then run the same"
+    ):
+        there.upgrade("controllers")
