@@ -24,7 +24,7 @@ from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
-from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, our_reason
+from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, FOR_CHANGE, our_reason
 
 SITE = """\
 cluster: lab
@@ -343,7 +343,22 @@ def test_controllers_when_the_new_slurmctld_does_not_answer_then_end_the_upgrade
 ) -> None:
     there = place()
     monkeypatch.setattr(JobSafety, "snapshot_after", lambda _: "slurmctld does not answer")
-    with pytest.raises(
-        DeployFailed, match=r"^c1: slurmctld does not answer\. Repair it, then run the same"
-    ):
+    with pytest.raises(DeployFailed, match=r"^c1: slurmctld does not answer\. Repair it, then run the same"):
         there.upgrade("controllers")
+
+
+def test_a_job_that_has_ended_meanwhile_is_no_loss() -> None:
+    there = place(jobs=[job_line(7, "n1"), job_line(8, "n2")], ended=[job_line(7, "n1", state="COMPLETED")])
+
+    def end(host: str, one: str) -> None:
+        if (host, one) == ("c1", "renewed-daemon:slurmctld"):
+            del there.hosts.jobs[0]
+
+    there.hosts.when_changed = end
+    there.upgrade("controllers")
+    assert there.run.failed_hosts == {}
+
+
+def test_a_drained_batch_is_drained_for_the_change_so_that_it_is_given_back_by_that_name() -> None:
+    drained = Changes(cluster(SITE), {}, "26.05", "/state", drain=True).drained(("n1",))
+    assert (drained.nodes, drained.for_change, drained.text) == (("n1",), True, f"{FOR_CHANGE}Slurm's upgrade")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -235,3 +237,38 @@ def test_nodes_are_upgraded_in_batches_of_a_part_of_all_compute_nodes() -> None:
     site = cluster('cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-4]"}]\n')
     there = Changes(site, {}, "26.05", "/state", at_once="50%")
     assert list(there.batches(("n1", "n2", "n3"))) == [("n1", "n2"), ("n3",)]
+
+
+def test_a_backup_is_made_once_for_an_upgrade_and_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path, out, made = tmp_path / "lab.yaml", io.StringIO(), list[ProvedDump]()
+    (tmp_path / "lab.backups").mkdir()
+    there = HostVersions({"slurmdbd": "24.11.5-4"}, offered={"slurmdbd": "26.05.5-1"})
+    wanted = dataclasses.replace(plan(), hosts={"c1": there})
+    record = UpgradeUnderWay("24.11.5", "26.05.*", "now", "ann")
+    run = run_over(FakeHosts({}), cluster(SITE), (), Lock(upgrade=record), path=path, progress=Progress(out))
+    monkeypatch.setattr(Run, "save_lock", lambda _: None)
+
+    def prove(_: Run, dump: ProvedDump) -> Path:
+        made.append(dump)
+        (tmp_path / "lab.backups" / "one.tar").touch()
+        return tmp_path / "lab.backups" / "one.tar"
+
+    monkeypatch.setattr(running.proof, "proved_backup", prove)
+    key = SlurmPackages.model_validate({"version": "26.05.*", "source": {"suite": "sid"}})
+    for _ in range(2):
+        running.back_up(run, wanted, key)
+    assert [(one.packages, one.source) for one in made] == [(("slurmdbd=26.05.5-1",), (("suite", "sid"),))]
+    assert run.inventory.lock.upgrade
+    assert run.inventory.lock.upgrade.backup == "one.tar"
+    assert f"Backup of this upgrade, proved before: {tmp_path}/lab.backups/one.tar." in out.getvalue()
+
+
+def test_a_dump_that_nobody_here_can_decrypt_is_proved_as_it_passed_by() -> None:
+    parts = {DATABASE: Part(1, "ab" * 32, 0, Path("dump"))}
+    plain = Backup(Path("x.tar"), "cd" * 32, "lab", "24.11.5", "now", "ann@here", parts=parts)
+    with tempfile.TemporaryFile() as file:
+        file.write(b"dump")
+        assert proof.with_plain_dump(plain, file) is plain
+        found = proof.with_plain_dump(dataclasses.replace(plain, encrypted_to=("age1x",)), file).parts[DATABASE]
+        assert (found.size, found.sha256, found.offset) == (4, hashlib.sha256(b"dump").hexdigest(), 0)
+        assert found.path == Path(f"/dev/fd/{file.fileno()}")
