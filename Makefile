@@ -30,7 +30,7 @@ INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { $(ca
 APT = echo "Installing with apt: $(1)"; $(AS_ROOT) apt-get update -qq && \
   $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $(1) >/dev/null
 
-.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-breakages unit lint format docs supported reference bench clean
+.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-breakages unit mutants lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ test-breakages: setup lab-packages  ## every way of breaking a host: found, name
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages
 
 unit: test-fast  ## another name for test-fast
+
+mutants: setup tool-packages  ## small mistakes in what plans and changes clusters: do the fast tests notice them? at most 40 minutes
+	$(BIN)/python tests/mutants/run.py $(MUTANTS)
 
 lint: setup  ## what CI checks besides the tests
 	$(BIN)/ruff check .

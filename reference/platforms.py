@@ -115,9 +115,9 @@ def page() -> str:
         (
             f"`{one.name}`",
             one.title,
-            ", ".join(f"`{name}`" for name in sorted(one.packages_of(one.by_role) & {*one.slurm_packages})),
+            ", ".join(f"`{name}`" for name in sorted(one.packages_of(one.by_role) & {*one.slurm_packages})) or "none",
             f"`{one.libraries}/{one.plugin_directory}`",
-            f"`{one.pam}`",
+            f"`{one.pam}`" if one.pam else "none",
             "the packages" if one.rotates_logs else "slurmfab",
         )
         for one in PLATFORMS.values()

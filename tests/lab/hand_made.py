@@ -171,16 +171,18 @@ class Kind:
 
 
 @contextmanager
-def made_by_hand(stock: Stock, kind: str, suite: str) -> Iterator[HandMade]:
+def made_by_hand(stock: Stock, kind: str, suite: str, *, newer_slurm: bool = False) -> Iterator[HandMade]:
     """A lab with a cluster of this kind, which slurmfab has never seen; it is removed at the end of the context.
 
     Args:
         stock: where labs come from.
         kind: a name in `KINDS`.
         suite: Debian suite.
+        newer_slurm: as in LabSpec.
     """
     wanted = KINDS[kind]
-    with stock.installed(suite, wanted.packages, nodes=wanted.nodes, gpus=wanted.gpus, shared=wanted.shared) as lab:
+    more = {"nodes": wanted.nodes, "gpus": wanted.gpus, "shared": wanted.shared, "newer_slurm": newer_slurm}
+    with stock.installed(suite, wanted.packages, **more) as lab:
         yield wanted.make(lab, suite)
 
 
@@ -739,10 +741,73 @@ def opt(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "opt", "opt", ("n1", "n2"))
 
 
+BUILT = r"""
+place=/opt/slurm
+mkdir -p $place/sbin $place/bin $place/lib
+for name in slurmctld slurmd slurmstepd; do [ ! -e /usr/sbin/$name ] || cp -L /usr/sbin/$name $place/sbin/; done
+for name in sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol sdiag sinfo sprio squeue sreport srun sshare \
+  sstat strigger; do cp -L /usr/bin/$name $place/bin/; done
+cp -r /usr/lib/*/slurm-wlm $place/lib/slurm
+for unit in slurmctld slurmd; do
+    [ ! -e $place/sbin/$unit ] || sed "s,/usr/sbin/slurmd ,&-d $place/sbin/slurmstepd ,; s,/usr/sbin/,$place/sbin/," \
+        /lib/systemd/system/$unit.service >/etc/systemd/system/$unit.service
+done
+systemctl stop slurmctld slurmd 2>/dev/null || :
+packages=$(dpkg-query -W -f '${Package}\n' 'slurm*' 'libslurm*')
+DEBIAN_FRONTEND=noninteractive dpkg --purge --force-depends $packages >/dev/null
+id slurm >/dev/null 2>&1 || useradd --system --uid 64030 --no-create-home --home-dir /nonexistent slurm
+echo $place/lib/slurm >/etc/ld.so.conf.d/slurm.conf
+ldconfig
+ln -s $place/sbin/* /usr/local/sbin/
+ln -s $place/bin/* /usr/local/bin/
+mkdir -p /etc/slurm /var/log/slurm /var/spool/slurmd
+install -d -o slurm -g slurm /var/lib/slurm/slurmctld
+systemctl daemon-reload
+"""
+"""Stands in for `make install` with the prefix /opt/slurm: the packages' programs and plugins there, and no package."""
+
+SOURCE = """
+ClusterName=source
+SlurmctldHost=ctl
+SlurmUser=slurm
+PluginDir=/opt/slurm/lib/slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+MailProg=/bin/true
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+KillWait=45
+NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+def source(lab: DeployedLab, suite: str) -> HandMade:
+    """Slurm of no package in /opt/slurm, with units of its own, and links where root finds programs."""
+    prepare(lab)
+    everywhere(lab, BUILT)
+    conf = file(f"{ETC}/slurm.conf", SOURCE.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    logs = "touch /var/log/slurmctld.log /var/log/slurm/jobcomp.log\n"
+    logs += "chown slurm: /var/log/slurm /var/log/slurmctld.log /var/log/slurm/jobcomp.log\n"
+    lab.on("ctl", f"set -e\n{logs}{conf}systemctl enable --now slurmctld")
+    everywhere(lab, f"{conf}systemctl enable --now slurmd", "n1", "n2")
+    return at_work(lab, "source", "source", ("n1", "n2"))
+
+
 OWN_USER = """
 ClusterName=hpc
 SlurmctldHost=ctl
-SlurmUser=hpc
+SlurmUser=910
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/spool/slurmd
 SlurmctldPidFile=/run/slurmctld/slurmctld.pid
@@ -765,7 +830,7 @@ PartitionName=batch Nodes=ALL Default=YES
 
 
 def own_user(lab: DeployedLab, suite: str) -> HandMade:
-    """slurmctld and slurmdbd as a user of the site's own, by drop-ins with User=, with a group of another name."""
+    """slurmctld and slurmdbd as a user of the site's own, named by number, with a group of another name."""
     prepare(lab)
     pids = DEBIAN.pid_files(versions.distribution_version(suite))
     text = SLURMDBD.format(pid="/run/slurmdbd/slurmdbd.pid", password=PASSWORD).replace("DbdHost=n3", "DbdHost=ctl")
@@ -1001,6 +1066,7 @@ KINDS: Mapping[str, Kind] = {
     "own-ids": Kind(own_ids, shared=("/srv/shared",)),
     "own-user": Kind(own_user, packages={"ctl": (*DEBIAN.packages("database"), *DEBIAN.database.packages)}),
     "opt": Kind(opt),
+    "source": Kind(source),
     "scripts": Kind(scripts),
     "gang": Kind(gang),
     "trees": Kind(trees, gpus=("n1:2:Tesla_T4",)),

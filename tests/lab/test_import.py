@@ -67,6 +67,7 @@ KEPT = {
     ),
     "own-user": ("slurm_user: hpc", "KillWait: 45", "database:"),
     "opt": ("AuthInfo: socket=/opt/munge/munge.socket.2", "KillWait: 45"),
+    "source": ('slurm: {packages: none, version: "', "PluginDir: /opt/slurm/lib/slurm", "KillWait: 45"),
     "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
     "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl", "slurm_user: root"),
@@ -98,6 +99,11 @@ WAYS = {
         "n1",
         "readlink /etc/slurm; ps -C slurmd -o args= | grep -o -- '-f .*'",
         "/opt/slurm/etc\n-f /opt/slurm/etc/slurm.conf",
+    ),
+    "source": (
+        "n1",
+        "readlink /proc/$(systemctl show -P MainPID slurmd)/exe; dpkg-query -W 'slurm*' 2>/dev/null | wc -l",
+        "/opt/slurm/sbin/slurmd\n0",
     ),
     "gang": ("n1", "grep -c enable_configless /etc/slurm/slurm.conf", "1"),
     "trees": ("n1", "grep -oh 'gpu:tesla:.*shard:[^ ]*' /etc/slurm/nodes.conf", "gpu:tesla:2,shard:8"),
@@ -286,6 +292,14 @@ def test_a_first_change_of_a_setting_when_it_is_rolled_back_then_the_sites_own_f
     assert {host: cluster.on(host, OWN_FILES) for host in cluster.hosts} == own
     assert (cluster.settings(), admin.cluster_file.read_text()) == (deployed.imported.settings, text)
     assert (cluster.jobs().jobs, cluster.jobs().processes) == (deployed.jobs.jobs, deployed.jobs.processes)
+
+
+def test_an_upgrade_when_slurm_is_of_no_package_then_is_refused_with_a_way(deployed: Deployed) -> None:
+    if deployed.imported.cluster.kind != "source":
+        pytest.skip("the others have packages")
+    done = deployed.imported.admin.slurmfab("upgrade", "--to", "26.05")
+    assert (done.returncode, "Slurm is of no package here" in words_of(done)) == (2, True), words_of(done)
+    assert "Or move to packages:" in words_of(done)
 
 
 def test_a_waiting_job_of_before_when_it_is_released_then_runs_and_the_next_id_follows(deployed: Deployed) -> None:

@@ -112,6 +112,18 @@ def test_pyxis_that_is_loaded_twice_or_for_another_slurm_is_named_before_slurm_r
     site.deploy(site.keys)
 
 
+def test_a_node_when_an_update_has_broken_a_runtime_then_its_reboot_ends_with_that(site: Site) -> None:
+    reboot = ("reboot", "n1", "--reason", "new kernel", "--timeout", "3")
+    broken = "#!/bin/sh\\necho libfuse3.so.3: no such library >&2; exit 1\\n"
+    site.lab.on("n1", f"cd /usr/bin; mv apptainer whole; printf '{broken}' >apptainer; chmod 755 apptainer")
+    done = site.lab.slurmfab(*reboot)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "a container by apptainer: libfuse3.so.3: no such library" in said) == (1, True), said
+    site.lab.on("n1", "cd /usr/bin; mv whole apptainer")
+    done = site.lab.slurmfab(*reboot)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_rollback_of_their_removal_leaves_a_slurm_that_runs_jobs(site: Site) -> None:
     site.lab.inventory_path.write_text(site.text)
     site.lab.deploy()

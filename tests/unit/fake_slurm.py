@@ -32,6 +32,7 @@ class FakeSlurm(FakeHosts):
         ended: lines of squeue for jobs that have ended, for who asks by number.
         closed: partitions that were drained.
         trouble: why Slurm tells nothing of nodes and jobs although it answers.
+        trial: what comes of a job on each node; empty where it ran.
     """
 
     nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
@@ -44,16 +45,18 @@ class FakeSlurm(FakeHosts):
     ended: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     trouble: str = ""
+    trial: dict[str, str] = field(default_factory=dict)
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
-        if request["op"] == "job-processes":
-            return ({"job_processes": {"steps": self.processes.get(host, []), "hung": []}},)
-        if request["op"] == "node-health":
-            return ({"node_health": {"causes": self.unwell.get(host, [])}},)
+        told = {
+            "job-processes": {"job_processes": {"steps": self.processes.get(host, []), "hung": []}},
+            "node-health": {"node_health": {"causes": self.unwell.get(host, [])}},
+            "trial-jobs": {"trial_jobs": {node: self.trial.get(node, "") for node in request.get("nodes", ())}},
+        }
         if request["op"] != "slurm":
-            return super().call(host, request, heard)
+            return (told[request["op"]],) if request["op"] in told else super().call(host, request, heard)
         if request.get("numbers"):
             return ({"slurm": {**answer("24.11", ping=self.ping), "named": self.named(request["numbers"])}},)
         self.looked()

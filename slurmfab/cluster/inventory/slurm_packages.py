@@ -175,8 +175,8 @@ class SlurmPackages(Model):
     """Slurm's own packages."""
 
     packages: Annotated[
-        Literal["debian", "smd"],
-        Field(description="Debian's packages (slurmd, …), or SchedMD's (slurm-smd-slurmd, …)."),
+        Literal["debian", "smd", "none"],
+        Field(description="Debian's packages (slurmd, …), SchedMD's (slurm-smd-slurmd, …), or none, as from source."),
     ] = "debian"
     version: Annotated[
         str | None,
@@ -195,8 +195,10 @@ class SlurmPackages(Model):
                 "packages: smd: no suite of a distribution has SchedMD's packages; their source is a repository (uris) "
                 "or a directory"
             )
-        asks = "packages: smd" if self.packages == "smd" else "source"
-        if self.version is None and (self.given or self.packages == "smd"):
+        if self.given and self.packages == "none":
+            raise ValueError("packages: none: Slurm of no package has no source of packages")
+        asks = "source" if self.packages == "debian" else f"packages: {self.packages}"
+        if self.version is None and (self.given or self.packages != "debian"):
             raise ValueError(
                 f'{asks} needs a version, such as version: "{NEWEST}.*", by which a plan knows the keys of slurm.conf'
             )

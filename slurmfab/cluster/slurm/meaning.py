@@ -137,9 +137,11 @@ def is_same_setting(
         key: in lower case.
         actual: one value; empty if the file does not set it.
         wanted: the other one.
-        is_same_host: knows which names and addresses are one host's.
+        is_same_host: knows which names and addresses are one host's, and which name and number one user's.
     """
     one, other = (meaning(key, value, defaults) for value in (actual, wanted))
+    if key in ("slurmuser", "slurmduser"):
+        return is_same_host(one.partition("(")[0], other.partition("(")[0])
     if key == "accountingstoragehost":
         return is_same_host(one, other)
     if key == "slurmctldhost" and one.count(",") == other.count(","):

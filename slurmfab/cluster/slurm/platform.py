@@ -11,7 +11,7 @@ Sources: the control files, file lists, units and maintainer scripts of Debian 1
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from slurmfab.base.errors import InputError
@@ -53,7 +53,7 @@ class Platform:
     title: str  # for messages, such as `the distribution's packages`
     manager: str  # the package manager, such as `apt`
     like: tuple[str, ...]  # `ID` and `ID_LIKE` of os-release(5): any of them
-    core: str  # the package that all of Slurm's others need, by which the kind is known
+    core: str  # the package that all of Slurm's others need, by which the kind is known; empty for Slurm of no package
     common: tuple[str, ...]  # packages that each host of a cluster needs
     by_role: Mapping[str, tuple[str, ...]]  # the package of each role's daemon, by role; empty for a role without one
     # Every package of Slurm's own of this kind, for pins and holds; those of libraries, which have a number in their
@@ -96,7 +96,7 @@ class Platform:
 
         Libraries do not: MPI libraries need some of the distribution's, whatever Slurm a host has.
         """
-        return (self.core, self.client, *self.daemon_packages.values())
+        return tuple(filter(None, (self.core, self.client, *self.daemon_packages.values())))
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Platform:
     def daemon_packages(self) -> Mapping[str, str]:
         """The package of each daemon."""
         daemons = {"slurmctld": "controller", "slurmd": "compute", "slurmdbd": "database"}
-        return {daemon: self.by_role[role][0] for daemon, role in daemons.items()}
+        return {daemon: self.by_role[role][0] for daemon, role in daemons.items() if self.by_role[role]}
 
     @property
     def protected(self) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ class Platform:
 
     @property
     def client(self) -> str:
-        """The package of Slurm's commands."""
-        return next(name for name in self.common if name in self.slurm_packages)
+        """The package of Slurm's commands; empty for Slurm of no package."""
+        return next((name for name in self.common if name in self.slurm_packages), "")
 
     def key(self, series: str) -> str:
         """How a cluster file asks for it.
@@ -283,7 +283,29 @@ DEBIAN_SMD = Platform(
 )
 """What SchedMD's own debian/ makes, on Debian and Ubuntu; sites build them, or take others' builds."""
 
-PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SMD)}
+SOURCE = replace(
+    DEBIAN,
+    name="debian-source",
+    word="none",
+    title="Slurm of no package, built from source",
+    core="",
+    common=("munge", "openssh-client"),
+    by_role=dict.fromkeys(DEBIAN.by_role, ()),
+    slurm_packages=(),
+    pam="",
+    gpu_plugins={},
+    plugin_directory="slurm",
+    libraries="/usr/local/lib",
+    programs="/usr/local/sbin",
+    commands="/usr/local/bin",
+    makes_state=False,
+    rotates_logs=False,
+    slurm=SystemAccount("slurm", 64030, "/nonexistent", "/usr/sbin/nologin"),
+)
+"""What `make install` makes; a build with another prefix, such as /opt/slurm, has links there. Programs, plugins and
+units are the site's: slurmfab keeps and checks them."""
+
+PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SMD, SOURCE)}
 """Every kind of packages that slurmfab knows, by name."""
 
 
@@ -311,8 +333,9 @@ def wanted(cluster: HasPackages) -> Platform:
 
 
 def all_installed(facts: HostFacts) -> tuple[Platform, ...]:
-    """Every platform of which a host has packages: none on a new host, and more than one on a host that is mixed up."""
-    return tuple(one for one in PLATFORMS.values() if facts.packages.keys() & {*one.telling})
+    """Every platform that a host has: none on a new host, and more than one on a host that is mixed up."""
+    found = tuple(one for one in PLATFORMS.values() if facts.packages.keys() & {*one.telling})
+    return found or ((SOURCE,) if facts.slurm_versions and not is_unfinished(facts) else ())
 
 
 def installed(facts: HostFacts) -> Platform | None:
@@ -329,5 +352,5 @@ def is_unfinished(facts: HostFacts) -> bool:
 def has(facts: HostFacts, daemon: str) -> bool:
     """Whether a host has the program of a daemon, of whatever package or of none."""
     return daemon in facts.slurm_versions or any(
-        one.daemon_packages[daemon] in facts.packages for one in PLATFORMS.values()
+        one.daemon_packages.get(daemon) in facts.packages for one in PLATFORMS.values()
     )

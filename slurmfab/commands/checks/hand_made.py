@@ -10,11 +10,13 @@ from functools import cached_property
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import FILES, input_of
 from slurmfab.core.impact.slurm_diff import Difference
 from slurmfab.core.plan.hand_made_files import is_hand_made
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.included_files import whole
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.on_hosts.agent.slurm.fetched_files import FETCHED_LINK
@@ -59,7 +61,7 @@ class HandMade:
     @property
     def kept_differences(self) -> tuple[Difference, ...]:
         """What the controller's files say otherwise than the cluster file, which leaves them alone (`keep_files`)."""
-        return input_of(self.cluster, self.lock, self.texts).kept_differences
+        return self.input.kept_differences
 
     @cached_property
     def texts(self) -> dict[str, dict[str, str]]:
@@ -72,7 +74,16 @@ class HandMade:
         main = self.texts[self.controller.name].get(MAIN, "")
         if not self.lock.slurm or not (is_hand_made(main) or (self.cluster.keep_files and main)):
             return None
-        return dict(input_of(self.cluster, self.lock, self.texts).files_of(self.host.name))
+        return dict(self.input.files_of(self.host.name))
+
+    @cached_property
+    def input(self) -> PlanInput:
+        """The plan's input for these texts; which user a number in slurm.conf means is asked on the controller."""
+        number = parse(self.texts[self.controller.name].get(MAIN, "")).settings.get("slurmuser", "")
+        user = self.controller.user(self.cluster.slurm_user) if number.isdecimal() else None
+        is_same = user is not None and user.exists and str(user.uid) == number
+        uids = {int(number): self.cluster.slurm_user} if is_same else {}
+        return input_of(self.cluster, self.lock, self.texts, uids)
 
 
 def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> bool:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slurmfab.base.paths import SLURM_DIRECTORY
-from slurmfab.cluster.slurm.platform import DEBIAN
+from slurmfab.cluster.slurm.platform import DEBIAN, SOURCE
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
 from slurmfab.on_hosts.agent.slurm.fetched_files import FETCHED_LINK
 
 SLURMS = ("slurmctld", "slurmdbd", "slurmd")
 PROGRAMS = {"munge": "/usr/sbin/munged", **{unit: DEBIAN.program(unit) for unit in SLURMS}}
-"""The program of each unit, the same path in all packages; alternatives are followed."""
+"""The program of each unit, the same path in all packages; alternatives are followed. Other ones are in SOURCE."""
 
 USERS = {"munge": "munge", "slurmd": "root"}
 """The users of daemons; those of the others are `slurm_user` of the cluster file."""
@@ -90,7 +90,9 @@ class Process:
     def wrong(self) -> tuple[str, ...]:
         """What is not as the package's unit, and slurmfab's drop-ins, have it."""
         place = f"/proc/{self.pid}"
-        program, running = self.host.file(PROGRAMS[self.unit]).linked_to, self.program.removesuffix(DELETED)
+        usual = self.host.file(PROGRAMS[self.unit])
+        program = (usual if usual.exists else self.host.file(SOURCE.program(self.unit))).linked_to
+        running = self.program.removesuffix(DELETED)
         named = self.usual_path(named_file(self.host.file(f"{place}/cmdline").content_string.split("\0")))
         user, files = self.host.file(place).user, open_files(self.host, f"{place}/limits")
         allowed = open_files(self.host, self.packaged)

@@ -41,14 +41,21 @@ def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
     return dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
 
 
-def input_of(cluster: Cluster, lock: Lock, present: Mapping[str, Mapping[str, str]]) -> PlanInput:
+def input_of(
+    cluster: Cluster,
+    lock: Lock,
+    present: Mapping[str, Mapping[str, str]],
+    uids: Mapping[int, str] | None = None,
+) -> PlanInput:
     """The plan's input for Slurm's files; hand-made ones stay where they say the same to Slurm.
 
     Args:
         present: the texts of some hosts, the controller's among them, by host and file name, with what they include.
+        uids: names of users by their UIDs on the controller, as far as they matter.
     """
     facts = {name: with_texts(HostFacts(name, "", "", ""), texts) for name, texts in present.items()}
-    facts[cluster.controller] = replace(facts[cluster.controller], slurm_versions={"slurmctld": lock.slurm})
+    own = facts[cluster.controller]
+    facts[cluster.controller] = replace(own, slurm_versions={"slurmctld": lock.slurm}, uids=uids or {})
     return PlanInput(cluster, lock, facts)
 
 

@@ -11,6 +11,7 @@ from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.cluster.slurm.platform import SOURCE, installed
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 
 PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")
@@ -73,18 +74,21 @@ def other_distributions(old: OldCluster) -> Iterator[str]:
 
 
 def other_programs(old: OldCluster) -> Iterator[str]:
-    """Daemons that no package has installed."""
+    """Daemons of no package whose programs root does not find."""
     found: dict[str, list[str]] = {}
     for name, files in old.found.hosts.items():
-        if files.program and not files.program.startswith(PACKAGED):
+        is_found = installed(old.found.facts[name]) == SOURCE
+        if files.program and not files.program.startswith(PACKAGED) and not is_found:
             found.setdefault(files.program, []).append(name)
     for program, names in found.items():
         version = next((old.found.hosts[name].version for name in names), "")
+        place = posixpath.dirname(posixpath.dirname(program))
         yield (
-            f"{fold(names)}: Slurm {version} runs from {program}, so it was built from source, and slurmfab manages "
-            "Slurm of the distribution's packages. Move to the packages of the same or a later version first: drain, "
-            "stop the daemons, apt-get install slurmctld slurmd, with the same slurm.conf in /etc/slurm and the same "
-            "StateSaveLocation."
+            f"{fold(names)}: Slurm {version} runs from {program}, so it was built from source, and root finds its "
+            f"commands nowhere. Daemons and files may stay as they are: ln -s {place}/sbin/* {SOURCE.programs}/; ln -s "
+            f"{place}/bin/* {SOURCE.commands}/ on these hosts, where no package of Slurm's may be. Then import again. "
+            "Or move to the packages of the same or a later version: drain, stop the daemons, apt-get install "
+            "slurmctld slurmd, with the same slurm.conf in /etc/slurm and the same StateSaveLocation."
         )
 
 

@@ -131,5 +131,5 @@ def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
 
 def purged() -> set[str]:
     """The packages of a compute node that only Slurm needs, of each kind: a host has those of one."""
-    kinds = PLATFORMS.values()
-    return {name for one in kinds for name in (*one.packages("compute"), one.core) if not name.startswith("openssh")}
+    names = (name for one in PLATFORMS.values() for name in (*one.packages("compute"), *one.telling[:1]))
+    return {name for name in names if not name.startswith("openssh")}

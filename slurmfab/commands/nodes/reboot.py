@@ -11,7 +11,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.nodes import drain
+from slurmfab.commands.nodes import drain, node_proof
 from slurmfab.core.engine import job_waiting, requests, session
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.engine.report import Step
@@ -203,6 +203,10 @@ def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: floa
     problem = f"in Slurm it is {state.description}{drain.format_reason(state)}"
     if not state.flags & REBOOT_FLAGS and state.is_in_service:
         problem = unfinished_reason(run, host, one.boot)
+        if not problem and not node_proof.run_jobs(
+            run, (host,), lambda node, why: run.exclude(node, HostError(node, f"{why}. No other node is rebooted."))
+        ):
+            return True
         if not problem:
             done = Outcome(f"reboot:{host}", CHANGED, seconds=time.monotonic() - one.begun)
             run.record_steps(Step("reboot", host, (done,), done.seconds))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from slurmfab.base.errors import HostError, SlurmfabError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
+from slurmfab.commands.nodes import node_proof
 from slurmfab.commands.nodes.batches import batches
 from slurmfab.commands.nodes.drain import format_reason
 from slurmfab.commands.nodes.reboot import boot_id
@@ -31,7 +31,6 @@ from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
-from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_UPDATE, NodeState
 from slurmfab.on_hosts.agent.packages.updates import Updates
@@ -242,11 +241,8 @@ def prove(run: Run, nodes: tuple[str, ...]) -> None:
         return
     run.progress.begin(PROOF, nodes)
     begun = time.monotonic()
-    cluster = run.inventory.cluster
-    partitions = () if cluster.own_partition else tuple(partition_of_own_jobs(cluster, (node,)) for node in nodes)
-    (outcome,) = request_apply(
-        run, run.controller, [NodeAcceptance(nodes, stamp(), partitions=partitions)], dry_run=False
-    )
+    wanted = node_proof.give_back(run.inventory.cluster, run.inventory.lock, nodes)
+    (outcome,) = request_apply(run, run.controller, [wanted], dry_run=False)
     seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     for node in nodes:
         state = seen.by_name[node].state

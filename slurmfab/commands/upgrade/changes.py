@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
+from slurmfab.commands.upgrade.refusals import series as of
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.plan.phases import slurm_conf, slurm_source
 from slurmfab.core.plan.plan_input import PlanInput
@@ -90,14 +90,23 @@ class Changes:
 
     def given_back(self, some: tuple[str, ...]) -> NodeAcceptance:
         """The return of a batch that was drained, after a job has run on each node in a reservation."""
-        partitions = tuple(partition_of_own_jobs(self.cluster, (node,)) for node in some)
-        return NodeAcceptance(some, stamp(), partitions=partitions)
+        return NodeAcceptance(some, stamp())
+
+    def proved_dump(self) -> ProvedDump:
+        """The proof of the backup's dump, with the packages that convert it on trial; without its place and rows."""
+        database = self.cluster.database
+        if database is None:
+            return ProvedDump("", "", "")
+        there = self.hosts.get(database.host, HostVersions())
+        series = [(of(old), of(there.offered[name])) for name, old in there.installed.items() if name in there.offered]
+        packages = {**there.offered, **there.others} if any(old != new for old, new in series) else {}
+        return ProvedDump(database.name, "", "", packages=tuple(f"{name}={one}" for name, one in packages.items()))
 
     def of_step(self, step: UpgradeStep) -> Iterator[tuple[str, Resource]]:
         """Yield each host with a resource that the step may change there."""
         database = self.cluster.database
         if step.what == "backup" and database and not database.external:
-            yield database.host, ProvedDump(database.name, "", "", ())
+            yield database.host, self.proved_dump()
         for host in self.pauses(step):
             yield host, SlurmctldPause()
         if self.pauses(step):
@@ -156,6 +165,9 @@ def change_texts(resource: Resource) -> Iterator[str]:
         yield f"{resource.unit} starts with the new files"
     elif isinstance(resource, NodeDrain):
         yield f"{fold(resource.nodes)} is drained, and waited for until its last job has ended"
+    elif isinstance(resource, ProvedDump):
+        tried = ", the new slurmdbd converts it there" if resource.packages else ""
+        yield f"the dump of the database is loaded into one of its own{tried}, and that is removed"
     elif isinstance(resource, NodeAcceptance):
         yield f"{fold(resource.nodes)} is given back after a job of the slurm user has run there"
     elif text := WORDS.get(type(resource)):
@@ -166,7 +178,6 @@ WORDS: Mapping[type[Resource], str] = {
     SlurmSource: "the source of Slurm's packages is {name}",
     SlurmctldPause: "slurmctld stops",
     StateCopy: "slurmctld's state is copied to {name}",
-    ProvedDump: "the dump of the database is loaded into one of its own, which is removed",
 }
 
 

@@ -20,11 +20,12 @@ from slurmfab.on_hosts.agent.backup.staged_parts import staged
 from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 
 
-def proved_backup(run: Run) -> Path:
+def proved_backup(run: Run, wanted: ProvedDump) -> Path:
     """Back the cluster up beside its cluster file, and prove that the backup restores.
 
     Args:
         run: the run; gains a step for the proof.
+        wanted: how the dump is proved; without its place.
 
     Returns:
         The path of the archive.
@@ -42,7 +43,7 @@ def proved_backup(run: Run) -> Path:
         finally:
             archive_file.abandon()
         backup = archive.verified(path)
-        proved = proof(run, with_plain_dump(backup, dump), before)
+        proved = proof(run, with_plain_dump(backup, dump), before, wanted)
     run.progress.line(f"Backup: {path} ({format_size(path.stat().st_size)}), read back as a whole; {proved}.")
     return path
 
@@ -77,11 +78,12 @@ def rows(run: Run) -> dict[str, int]:
     return dict(answer_value(database.host, lines, "upgrade_rows"))
 
 
-def proof(run: Run, backup: Backup, before: dict[str, int]) -> str:
+def proof(run: Run, backup: Backup, before: dict[str, int], wanted: ProvedDump) -> str:
     """Load the dump beside the database, and count it; in words what that proved.
 
     Args:
         before: rows of each table before the dump.
+        wanted: as for `proved_backup`.
 
     Raises:
         SlurmfabError: the dump cannot be loaded, or differs from the database.
@@ -96,7 +98,8 @@ def proof(run: Run, backup: Backup, before: dict[str, int]) -> str:
     host, sha256 = database.host, backup.parts[DATABASE].sha256
     restoring.send_parts(run, host, backup, (DATABASE,))
     try:
-        wanted = ProvedDump(database.name, staged(backup.digest, DATABASE), sha256, tuple(sorted(before.items())))
+        place, rows_before = staged(backup.digest, DATABASE), tuple(sorted(before.items()))
+        wanted = replace(wanted, staged=place, sha256=sha256, before=rows_before)
         run.progress.begin("proving the backup", (host,))
         step = apply_step(run, "proof", host, (wanted,))
         run.record_steps(step)
@@ -108,4 +111,5 @@ def proof(run: Run, backup: Backup, before: dict[str, int]) -> str:
         raise DeployFailed(f"{host}: the backup is not proved: {outcome.message}. Nothing was upgraded.")
     if outcome.status == "ok" and outcome.message:
         return f"its dump was NOT loaded on {host}: {outcome.message}"
-    return f"its dump was loaded on {host} and has the rows of all {len(before)} tables"
+    tried = f"; {outcome.message}" if outcome.message else ""
+    return f"its dump was loaded on {host} and has the rows of all {len(before)} tables{tried}"

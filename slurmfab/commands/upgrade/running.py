@@ -14,8 +14,9 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
 from slurmfab.cluster.inventory.slurm_packages import DebDirectory, SlurmPackages
 from slurmfab.commands.checks import runner
-from slurmfab.commands.upgrade import hints, last_files, proof, target, text, under_way
+from slurmfab.commands.upgrade import asking, hints, last_files, proof, target, text, under_way
 from slurmfab.commands.upgrade import planning as plans
+from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import NO_UPGRADE, UpgradePlan, UpgradeStep
 from slurmfab.commands.upgrade.stages import Stages
 from slurmfab.core.engine import converge, file_writing, planning, session
@@ -99,7 +100,7 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     require_claim(run)
     under_way.begin(run, plan, version)
     if steps and steps[0].what == "backup":
-        back_up(run)  # with the cluster file of before, for the way back
+        back_up(run, plan, wanted)  # with the cluster file of before, for the way back
         run.update_record()
     write_target(run, final)
     converge.with_job_safety(run, lambda safety: do(run, plan, steps, safety, options))
@@ -204,8 +205,11 @@ def count_jobs(run: Run, safety: JobSafety, stages: Stages) -> None:
         run.progress.line(f"{run.controller}: the jobs cannot be counted before: {slurm.trouble or 'no answer'}.")
 
 
-def back_up(run: Run) -> None:
+def back_up(run: Run, plan: UpgradePlan, wanted: SlurmPackages) -> None:
     """Make and prove a backup, unless this upgrade has one already.
+
+    Args:
+        wanted: the key `slurm` as the upgrade leaves it.
 
     Raises:
         SlurmfabError: it cannot be made, or is not proved.
@@ -214,7 +218,10 @@ def back_up(run: Run) -> None:
     if known:
         run.progress.line(f"Backup of this upgrade, proved before: {known}.")
         return
-    under_way.note_backup(run, proof.proved_backup(run))
+    cluster = run.inventory.cluster.model_copy(update={"slurm": wanted})
+    source = tuple(asking.source_of(replace(run.inventory, cluster=cluster)).items())
+    dump = replace(Changes(cluster, plan.hosts, str(plan.target.series), "").proved_dump(), source=source)
+    under_way.note_backup(run, proof.proved_backup(run, dump))
 
 
 def finish(run: Run, plan: UpgradePlan, final: SlurmPackages) -> bool:

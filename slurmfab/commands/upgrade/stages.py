@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from slurmfab.base.errors import DeployFailed, HostError
 from slurmfab.base.hostlist import fold
-from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
+from slurmfab.commands.nodes import node_proof
 from slurmfab.commands.upgrade import conversion_wait
 from slurmfab.commands.upgrade.changes import IMPATIENT, SUBJECT, Changes, directories
 from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
@@ -27,7 +26,6 @@ from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.phases.daemons import READY_SECONDS
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
-from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome, Resource
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
@@ -36,9 +34,6 @@ from slurmfab.on_hosts.agent.upgrade.renewed_daemon import RenewedDaemon
 
 ANSWERS = {"slurmd": SHOW_SLURMD}
 """Programs that succeed once a daemon works."""
-
-BUSY = "busy"
-"""What the agent says of a node without room for a job (`slurmfab.on_hosts.agent.upgrade.trial_jobs`)."""
 
 STATES = ("RUNNING", "PENDING")
 """The states of jobs that are counted in a line."""
@@ -197,7 +192,8 @@ class Stages:
         if not nodes:
             return
         run.progress.begin(JOB_PHASE, nodes)
-        run.record_steps(apply_step(run, JOB_PHASE, run.controller, (self.changes.given_back(nodes),)))
+        wanted = node_proof.give_back(run.inventory.cluster, run.inventory.lock, nodes)
+        run.record_steps(apply_step(run, JOB_PHASE, run.controller, (wanted,)))
         there = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS).by_name
         for node in nodes:
             state = there[node].state
@@ -208,23 +204,12 @@ class Stages:
 
     def run_jobs(self, nodes: tuple[str, ...]) -> None:
         """Run a job of the slurm user on each node that has room for one."""
-        run, cluster = self.run, self.plan_input.cluster
-        in_service = self.in_service(nodes)
+        run, in_service = self.run, self.in_service(nodes)
         run.progress.begin(JOB_PHASE, in_service)
-        partitions = [partition_of_own_jobs(cluster, (node,)) for node in in_service]
-        request = {"op": "trial-jobs", "nodes": list(in_service), "partitions": partitions}
-        lines = run.transport.call(run.controller, request) if in_service else ()
-        found: dict[str, Any] = dict(answer_value(run.controller, lines, "trial_jobs")) if in_service else {}
-        for node in in_service:
-            if found.get(node) in ("", BUSY):
-                done = Step(JOB_PHASE, node, (Outcome(f"job:{node}", CHANGED, message=found[node]),), 0.0)
-                run.record_steps(done)
-                run.progress.host_done(node, done)
-            else:
-                run.exclude(node, HostError(node, f"a job on it failed: {found.get(node, 'no answer')}"))
-        busy = [node for node in in_service if found.get(node) == BUSY]
-        if busy:
-            run.progress.line(f"{fold(busy)}: busy with jobs, so that no test job was run there.")
+        for node in node_proof.run_jobs(run, in_service, lambda node, why: run.exclude(node, HostError(node, why))):
+            done = Step(JOB_PHASE, node, (Outcome(f"job:{node}", CHANGED),), 0.0)
+            run.record_steps(done)
+            run.progress.host_done(node, done)
 
     def in_service(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the nodes on which jobs may begin: not those that a person has drained."""

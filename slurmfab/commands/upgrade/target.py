@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.slurm_packages import OtherSuite, SlurmPackages, series_of
+from slurmfab.cluster.slurm.platform import SOURCE
 from slurmfab.cluster.slurm.versions import NEWEST
 from slurmfab.on_hosts.agent.slurm.state_versions import SERIES
 
@@ -53,6 +54,15 @@ def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
     Raises:
         InputError: nothing says where to, or a value is wrong.
     """
+    if present.packages == SOURCE.word:
+        raise InputError(
+            f"Slurm is of no package here (slurm: {{packages: none}}), and {FAB} upgrade exchanges packages. By hand: "
+            f"{FAB} backup; then build and start the new one in this order: slurmdbd, which converts its database; "
+            "slurmctld on all controllers; slurmd, some nodes at a time. Then write the new version into the cluster "
+            f"file, and {FAB} deploy. Or move to packages: stop the daemons, take away the links in {SOURCE.programs} "
+            f"and {SOURCE.commands} and the units, install slurmctld and slurmd of the same version, and take away the "
+            "key slurm. Nothing was changed."
+        )
     if not to and not suite:
         if present.version is None:
             raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypedDict
@@ -157,17 +157,22 @@ class PlanInput(LocalInput):
 
     @cached_property
     def kept_differences(self) -> tuple[Difference, ...]:
-        """What files that are kept say otherwise than the cluster file does."""
+        """What files that are kept say otherwise than the cluster file does, for this Slurm and for earlier ones."""
         if not self.keeps_files:
             return ()
         before = {**self.controller_facts.slurm_files, by_hand.GRES: self.gres_before}
-        after = {**render.render(self.comparable_conf), by_hand.GRES: self.gres_after}
-        if by_hand.is_same_for(by_hand.GRES, self.compute_nodes, before[by_hand.GRES], after[by_hand.GRES]):
+        if by_hand.is_same_for(by_hand.GRES, self.compute_nodes, before[by_hand.GRES], self.gres_after):
             del before[by_hand.GRES]
         if not before[by_hand.CGROUP] and not self.is_compute_node(self.cluster.controller):
             del before[by_hand.CGROUP]
-        found = differences(before, after, self.is_same_host)
-        return tuple(one for one in found if not by_hand.may_stay(one))
+        least: tuple[Difference, ...] | None = None
+        for rendered in self.comparable_files():
+            found = differences(before, {**rendered, by_hand.GRES: self.gres_after}, self.is_same_host)
+            found = tuple(one for one in found if not by_hand.may_stay(one))
+            least = found if least is None or len(found) < len(least) else least
+            if not least:
+                break
+        return least or ()
 
     @cached_property
     def gres_before(self) -> str:
@@ -226,15 +231,22 @@ class PlanInput(LocalInput):
         return render.job_submit_script(self.cluster.name, site)
 
     def is_same_host(self, one: str, other: str) -> bool:
-        """Whether two names or addresses are those of one host; `localhost` is the primary controller."""
+        """Whether two names or addresses are those of one host; `localhost` is the primary controller.
+
+        SlurmUser's name and number on that controller are one, too.
+        """
         return one == other or bool(
             self._aliases.get(canonical(one.lower()), NO_HOSTS) & self._aliases.get(canonical(other.lower()), NO_HOSTS)
         )
 
     @cached_property
     def _aliases(self) -> Mapping[str, frozenset[str]]:
-        """The hosts that have a name or an address, by this in lower case."""
-        found: dict[str, set[str]] = {name: {self.cluster.controller} for name in LOOPBACK}
+        """The hosts that have a name or an address, by this in lower case; and SlurmUser by its number and its name."""
+        controller, user = self.cluster.controller, self.cluster.slurm_user
+        found: dict[str, set[str]] = {name: {controller} for name in LOOPBACK}
+        uids = self.facts[controller].uids if controller in self.facts else {}
+        for uid in (uid for uid, name in uids.items() if name == user):
+            found |= {str(uid): {f"user {user}"}, user.lower(): {f"user {user}"}}
         given = {address: host for host, address in self.cluster.addresses.items()}
         for host in self.cluster.hosts:
             known = self.lock.hosts.get(host, HostLock())
@@ -371,13 +383,17 @@ class PlanInput(LocalInput):
             return {name: present.get(name, "") for name in self.rendered}
         if not by_hand.is_hand_made(present[by_hand.MAIN]):
             return {}
+        found = (by_hand.alike(present, rendered, self.is_same_host) for rendered in self.comparable_files())
+        return next(filter(None, found), {})
+
+    def comparable_files(self) -> Iterator[Mapping[str, str]]:
+        """Yield the wanted texts as those of hand-made files are compared with them: for this Slurm, then for earlier
+        ones, since what was right for these stays.
+        """
         # The line about private directories is the only one of slurmfab's own that a newer Slurm may refuse.
         older = () if self.cluster.private_tmp else reversed(reached(self.oldest_slurm))
         for version in (self.oldest_slurm, *(one for one in older if one >= OLDEST)):
-            before = replace(self.comparable_conf, version=str(version), oldest=str(version))
-            if alike := by_hand.alike(present, render.render(before), self.is_same_host):
-                return alike
-        return {}
+            yield render.render(replace(self.comparable_conf, version=str(version), oldest=str(version)))
 
     @cached_property
     def comparable_conf(self) -> render.SlurmConf:

@@ -82,4 +82,5 @@ def test_a_job_when_it_does_not_run_on_a_node_then_a_full_node_is_no_failure(
 ) -> None:
     monkeypatch.setattr(acceptance, "uid_of", lambda *_: 0)
     monkeypatch.setattr(acceptance, "gid_of", lambda *_: 0)
-    assert trial_jobs.try_one(Answering({"srun": said}, code=1), "n1", "main", is_busy).startswith(found)
+    asked = trial_jobs.try_one(Answering({"srun": said}, code=1), "n1", "main", ("--mem=20M", "hostname"), is_busy)
+    assert asked.startswith(found)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from pathlib import Path
 
 import pytest
 from support import FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
 from slurmfab.base.errors import IdConflict
 from slurmfab.cluster.facts import Account
-from slurmfab.core.engine import id_migration
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.core.engine import id_migration, planning
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.report import Step
@@ -112,3 +114,13 @@ def test_a_change_of_numbers_that_one_host_refuses_is_begun_on_no_host() -> None
     with pytest.raises(IdConflict) as refused:
         id_migration.print_planned(run, steps)
     assert str(refused.value) == "n2: processes run with it: 7 (bash)\nNothing was changed."
+
+
+def test_numbers_when_a_run_is_about_some_hosts_and_others_would_keep_theirs_are_not_moved() -> None:
+    known = {name: prepared(name) for name in ("c1", "n1", "n2")}
+    wanted = dataclasses.replace(
+        plan_input(cluster(), known), facts={**known, "n2": prepared("n2", **OLDER)}, move_ids=True
+    )
+    before = Inventory(cluster(), wanted.lock, Path("cluster.yaml"))
+    with pytest.raises(IdConflict, match="n2 would keep other numbers"):
+        planning.refuse_unfit(before, wanted, hosts=("c1", "n1"), failed=(), allowed=())

@@ -110,3 +110,9 @@ def test_a_controller_that_becomes_a_login_host_is_told_until_its_users_have_lim
     ]
     limited = facts_of(wanted, prepared, owned=("login-limits",))
     assert [*notices.users_beside_slurmctld(plan_input(wanted, limited))] == []
+
+
+@pytest.mark.parametrize(("status", "is_told"), [("changed", True), ("would change", False), ("failed", False)])
+def test_a_user_who_was_removed_is_told_after_that_alone(status: str, is_told: bool) -> None:
+    assert notices.is_removal(Outcome("person-gone:bob", status, message="bob was removed")) is is_told
+    assert not notices.is_removal(Outcome("person:bob", status, message="bob was removed"))

@@ -69,7 +69,7 @@ def test_a_version_is_one_of_slurms_or_of_a_package(version: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("{packages: rpm}", "slurm.packages: it must be 'debian' or 'smd'"),
+        ("{packages: rpm}", "slurm.packages: it must be 'debian', 'smd' or 'none'"),
         ("{version: '26.05'}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: 26.05}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: newest}", 'slurm.version: "newest" is not a version'),

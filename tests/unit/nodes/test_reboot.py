@@ -111,6 +111,16 @@ def test_no_other_node_is_rebooted_after_one_that_does_not_come_back() -> None:
     assert (run.report().exit_code, [step.host for step in run.steps]) == (1, ["n1"])
 
 
+def test_no_other_node_is_rebooted_when_a_job_fails_on_one_that_is_back() -> None:
+    hosts = machines(trial={"n1": "error: a container by enroot: no libnvidia-container.so.1"})
+    run, told = rolled(hosts)
+    assert lost_words(run.failed_hosts)["n1"] == (
+        "a job on it failed: error: a container by enroot: no libnvidia-container.so.1. No other node is rebooted."
+    )
+    assert (hosts.asked, run.steps) == (["n1"], [])
+    assert "Not rebooted: n[2-4]." in told
+
+
 def test_nodes_that_are_rebooting_when_another_fails_are_waited_for() -> None:
     hosts = machines(dead=("n1",))
     run, _ = rolled(hosts, wish=RebootOptions(at_once=2, minutes=0.001))

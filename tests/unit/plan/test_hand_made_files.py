@@ -12,7 +12,9 @@ from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Gpu, HostFacts
 from slurmfab.core.engine import notices
-from slurmfab.core.impact.slurm_diff import SETTING
+from slurmfab.core.impact.slurm_diff import SETTING, TEXT, Difference
+from slurmfab.core.plan import hand_made_files as by_hand_files
+from slurmfab.core.plan.hand_made_files import MAIN
 from slurmfab.core.plan.phases import daemons, slurm_conf
 from slurmfab.core.plan.phases.slurm_conf import own_files
 from slurmfab.core.plan.plan_input import PlanInput
@@ -85,6 +87,15 @@ def test_a_hand_made_file_that_says_the_same_stays_and_nothing_differs() -> None
         assert slurm_files(wanted, host).kept == ("slurm.conf", "cgroup.conf")
 
 
+@pytest.mark.parametrize(("uid", "is_right"), [("64030", True), ("1000", False)])
+def test_a_hand_made_file_that_names_the_slurm_user_by_number_stays(uid: str, is_right: bool) -> None:
+    rendered = plan_input(cluster(), hosts()).rendered["slurm.conf"]
+    there = found(text=by_hand(rendered).replace("SlurmUser=slurm", f"SlurmUser={uid}"))
+    users = {0: "root", 1000: "admin", 64030: "slurm"}
+    wanted = plan_input(cluster(), {name: replace(fact, uids=users) for name, fact in there.facts.items()})
+    assert (wanted.differences == ()) is is_right
+
+
 @pytest.mark.parametrize("line", ["", "DisableRootJobs=no\n"], ids=["none", "no"])
 def test_a_hand_made_file_that_lets_root_run_jobs_stays_until_the_cluster_file_says_otherwise(line: str) -> None:
     rendered = plan_input(cluster(), hosts()).rendered["slurm.conf"]
@@ -145,6 +156,15 @@ def test_files_that_are_kept_are_neither_written_nor_removed_and_what_they_say_o
     configuration.refuse_kept_files(wanted)
     assert "SlurmdTimeout: 60 -> 300" in notices.kept_files(wanted)
     assert wanted.conf_wanted.settings["slurmdtimeout"] == "60"
+
+
+def test_files_that_are_kept_when_they_were_right_for_the_slurm_before_say_nothing_else_for_a_newer_one() -> None:
+    before = found()
+    edited = found(text=before.facts["c1"].slurm_conf.replace("SlurmdTimeout=300", "SlurmdTimeout=60"))
+    for there, told in ((before, []), (edited, ["SlurmdTimeout: 60 -> 300"])):
+        after = upgraded(plan_input(cluster(KEEPS), there.facts))
+        assert "disable_http" in after.rendered["slurm.conf"]
+        assert [str(one) for one in after.kept_differences] == told
 
 
 @pytest.mark.parametrize(
@@ -245,3 +265,20 @@ def test_slurmdbds_own_host_stays_without_slurm_conf_while_the_hand_made_files_s
     facts |= {"c1": replace(facts["c1"], slurm_conf=main), "db1": replace(facts["db1"], slurm_conf_digest=digest)}
     files = [one for one in slurm_conf.resources(plan_input(wanted, facts), "db1") if isinstance(one, SlurmFiles)]
     assert (files == []) == lives_without
+
+
+@pytest.mark.parametrize(
+    ("name", "actual", "wanted", "is_besides"),
+    [
+        ("SlurmctldParameters", "enable_configless", "", True),
+        ("SlurmctldParameters", "a,enable_configless", "a", True),
+        ("SlurmctldParameters", "enable_configless,b", "", False),
+        ("SlurmctldParameters", "enable_configless", "a", False),
+        ("SlurmdParameters", "enable_configless", "", False),
+    ],
+)
+def test_a_slurmctld_that_serves_its_files_besides_says_nothing_else(
+    name: str, actual: str, wanted: str, is_besides: bool
+) -> None:
+    assert by_hand_files.is_served_besides(Difference(MAIN, SETTING, name, "", actual, wanted)) is is_besides
+    assert not by_hand_files.is_served_besides(Difference(MAIN, TEXT, name, "", actual, wanted))

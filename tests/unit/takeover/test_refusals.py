@@ -84,6 +84,7 @@ def test_a_slurm_user_by_its_uid_is_that_user(number: str, told: str) -> None:
     users = {"uids": {0: "root", 450: "munge", 1800: "hpc", 64030: "slurm"}}
     one = survey(cluster(BASE.replace("=slurm", f"={number}", 1), hosts=dict.fromkeys(("ctl", "n1", "n2"), users)))
     assert (told in one.text) if told else ("slurm_user" not in one.text)
+    assert not [remark for remark in one.remarks if "The first deployment" in remark]
 
 
 def test_a_slurm_user_with_several_uids_is_refused_with_all_of_them() -> None:
@@ -97,7 +98,15 @@ def test_slurm_from_source_is_refused_with_its_place_and_a_way() -> None:
     hosts = {name: dataclasses.replace(files, program="/opt/slurm/sbin/slurmd") for name, files in one.hosts.items()}
     message = refusal(dataclasses.replace(one, hosts=hosts))
     assert "ctl,n[1-2]: Slurm 24.11.5 runs from /opt/slurm/sbin/slurmd, so it was built from source" in message
-    assert "Move to the packages of the same or a later version first" in message
+    assert "ln -s /opt/slurm/sbin/* /usr/local/sbin/; ln -s /opt/slurm/bin/* /usr/local/bin/ on these hosts" in message
+    assert "Or move to the packages of the same or a later version" in message
+
+
+def test_slurm_from_source_when_root_finds_its_programs_is_kept_and_its_packages_are_none() -> None:
+    found = {"packages": {}, "slurm_versions": {"slurmd": "24.11.5", "scontrol": "24.11.5"}}
+    one = cluster(hosts=dict.fromkeys(("ctl", "n1", "n2"), found))
+    hosts = {name: dataclasses.replace(files, program="/opt/slurm/sbin/slurmd") for name, files in one.hosts.items()}
+    assert 'slurm: {packages: none, version: "24.11.*"}' in survey(dataclasses.replace(one, hosts=hosts)).text
 
 
 def test_hosts_of_another_distribution_are_refused_by_name() -> None:

@@ -13,10 +13,11 @@ import pytest
 from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.base.errors import DeployFailed, InputError
+from slurmfab.base.errors import DeployFailed, InputError, Unreachable
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.commands.backup import archive as archives
 from slurmfab.commands.upgrade import back
+from slurmfab.core.engine.run import Run
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, LOCK
 
@@ -28,13 +29,16 @@ UPGRADED = CLUSTER_TEXT + 'slurm: {version: "26.05.*"}\n'
 
 @dataclass
 class Hosts(FakeHosts):
-    """Hosts of which some have the new packages."""
+    """Hosts of which some have the packages of before, and some say nothing of them."""
 
     old: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
     def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
         if request["op"] != "upgrade":
             return super().call(host, request, *heard)
+        if host in self.silent:
+            raise Unreachable(host, "nothing listens at port 22.")
         version = OLD if host in self.old else NEW
         names = PACKAGES.get(host) or PACKAGES["n[1-2]"]
         told = {"packages": dict.fromkeys(names, version), "programs": dict.fromkeys(names, version[:7]), "running": {}}
@@ -109,3 +113,18 @@ def test_a_backup_that_no_upgrade_has_made_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"was not made by fab upgrade\. Nothing was changed"):
             back.packages_before(archives.verified(archive(tmp_path, parts)))
     assert CLUSTER_FILE in PARTS
+
+
+def test_the_way_back_is_not_begun_while_a_host_is_silent(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"n2: no answer\. All hosts go back together, so nothing was changed"):
+        put_back(tmp_path, silent=("n2",))
+
+
+def test_the_way_back_is_asked_about_where_a_host_gets_other_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Run, "confirm", lambda _, text, question: asked.append(f"{text} {question}"))
+    put_back(tmp_path, old=("n1", "n2"))
+    assert len(asked) == 1
+    assert "Slurm's daemons stop on all hosts, c1 gets the packages of before" in asked[0]

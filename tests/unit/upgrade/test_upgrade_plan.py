@@ -277,3 +277,28 @@ def test_a_plan_as_json_has_hosts_steps_and_reasons() -> None:
     assert values["hosts"]["n1"]["offered"]["slurmd"] == "26.05.5-1"
     assert [step["what"] for step in values["steps"]] == ["backup", "slurmdbd", "controllers", "nodes", "others"]
     assert values["conversion"] is not None
+
+
+def test_lines_of_the_last_step_are_a_diff_and_those_of_others_a_list() -> None:
+    plan = make(asked())
+    last = replace(plan.steps[-1], what="files", lines=("+one",))
+    shown = text.text(replace(plan, steps=(*plan.steps, last)), 0)
+    assert "\n     +one\n" in shown
+    assert "\n     - ctl: slurmdbd starts with the new files\n" in shown
+
+
+def test_a_plugin_is_missed_on_hosts_of_its_release_alone_and_may_have_another_name_in_slurmfabs_files() -> None:
+    there = asked(slurm_conf="MpiDefault=pmix\n")
+    told = "MpiDefault needs the plugin mpi_pmix, which the new packages for trixie amd64 do not have"
+    assert [one for one in make(there).refusals if one.startswith(told)]
+    bare = {host: replace(one, plugins=()) for host, one in there.hosts.items()}
+    other = {**bare, "n1": replace(there.hosts["n1"], release="sid amd64")}
+    assert not [one for one in make(replace(there, hosts=other)).refusals if "trixie amd64 do not have" in one]
+    flat = {host: replace(one, plugins=("topology_default",)) for host, one in there.hosts.items()}
+    offers = {"trixie amd64": replace(there.offers["trixie amd64"], plugins=("topology_flat",))}
+    renamed = replace(there, slurm_conf="TopologyPlugin=topology/default\n", hosts=flat, offers=offers)
+    for is_hand_made in (False, True):
+        refused = [
+            one for one in make(replace(renamed, is_hand_made=is_hand_made)).refusals if "topology_default" in one
+        ]
+        assert bool(refused) is is_hand_made

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from fake_slurm import FakeSlurm, job_line
-from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared, run_over
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
 from slurmfab.base.errors import DeployFailed, Unreachable
+from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.commands.upgrade import changes, running
+from slurmfab.commands.upgrade import changes, proof, running
 from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import HostVersions, SlurmUser, Target, UpgradePlan
 from slurmfab.commands.upgrade.running import UpgradeOptions
@@ -23,7 +24,7 @@ from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
-from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, our_reason
+from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, FOR_CHANGE, our_reason
 
 SITE = """\
 cluster: lab
@@ -63,12 +64,10 @@ class Upgraded(FakeSlurm):
 
     Args:
         done: host and id of each changed resource.
-        trial: what comes of a job on each node; empty where it ran.
         conversion: what slurmdbd's host tells of it.
     """
 
     done: list[str] = field(default_factory=list)
-    trial: dict[str, str] = field(default_factory=dict)
     conversion: Mapping[str, Any] = field(default_factory=lambda: CONVERTED)
 
     def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
@@ -77,7 +76,6 @@ class Upgraded(FakeSlurm):
             return ({"conversion": self.conversion},)
         if request["op"] == "trial-jobs":
             self.done += [f"{node} job:{node}" for node in request["nodes"]]
-            return ({"trial_jobs": {node: self.trial.get(node, "") for node in request["nodes"]}},)
         return super().call(host, request, *heard)
 
     def change(self, wanted: Mapping[str, Any]) -> None:
@@ -315,3 +313,52 @@ def test_the_backup_comes_before_anything_is_changed_and_has_the_cluster_file_of
     every = frozenset(there.run.hosts)
     assert running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
     assert begun == ["require_claim", "begin", "back_up", "write_target", "do", "finish"]
+
+
+def test_the_question_before_an_upgrade_names_the_hosts_that_get_another_slurm_and_not_those_of_the_backup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there, asked = place(), list[tuple[str, ...]]()
+    left = dataclasses.replace(there.plan, steps=(there.plan.steps[0], there.plan.steps[-1]))
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: left)
+    monkeypatch.setattr(Run, "confirm", lambda _, *words: asked.append(words))
+    for name in ("require_claim", "back_up", "write_target", "do"):
+        monkeypatch.setattr(running, name, lambda *_: None)
+    monkeypatch.setattr(running, "finish", lambda *_: True)
+    monkeypatch.setattr(running.under_way, "begin", lambda *_: None)
+    every = frozenset(there.run.hosts)
+    running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
+    hosts = fold(left.steps[-1].hosts)
+    assert [question for _, question in asked] == [f"Upgrade Slurm on {hosts} to 26.05.*?"]
+
+
+def test_rows_of_a_cluster_without_a_database_are_none_and_nobody_is_asked() -> None:
+    hosts = FakeHosts({})
+    assert proof.rows(run_over(hosts, cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"))) == {}
+    assert hosts.requests == []
+
+
+def test_controllers_when_the_new_slurmctld_does_not_answer_then_end_the_upgrade_with_the_way_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = place()
+    monkeypatch.setattr(JobSafety, "snapshot_after", lambda _: "slurmctld does not answer")
+    with pytest.raises(DeployFailed, match=r"^c1: slurmctld does not answer\. Repair it, then run the same"):
+        there.upgrade("controllers")
+
+
+def test_a_job_that_has_ended_meanwhile_is_no_loss() -> None:
+    there = place(jobs=[job_line(7, "n1"), job_line(8, "n2")], ended=[job_line(7, "n1", state="COMPLETED")])
+
+    def end(host: str, one: str) -> None:
+        if (host, one) == ("c1", "renewed-daemon:slurmctld"):
+            del there.hosts.jobs[0]
+
+    there.hosts.when_changed = end
+    there.upgrade("controllers")
+    assert there.run.failed_hosts == {}
+
+
+def test_a_drained_batch_is_drained_for_the_change_so_that_it_is_given_back_by_that_name() -> None:
+    drained = Changes(cluster(SITE), {}, "26.05", "/state", drain=True).drained(("n1",))
+    assert (drained.nodes, drained.for_change, drained.text) == (("n1",), True, f"{FOR_CHANGE}Slurm's upgrade")

@@ -47,3 +47,9 @@ def test_what_is_no_version_or_suite_is_explained(to: str, suite: str, reason: s
 
 def test_a_suites_own_version_becomes_the_series_of_the_cluster_file() -> None:
     assert with_series(target_of(SlurmPackages(), "", "sid"), "26.05.5-1").version == "26.05.*"
+
+
+def test_slurm_of_no_package_is_refused_with_the_order_by_hand() -> None:
+    built = SlurmPackages.model_validate({"packages": "none", "version": "24.11.*"})
+    with pytest.raises(InputError, match=r"of no package here .* slurmdbd, .* slurmctld on all controllers; slurmd"):
+        target_of(built, "26.05", "")

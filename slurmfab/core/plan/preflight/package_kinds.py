@@ -9,7 +9,7 @@ from __future__ import annotations
 from slurmfab.base.hostlist import natural
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.slurm.platform import PLATFORMS, Platform, all_installed, is_unfinished, wanted
+from slurmfab.cluster.slurm.platform import PLATFORMS, SOURCE, Platform, all_installed, wanted
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
 STOP = "systemctl stop slurmctld slurmd slurmdbd"
@@ -21,10 +21,15 @@ def wrong_packages(fact: HostFacts, cluster: Cluster) -> str:
     found, meant = all_installed(fact), wanted(cluster)
     if len(found) > 1:
         return two_kinds(fact, found, meant)
+    if found == (SOURCE,) and meant != SOURCE:
+        return no_package(fact, meant)
     if found and found[0] != meant:
         return another_kind(fact, found[0], meant)
-    if not found and fact.slurm_versions and not is_unfinished(fact):
-        return no_package(fact, meant)
+    if not found and meant == SOURCE:
+        return (
+            "it has no Slurm, and slurmfab builds none (slurm: {packages: none}). Install it there as on the other "
+            f"hosts, with its programs or links to them in {SOURCE.programs} and {SOURCE.commands}"
+        )
     return ""
 
 
@@ -51,10 +56,12 @@ def another_kind(fact: HostFacts, found: Platform, meant: Platform) -> str:
 
 def no_package(fact: HostFacts, meant: Platform) -> str:
     """What is wrong with a host that has Slurm of no known package."""
-    programs = [path for path in meant.telling_programs if path.rpartition("/")[2] in fact.slurm_versions]
+    places = (path for one in (meant, SOURCE) for path in one.telling_programs)
+    programs = [path for path in places if path.rpartition("/")[2] in fact.slurm_versions][: len(fact.slurm_versions)]
     return (
         f"it has Slurm {fact.slurm_version} of no package that slurmfab knows ({', '.join(programs)}), and slurmfab "
-        f"installs nothing over it (it knows {' and '.join(one.title for one in PLATFORMS.values())}). Take it away "
+        f"installs nothing over it (it knows {' and '.join(one.title for one in PLATFORMS.values() if one.core)}). To "
+        f"keep it: {SOURCE.key(str(SlurmVersion.parse(fact.slurm_version)))} in the cluster file. If not, take it away "
         f"first, while no job runs there: {STOP}; then remove its files or its packages (dpkg -S {programs[0]})"
     )
 

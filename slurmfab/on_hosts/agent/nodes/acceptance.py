@@ -32,7 +32,10 @@ RESERVED_MINUTES = 30
 """Duration of the reservation, so that it ends even if the agent is killed."""
 
 ALLOCATION_SECONDS = 45
-JOB_SECONDS = 120.0
+HOSTNAME = "hostname"
+JOB_SECONDS, WORK_SECONDS = 120.0, 360.0
+"""The longest time of a job that runs `hostname`, and of another one."""
+
 PARALLEL_JOBS = 32
 OPENED_SECONDS = 10
 """Time that a node gets to respond after it was resumed. slurmctld checks about once a second, and a job that is
@@ -54,6 +57,7 @@ class NodeAcceptance(Resource):
     stamp: str  # who and when, for the reasons of nodes that fail
     seconds: int = 90  # how long to wait until their slurmd has registered
     partitions: Tuple[str, ...] = ()  # the partition of each node's job, in their order; by default slurmfab's own
+    works: Tuple[Tuple[str, ...], ...] = ()  # likewise srun's further options and the command; by default `hostname`
 
     def name(self) -> str:
         """The nodes."""
@@ -131,7 +135,10 @@ class NodeAcceptance(Resource):
     def try_one(self, context: Context, node: str) -> None:
         """Run a job on a node, and drain the node if the job fails."""
         try:
-            complaint = run_test_job(context, node, dict(zip(self.nodes, self.partitions)).get(node))  # noqa: B905
+            place = self.nodes.index(node)
+            partition = self.partitions[place] if self.partitions else None
+            work = self.works[place] if self.works else (HOSTNAME,)
+            complaint = run_test_job(context, node, partition, work)
         except ResourceFailed as error:
             complaint = str(error)
         if complaint:
@@ -166,11 +173,12 @@ def remove_reservation(context: Context) -> None:
     context.run(commands.delete_reservation(RESERVATION))
 
 
-def run_test_job(context: Context, node: str, partition: Optional[str] = None) -> str:
+def run_test_job(context: Context, node: str, partition: Optional[str], work: Tuple[str, ...]) -> str:
     """Run a job on a node as the slurm user, from the controller.
 
     Args:
         partition: of the job, `None` for slurmfab's own; empty if no partition has the node.
+        work: srun's further options, and the command.
 
     Returns:
         Why the job failed; empty if it ran.
@@ -184,9 +192,9 @@ def run_test_job(context: Context, node: str, partition: Optional[str] = None) -
     argv = [
         "srun", "--reservation=" + RESERVATION, "--partition=" + (partition or commands.PARTITION),
         "--nodelist=" + node, "--nodes=1", "--ntasks=1", "--time=2", "--immediate=%d" % ALLOCATION_SECONDS,
-        "--job-name=" + name, "--chdir=/", "hostname",
+        "--job-name=" + name, "--chdir=/", *work,
     ]  # fmt: skip
-    complaint, lines = run_job(context, argv, name, JOB_SECONDS)
+    complaint, lines = run_job(context, argv, name, JOB_SECONDS if work[-1] == HOSTNAME else WORK_SECONDS)
     return complaint + (waiting_reason(context, name) if any("queued and waiting" in line for line in lines) else "")
 
 

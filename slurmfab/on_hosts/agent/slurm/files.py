@@ -21,6 +21,7 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, group
 if TYPE_CHECKING:
     import subprocess
 
+SLURMD = ("/usr/sbin/slurmd", "/usr/local/sbin/slurmd")
 STAGING_PREFIX = ".slurmfab-"  # prefix of the names of staging directories
 
 SLURM_CONF = "slurm.conf"
@@ -243,7 +244,7 @@ class SlurmFiles(Resource):
         """
         conf = os.path.join(stage, SLURM_CONF)
         done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
-        if done.returncode == 0 and self.node and os.path.exists(context.path("/usr/sbin/slurmd")):
+        if done.returncode == 0 and self.node and any(os.path.exists(context.path(path)) for path in SLURMD):
             done = context.run(["slurmd", "-G", "-N", self.node, "-f", conf], env={"SLURM_CONF": conf})
         if done.returncode != 0:
             errors = slurm_errors(printed(done), stage, self.directory)

@@ -25,6 +25,7 @@ MARGIN = 256 << 20
 COUNT = "select %s, count(*) from %s.%s;"
 COUNT_SECONDS = 7200.0
 PROVED = "loaded and counted"
+NO_ROOM = "its conversion was not tried: there is no room for that beside it"
 
 
 class ProvedDump(Resource):
@@ -39,6 +40,10 @@ class ProvedDump(Resource):
     staged: str  # path of the dump on this host
     sha256: str
     before: Tuple[Tuple[str, int], ...] = ()  # rows of each table before the dump was made
+    # `NAME=VERSION` of the new packages whose slurmdbd converts what was loaded; empty for none.
+    packages: Tuple[str, ...] = ()
+    # Where they come from: the words of `slurmfab.on_hosts.agent.upgrade.offer` with their values.
+    source: Tuple[Tuple[str, str], ...] = ()
 
     def name(self) -> str:
         """The database."""
@@ -53,14 +58,14 @@ class ProvedDump(Resource):
         return {"dump": PROVED if is_done(context, self.staged, self.sha256) else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Load the dump, count its rows, and remove what was loaded.
+        """Load the dump, count its rows, have the new slurmdbd convert it, and remove what was loaded.
 
         Raises:
-            ResourceFailed: it cannot be loaded, or has other tables or rows than the original.
+            ResourceFailed: it cannot be loaded, has other tables or rows than the original, or cannot be converted.
             LeftAsItWas: there is no room for a second database.
         """
         require(context, self.staged, self.sha256)
-        self.require_room(context)
+        has_room = self.require_room(context)
         name = PROOF % self.database
         place = mariadb.identifier(name)
         mariadb.sql(context, "drop database if exists %s; create database %s;" % (place, place))
@@ -68,15 +73,32 @@ class ProvedDump(Resource):
             RestoredDatabase(self.database, self.staged, self.sha256).load(context, name)
             refuse_strange(context, name)
             refuse_difference(dict(self.before), rows(context, name), rows(context, self.database))
+            if self.packages:
+                context.remark = self.tried(context, name) if has_room else NO_ROOM
         finally:
             mariadb.sql(context, "drop database if exists %s;" % place)
         mark_done(context, self.staged, self.sha256)
 
-    def require_room(self, context: Context) -> None:
-        """Make sure that a second database of this size fits beside the original.
+    def tried(self, context: Context, name: str) -> str:
+        """What a conversion of the loaded database showed, in words.
 
         Raises:
-            LeftAsItWas: it does not; with the numbers.
+            ResourceFailed: the new slurmdbd cannot be fetched, or does not convert it.
+        """
+        from slurmfab.on_hosts.agent.upgrade.tried_conversion import try_on  # few requests need it
+
+        try:
+            return "the new slurmdbd converted it in %.0f s" % try_on(context, name, self.packages, dict(self.source))
+        except ResourceFailed as error:
+            raise ResourceFailed("the new slurmdbd cannot convert a copy of the database: %s" % error) from error
+
+    def require_room(self, context: Context) -> bool:
+        """Make sure that a second database of this size fits beside the original, and return whether a third does.
+
+        A conversion copies the largest tables.
+
+        Raises:
+            LeftAsItWas: the second does not; with the numbers.
         """
         import os
 
@@ -86,6 +108,7 @@ class ProvedDump(Resource):
         if free < needed:
             text = "no room to load it: %s has %d MiB free, and %d MiB are needed"
             raise LeftAsItWas(text % (directory, free >> 20, needed >> 20))
+        return free >= needed + int(float(size))
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, int]:

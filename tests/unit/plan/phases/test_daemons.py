@@ -6,8 +6,11 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.core.plan.phases import daemons
 from slurmfab.core.plan.phases.daemons import renewal
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.client.commands import SHOW_SLURMD
+from slurmfab.on_hosts.agent.services.service import Service
 
 HOSTS = ("c1", "n1", "n2")
 
@@ -75,3 +78,9 @@ def test_nodes_that_fetch_files_are_renewed_whether_they_are_named_or_not(
 
 def test_without_a_change_of_slurms_files_no_daemon_is_named() -> None:
     assert renewal(changed("24.11.5", "KillWait=30", "KillWait=30"), HOSTS) == ""
+
+
+def test_slurmd_of_a_node_ends_early_where_it_does_not_come_up() -> None:
+    wanted = changed("24.11.5", "KillWait=30", "KillWait=30")
+    (own,) = [one for one in daemons.slurmd(wanted, "n1") if isinstance(one, Service)]
+    assert (own.unit, own.stops_early, own.answers) == ("slurmd", True, SHOW_SLURMD)

@@ -67,6 +67,17 @@ def test_a_cluster_of_schedmds_packages_takes_these_alone() -> None:
     assert "slurm: {packages: debian}" in said
 
 
+def test_a_cluster_of_slurm_of_no_package_takes_hosts_that_have_one() -> None:
+    built = cluster(THREE_HOSTS + '\nslurm: {packages: none, version: "25.11.*"}\n')
+    assert reason(built, slurm_versions=TOLD) == ""
+    assert "it has no Slurm, and slurmfab builds none" in reason(built)
+    assert "Slurm of the distribution's packages (slurm-client, slurmd)" in reason(
+        built, packages=OURS, slurm_versions={"slurmd": "24.11.5"}
+    )
+    kept = 'To keep it: slurm: {packages: none, version: "25.11.*"} in the cluster file.'
+    assert kept in reason(cluster(), slurm_versions=TOLD)
+
+
 def test_an_interrupted_installation_is_no_slurm_without_a_package() -> None:
     assert reason(smd(), slurm_versions=TOLD, unfinished_packages=("slurm-smd-slurmd",)) == ""
 

@@ -1,0 +1,221 @@
+"""What hosts are asked when an upgrade is planned, and the plan that comes of their answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_slurm import FakeSlurm
+from support import cluster, facts_of, plan_input, prepared, run_over
+
+from slurmfab.base.errors import SlurmfabError, Unreachable
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.commands.upgrade import asking, planning
+from slurmfab.commands.upgrade.plan import UpgradePlan
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import Line
+
+SITE = """\
+cluster: lab
+addresses: {c1: 10.0.0.1, db: 10.0.0.3, login: 10.0.0.4, "n[1-3]": "10.0.0.[5-7]"}
+controllers: [c1]
+database: {host: db}
+login: [login]
+nodes: [{hosts: "n[1-3]"}]
+"""
+OF = {"c1": "slurmctld", "db": "slurmdbd", "login": "slurm-client", "n1": "slurmd", "n2": "slurmd", "n3": "slurmd"}
+OLD, NEW = "24.11.5-4", "26.05.5-1"
+ROWS = [
+    ["7", "ann", "RUNNING", "1", "n1"],
+    ["8", "ann", "RUNNING", "0", "n1"],
+    ["9", "bob", "PENDING", "1", ""],
+]
+
+
+def state_of(host: str) -> dict[str, Any]:
+    """What a host tells of its Slurm."""
+    daemons = {} if OF[host] == "slurm-client" else {OF[host]: "24.11.5"}
+    told: dict[str, Any] = {
+        "packages": {OF[host]: OLD}, "programs": daemons, "running": daemons, "held": [], "plugins": [], "foreign": [],
+        "spank": [], "state": "", "free": {asking.ARCHIVES: 1 << 33}, "users": [], "digest": OF[host],
+    }  # fmt: skip
+    if host == "c1":
+        told |= {"state": "24.11", "jobs": ROWS, "no_jobs": ""}
+    if host == "db":
+        told |= {"rows": {"lab_job_table": 100_000}, "bytes": 1 << 30, "place": asking.DATABASE, "trouble": ""}
+        told["free"][asking.DATABASE] = 1 << 33
+    return told
+
+
+@dataclass
+class Asked(FakeSlurm):
+    """Hosts that tell what an upgrade asks for.
+
+    Args:
+        silent: hosts that do not answer that question.
+        asked: host and request, of the questions of an upgrade.
+        trouble_of: why apt would install nothing, by host.
+    """
+
+    silent: tuple[str, ...] = ()
+    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    trouble_of: dict[str, str] = field(default_factory=dict)
+
+    def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
+        if request["op"] in ("upgrade", "upgrade-offer"):
+            self.asked.append((host, request))
+        if request["op"] == "upgrade" and host not in self.silent:
+            return ({"upgrade": state_of(host)},)
+        if request["op"] == "upgrade-offer":
+            others = {"libhwloc15": "2.15.0-2"} if host == "n1" else {}
+            answer = {"versions": {OF[host]: NEW}, "others": others, "removed": [], "offered": [NEW], "plugins": []}
+            return ({"upgrade_offer": {**answer, "trouble": self.trouble_of.get(host, "")}},)
+        if request["op"] == "upgrade":
+            raise Unreachable(host, "nothing listens at port 22.")
+        return super().call(host, request, *heard)
+
+
+def asked_of(text: str = SITE, **more: Any) -> tuple[Asked, Run]:
+    """The hosts of a deployed cluster, and a run over them."""
+    wanted: Cluster = cluster(text)
+    facts = facts_of(wanted, prepared)
+    conf = dict(plan_input(wanted, facts).files)["slurm.conf"]
+    facts["c1"] = dataclasses.replace(facts["c1"], slurm_conf=conf, services={"slurmctld": "active"})
+    nodes = dict.fromkeys(wanted.compute_nodes, ("IDLE", "", ""))
+    nodes["n3"] = ("IDLE+DRAIN", "loose cable", "ann")
+    hosts = Asked(facts, nodes=nodes, **more)
+    return hosts, run_over(hosts, wanted, command="upgrade")
+
+
+def planned(_: Asked, run: Run, source: Mapping[str, Any] | None = None) -> UpgradePlan:
+    """The plan of an upgrade to 26.05, without its last step."""
+    wanted = SlurmPackages.model_validate({"version": "26.05.*", **({"source": source} if source else {})})
+    return planning.made(run, wanted, "26.05", "", at_once="1", is_whole=False)
+
+
+def test_each_host_is_asked_what_it_has_and_one_of_each_kind_what_apt_would_give() -> None:
+    hosts, run = asked_of()
+    plan = planned(hosts, run)
+    told = {host: request for host, request in hosts.asked if request["op"] == "upgrade"}
+    assert [*told] == [*run.hosts] or {*told} == {*run.hosts}
+    assert (told["c1"]["jobs"], told["c1"]["state"], "jobs" in told["n1"]) == (True, "/var/lib/slurm/slurmctld", False)
+    assert (told["db"]["database"], told["db"]["paths"]) == ("slurm_acct_db", [asking.ARCHIVES, asking.DATABASE])
+    assert ("settings" in told["db"], told["n1"]["paths"]) == (False, [asking.ARCHIVES])
+    offers = {host: request for host, request in hosts.asked if request["op"] == "upgrade-offer"}
+    assert {*offers} == {"c1", "db", "login", "n1"}
+    assert {request["version"] for request in offers.values()} == {"26.05.*"}
+    assert {"suite", "stanza", "key"} & {*offers["c1"]} == set()
+    assert [*plan.hosts] == [*run.hosts]
+    assert {host: dict(versions.offered) for host, versions in plan.hosts.items()} == {
+        host: {name: NEW} for host, name in OF.items()
+    }
+    assert {host for host, versions in plan.hosts.items() if versions.others} == {"n1", "n2", "n3"}
+
+
+def test_the_plan_of_these_answers_has_its_steps_jobs_and_times() -> None:
+    plan = planned(*asked_of())
+    assert [(step.what, step.hosts) for step in plan.steps] == [
+        ("backup", ("db", "c1")),
+        ("slurmdbd", ("db",)),
+        ("controllers", ("c1",)),
+        ("nodes", ("n1", "n2", "n3")),
+        ("others", ("login",)),
+    ]
+    assert (plan.refusals, plan.jobs, plan.batches) == ((), {"RUNNING": 2, "PENDING": 1}, 3)
+    assert (str(plan.have), str(plan.target.series), plan.target.suite) == ("24.11", "26.05", "")
+    assert plan.conversion
+    assert (dict(plan.conversion.rows), plan.conversion.bytes) == ({"lab_job_table": 100_000}, 1 << 30)
+    assert plan.conversion.seconds == (2.0 + 1, 30.0 + 20)
+    assert plan.seconds == (5 + 15 + 15 + 10 + 30 + 3 * 15 + 3, 120 + 120 + 120 + 60 + 300 + 3 * 90 + 50)
+    assert [text for text in plan.warnings if "n3" in text and "loose cable" in text]
+    assert [text for text in plan.warnings if text.startswith("srun or salloc waits for 8 of ann")]
+    assert plan.exit_code == 4
+
+
+def test_the_lines_of_the_steps_are_sorted_and_folded() -> None:
+    steps = {step.what: step for step in planned(*asked_of()).steps}
+    assert steps["backup"].lines == (
+        "db: the dump of the database is loaded into one of its own, the new slurmdbd converts it there, and that is "
+        "removed",
+    )
+    assert steps["nodes"].lines == (
+        f"n[1-3]: slurmd {NEW}",
+        "n[1-3]: comes along: libhwloc15 2.15.0-2",
+        "n[1-3]: slurmd starts with the new files",
+        "n[1-3]: a job of the slurm user runs there",
+    )
+    assert steps["nodes"].changes["n2"] == ("packages-exchanged:slurmd", "renewed-daemon:slurmd", "job:n2")
+    assert steps["others"].changes == {"login": ("packages-exchanged:slurm-client",)}
+
+
+def test_a_host_that_does_not_tell_is_left_out_and_named() -> None:
+    hosts, run = asked_of(silent=("n2",))
+    plan = planned(hosts, run)
+    assert ("n2" in plan.hosts, [*plan.silent]) == (False, ["n2"])
+    assert plan.silent["n2"].startswith("nothing listens")
+    assert next(step.hosts for step in plan.steps if step.what == "nodes") == ("n1", "n3")
+
+
+@pytest.mark.parametrize(("host", "words"), [("db", "db has the accounting database"), ("c1", "c1")])
+def test_an_upgrade_when_the_controller_or_the_databases_host_does_not_tell_is_not_planned(
+    host: str, words: str
+) -> None:
+    with pytest.raises(SlurmfabError, match=words):
+        planned(*asked_of(silent=(host,)))
+
+
+def test_an_upgrade_when_nothing_is_deployed_is_not_planned() -> None:
+    hosts, run = asked_of()
+    hosts.facts["c1"] = dataclasses.replace(hosts.facts["c1"], slurm_conf="")
+    with pytest.raises(SlurmfabError, match=r"c1: nothing is deployed there yet\. First: fab deploy"):
+        planned(hosts, run)
+
+
+def test_an_upgrade_when_apt_would_install_nothing_on_one_kind_of_host_is_refused_with_that() -> None:
+    plan = planned(*asked_of(trouble_of={"n1": "E: Unable to locate package slurmd"}))
+    assert [text for text in plan.refusals if "Unable to locate package slurmd" in text]
+    assert plan.exit_code == 1
+
+
+def test_a_source_goes_to_the_hosts_as_apt_wants_it(tmp_path: Path) -> None:
+    (tmp_path / "key.asc").write_text(
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDME\n-----END PGP PUBLIC KEY BLOCK-----\n"
+    )
+    hosts, run = asked_of()
+    run.change_cluster(dataclasses.replace(run.inventory, path=tmp_path / "cluster.yaml"), run.hosts)
+    source = {"uris": "https://apt.example.org/slurm", "suites": "trixie", "components": "main more", "key": "key.asc"}
+    planned(hosts, run, source)
+    request = next(request for _, request in hosts.asked if request["op"] == "upgrade-offer")
+    assert request["stanza"].splitlines() == [
+        "Types: deb",
+        "URIs: https://apt.example.org/slurm",
+        "Suites: trixie",
+        "Components: main more",
+    ]
+    assert "BEGIN PGP PUBLIC KEY BLOCK" in request["key"]
+
+
+def test_another_suite_goes_to_the_hosts_by_its_name() -> None:
+    hosts, run = asked_of()
+    planned(hosts, run, {"suite": "sid"})
+    request = next(request for _, request in hosts.asked if request["op"] == "upgrade-offer")
+    assert (request["suite"], "stanza" in request) == ("sid", False)
+
+
+def test_a_database_elsewhere_is_asked_with_the_login_of_slurmdbd_conf() -> None:
+    external = SITE.replace("{host: db}", "{host: db, external: 10.0.0.9, password_file: pw}")
+    hosts, run = asked_of(external)
+    planned(hosts, run)
+    told = {host: request for host, request in hosts.asked if request["op"] == "upgrade"}
+    assert told["db"]["settings"] == asking.SLURMDBD_CONF
+
+
+def test_a_plan_without_an_answer_of_slurmctld_knows_no_node_that_is_out_of_service() -> None:
+    hosts, run = asked_of(ping="Slurmctld(primary) at c1 is DOWN\n")
+    assert asking.out_of_service(run) == {}
+    assert not [text for text in planned(hosts, run).warnings if "loose cable" in text]
