@@ -222,8 +222,9 @@ def test_dumps_that_hold_more_than_tables_when_restored_then_are_refused_and_rea
     agent = Path(slurmfab.on_hosts.agent.__file__).parent
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        tar.add(agent, "slurmfab/agent", filter=lambda one: None if "__pycache__" in one.name else one)
-        tar.addfile(tarfile.TarInfo("slurmfab/__init__.py"))
+        tar.add(agent, "slurmfab/on_hosts/agent", filter=lambda one: None if "__pycache__" in one.name else one)
+        for above in ("slurmfab", "slurmfab/on_hosts"):
+            tar.addfile(tarfile.TarInfo(f"{above}/__init__.py"))
     unpack = ["sh", "-c", "mkdir -p /root/agent && base64 -d | tar xzC /root/agent"]
     lab.run(story.hosts.lab, "ctl", unpack, text=base64.b64encode(packed.getvalue()).decode())
     story.hosts.on("ctl", "echo 'create user evil@localhost;' >/root/attack.sql; systemctl stop slurmdbd")
