@@ -91,7 +91,7 @@ def test_figures_are_judged_at_each_node_and_the_rest_says_why_there_is_none(sit
     assert code == 1
     assert "-10.0 %  FAILED" in shown
     assert "\x1b" not in shown
-    suite = ET.fromstring(junit.read_text())
+    (suite,) = ET.fromstring(junit.read_text())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("10", "5", "1")
     site.until("ctl", "squeue -h; ls /var/lib/slurm/home/slurmfab-accept* 2>/dev/null", "")
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.slurm_ssh import check_sources, one_or_more
-from slurmfab.cluster.inventory.values import Model
+from slurmfab.cluster.inventory.slurm_ssh import check_sources
+from slurmfab.cluster.inventory.values import Model, one_or_more
 
 MANAGED, CHECKED, NONE = "managed", "checked", "none"
 

@@ -104,12 +104,13 @@ def test_the_journal_is_asked_about_this_start_when_all_of_it_is_written(root: P
     assert all(argv[1] == "--sync" or f"--since=@{start.since:.3f}" in argv for argv in asked)
 
 
-def test_a_line_that_a_healthy_start_writes_too_is_never_the_cause(root: Path) -> None:
+@pytest.mark.parametrize("line", [PMIX, "error: High latency for 1000 calls to gettimeofday(): 656 microseconds"])
+def test_a_line_that_a_healthy_start_writes_too_is_never_the_cause(root: Path, line: str) -> None:
     host = Journal(root, about="slurmd.service: Main process exited, status=219/CGROUP")
     log = root / "var/log/slurm/slurmd.log"
     log.parent.mkdir(parents=True)
     start = daemon_log.position(host, "slurmd")
-    log.write_text(f"[2199-01-02T00:00:00.000] {PMIX}\n")
+    log.write_text(f"[2199-01-02T00:00:00.000] {line}\n")
     assert daemon_log.last_words(host, "slurmd", start) == ["slurmd.service: Main process exited, status=219/CGROUP"]
 
 
