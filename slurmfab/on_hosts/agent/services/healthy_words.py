@@ -30,9 +30,9 @@ HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
 
 The starts were the first one, which finds no state, and later ones, with and without a database, and without the
 library of PMIx, on a busy machine too (latency). Four are slurmdbd's, some of them when a command of Slurm's has got
-its answer and ends. The last four are no trouble of a daemon's: a job has exceeded its memory, srun has ended before it is told that its job has, and
-somebody has tried its port, as checks do. Lab tests compare. Slurm 26.05 wrote no error. Each pattern counts for every
-release: in none does such a line end a daemon.
+its answer and ends. The last four are no trouble of a daemon's: a job has exceeded its memory, srun has ended before it
+is told that its job has, and somebody has tried its port, as checks do. Lab tests compare. Slurm 26.05 wrote no error.
+Each pattern counts for every release: in none does such a line end a daemon.
 """
 
 LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))
