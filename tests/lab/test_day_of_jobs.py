@@ -261,8 +261,8 @@ def test_in_the_evening_usage_and_logs_have_what_became_of_each_job(day: Day) ->
     for name, job in day.jobs.items():
         logged = day.told("logs", job)["job"]
         assert logged["state"] == ends[job][0]
-        # Of a job that was cancelled, slurmctld tells the signal, and slurmdbd none.
-        assert name == "cancelled" or logged["exit_code"] == ends[job][1]
+        # Of a job that Slurm has ended, slurmctld tells the signal, and slurmdbd none.
+        assert name in ("cancelled", "timeout") or logged["exit_code"] == ends[job][1]
     assert day.failures() == {}
     last = day.lab.slurmfab("deploy")
     assert (last.returncode, "nothing changed on 4 hosts, all is as wanted" in words_of(last)) == (0, True)
