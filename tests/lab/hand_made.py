@@ -753,7 +753,7 @@ for unit in slurmctld slurmd; do
         /lib/systemd/system/$unit.service >/etc/systemd/system/$unit.service
 done
 systemctl stop slurmctld slurmd 2>/dev/null || :
-packages=$(dpkg-query -W -f '${Package}\n' 'slurm*' 'libslurm*')
+packages=$(dpkg-query -W -f '${Package}\n' 'slurm*' 'libslurm*' 2>/dev/null || :)
 DEBIAN_FRONTEND=noninteractive dpkg --purge --force-depends $packages >/dev/null
 id slurm >/dev/null 2>&1 || useradd --system --uid 64030 --no-create-home --home-dir /nonexistent slurm
 echo $place/lib/slurm >/etc/ld.so.conf.d/slurm.conf

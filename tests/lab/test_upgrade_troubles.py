@@ -85,7 +85,9 @@ def test_a_conversion_when_its_disk_fills_then_ends_with_that_and_the_same_comma
     assert "24.11" in hosts.on("n1", VERSIONS)
     hosts.on("ctl", "rm /var/lib/mysql/filled; systemctl restart mariadb")
     process = start(hosts, log)
-    until(process, log, lambda: "nodes" in log.read_text() and bool(hosts.on("n1", "pgrep -xc dpkg", check=False)))
+    # apt asks dpkg while it is planned, too.
+    until(process, log, lambda: "answers and knows all jobs" in log.read_text())
+    until(process, log, lambda: hosts.on("n1", "pgrep -x dpkg", check=False) != "")
     assert hosts.on("ctl", HISTORY) == history
     # The second test goes on from here: n1 is being exchanged.
     lab.kill_host(hosts.lab, "n1")

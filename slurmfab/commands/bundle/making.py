@@ -81,13 +81,15 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
         The exit code.
 
     Raises:
-        InputError: there is no such host, or the name in `to` does not end in .tar.
+        InputError: there is no such host, the name in `to` does not end in .tar, or Slurm is of no package.
         SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
     """
     known = loading.load_named(cluster)
     host = source or known.cluster.controller
     if is_file_path(to) and Path(to).suffix != ".tar":
         raise InputError(f"--to {to}: the name of a bundle must end in .tar, so that it does not replace another file.")
+    if not wanted(known.cluster).client:
+        raise InputError("slurm: {packages: none}: Slurm is of no package here, so no bundle can have it.")
     run = session.start(known, host, output, RunOptions("bundle"))
     try:
         path = collect(run, host, to)

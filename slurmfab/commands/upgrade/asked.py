@@ -76,6 +76,7 @@ class Asked:
     silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
     own_offers: Mapping[str, Offer] = field(default_factory=dict)  # what apt would install, by host
     facts: Mapping[str, HostFacts] = field(default_factory=dict)  # of the hosts that answered
+    is_under_way: bool = False  # whether an upgrade has begun and is not done
     # state and reason of each node on which Slurm starts no jobs; empty where slurmctld could not be asked
     out_of_service: Mapping[str, str] = field(default_factory=dict)
 

@@ -57,6 +57,7 @@ def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
         {host: str(error).removeprefix(f"{host}: ") for host, error in run.failed_hosts.items()},
         own,
         facts,
+        run.inventory.lock.upgrade is not None,
         out_of_service(run),
     )
 

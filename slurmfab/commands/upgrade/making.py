@@ -22,7 +22,7 @@ def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradeP
     have = refusals.oldest(asked, hosts) or to
     cluster, state = asked.cluster.model_copy(update={"slurm": asked.target}), state_directory(asked)
     there = Changes(cluster, hosts, str(to), state, at_once=at_once, drain=drain)
-    todo = tuple(map(there.told, steps.steps(asked.cluster, hosts)))
+    todo = tuple(map(there.told, steps.steps(asked.cluster, hosts, is_under_way=asked.is_under_way)))
     reasons = list(refusals.refusals(asked, hosts, to))
     if todo or reasons:
         reasons += [*hints.key_refusals(asked, to), *hints.plugin_refusals(asked)]

@@ -49,16 +49,20 @@ def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, 
     }
 
 
-def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeStep, ...]:
+def steps(
+    cluster: Cluster, there: Mapping[str, HostVersions], *, is_under_way: bool = False
+) -> tuple[UpgradeStep, ...]:
     """The steps that are left to do; none where every host has the new version and runs it.
 
-    `there`: versions by host.
+    `there`: versions by host. `is_under_way`: whether an upgrade has begun: a daemon that does not run has not come up with
+    the new version.
     """
     found: list[UpgradeStep] = []
     given: set[str] = set()
     for what, hosts in hosts_of(cluster, there).items():
         packages = {host: there[host].offered for host in hosts if there[host].offered and host not in given}
-        daemons = {host: told for host in hosts if (told := starting(what, there[host], cluster.roles(host)))}
+        each = {host: starting(what, there[host], cluster.roles(host), is_under_way=is_under_way) for host in hosts}
+        daemons = {host: told for host, told in each.items() if told}
         if packages or daemons:
             some = tuple(host for host in hosts if host in packages or host in daemons)
             found.append(UpgradeStep(what, some, packages, daemons, WHY[what]))
@@ -69,7 +73,7 @@ def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeS
     return (UpgradeStep("backup", tuple(host for host in kept if host in there), {}, {}, WHY["backup"]), *found)
 
 
-def starting(what: What, versions: HostVersions, roles: Collection[str]) -> tuple[str, ...]:
+def starting(what: What, versions: HostVersions, roles: Collection[str], *, is_under_way: bool) -> tuple[str, ...]:
     """The daemons of a host that a step starts with the new version: installed ones that do not run it yet.
 
     slurmd is started on compute nodes alone: a controller may have its package as well, as from an image or slurm-wlm.
@@ -82,7 +86,7 @@ def starting(what: What, versions: HostVersions, roles: Collection[str]) -> tupl
         for daemon in DAEMONS_OF[what]
         if daemon in versions.programs
         and (daemon != "slurmd" or "compute" in roles)
-        and (versions.offered or is_outdated(daemon, versions))
+        and (versions.offered or is_outdated(daemon, versions) or (is_under_way and daemon not in versions.running))
     )
 
 

@@ -54,15 +54,7 @@ def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
     Raises:
         InputError: nothing says where to, or a value is wrong.
     """
-    if present.packages == SOURCE.word:
-        raise InputError(
-            f"Slurm is of no package here (slurm: {{packages: none}}), and {FAB} upgrade exchanges packages. By hand: "
-            f"{FAB} backup; then build and start the new one in this order: slurmdbd, which converts its database; "
-            "slurmctld on all controllers; slurmd, some nodes at a time. Then write the new version into the cluster "
-            f"file, and {FAB} deploy. Or move to packages: stop the daemons, take away the links in {SOURCE.programs} "
-            f"and {SOURCE.commands} and the units, install slurmctld and slurmd of the same version, and take away the "
-            "key slurm. Nothing was changed."
-        )
+    refuse_source(present)
     if not to and not suite:
         if present.version is None:
             raise InputError(
@@ -84,6 +76,23 @@ def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
         return SlurmPackages.model_validate(values)
     except ValidationError as error:
         raise InputError(f"{f'--suite {suite}' if suite else f'--to {to}'}: {reason_of(error)}.") from None
+
+
+def refuse_source(present: SlurmPackages) -> None:
+    """Refuse Slurm of no package, with the order by hand and the way to packages.
+
+    Raises:
+        InputError: it is such a one.
+    """
+    if present.packages == SOURCE.word:
+        raise InputError(
+            f"Slurm is of no package here (slurm: {{packages: none}}), and {FAB} upgrade exchanges packages. By hand: "
+            f"{FAB} backup; then build and start the new one in this order: slurmdbd, which converts its database; "
+            "slurmctld on all controllers; slurmd, some nodes at a time. Then write the new version into the cluster "
+            f"file, and {FAB} deploy. Or move to packages: stop the daemons, take away the links in {SOURCE.programs} "
+            f"and {SOURCE.commands} and the units, install slurmctld and slurmd of the same version, and take away the "
+            "key slurm. Nothing was changed."
+        )
 
 
 def asked_version(target: SlurmPackages, to: str, suite: str) -> str:

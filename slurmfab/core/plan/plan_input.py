@@ -387,8 +387,9 @@ class PlanInput(LocalInput):
         return next(filter(None, found), {})
 
     def comparable_files(self) -> Iterator[Mapping[str, str]]:
-        """Yield the wanted texts as those of hand-made files are compared with them: for this Slurm, then for earlier
-        ones, since what was right for these stays.
+        """Yield the wanted texts that hand-made files are compared with: for this Slurm, then for earlier ones.
+
+        What was right for an earlier one stays.
         """
         # The line about private directories is the only one of slurmfab's own that a newer Slurm may refuse.
         older = () if self.cluster.private_tmp else reversed(reached(self.oldest_slurm))

@@ -302,3 +302,12 @@ def test_a_plugin_is_missed_on_hosts_of_its_release_alone_and_may_have_another_n
             one for one in make(replace(renamed, is_hand_made=is_hand_made)).refusals if "topology_default" in one
         ]
         assert bool(refused) is is_hand_made
+
+
+def test_a_daemon_that_did_not_come_up_with_the_new_slurm_is_started_by_the_same_command() -> None:
+    there = asked(have="26.05.5", version="26.05.5")
+    ended = {**there.hosts, "ctl": replace(there.hosts["ctl"], running={"slurmctld": "26.05.5"})}
+    under_way = replace(there, hosts=ended, offers={}, is_under_way=True)
+    assert steps(make(under_way)) == {"backup": ("ctl", (), {}), "slurmdbd": ("ctl", (), {"ctl": ("slurmdbd",)})}
+    assert make(replace(under_way, is_under_way=False)).steps == ()
+    assert make(replace(under_way, hosts=there.hosts)).steps == ()
