@@ -50,10 +50,7 @@ def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, 
 
 
 def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeStep, ...]:
-    """The steps that are left to do; none where every host has the new version and runs it.
-
-    `there`: versions by host.
-    """
+    """The steps that are left to do; none where every host has the new version and runs it."""
     found: list[UpgradeStep] = []
     given: set[str] = set()
     for what, hosts in hosts_of(cluster, there).items():

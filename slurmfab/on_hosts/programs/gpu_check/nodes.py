@@ -119,10 +119,7 @@ def reserve(context: Context, nodes: Mapping[str, str]) -> None:
 
 
 def give_back(context: Context, nodes: Mapping[str, str]) -> None:
-    """Drain the nodes that did not pass again, with their reasons, then delete the reservation.
-
-    `nodes`: reasons by NodeName.
-    """
+    """Drain the nodes that did not pass again, with their reasons, then delete the reservation."""
     for node, reason in nodes.items():
         state = node_states(context, [node]).get(node)
         if state and not state.is_drained:
