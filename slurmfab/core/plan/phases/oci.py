@@ -32,10 +32,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if not uses(plan_input, host, "oci"):
         return owned(plan_input, host, CAPABILITY, ())
     command = OwnedFile(SBUNDLE, COMMAND, mode=0o755)
-    return (
-        Program(OCI_PROGRAM, programs.files("programs.oci.main")),
-        *owned(plan_input, host, CAPABILITY, (command,)),
-    )
+    return (Program(OCI_PROGRAM, programs.files("programs.oci.main")), *owned(plan_input, host, CAPABILITY, (command,)))
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
