@@ -50,7 +50,10 @@ def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, 
 
 
 def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeStep, ...]:
-    """The steps that are left to do; none where every host has the new version and runs it."""
+    """The steps that are left to do; none where every host has the new version and runs it.
+
+    `there`: versions by host.
+    """
     found: list[UpgradeStep] = []
     given: set[str] = set()
     for what, hosts in hosts_of(cluster, there).items():
