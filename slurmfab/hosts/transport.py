@@ -116,11 +116,7 @@ def closed_after(seconds: float, channel: paramiko.Channel) -> Iterator[None]:
 
 
 class SshStream:
-    """Input and output of a command on an SSH channel; the end of the connection is an error, not the end of output.
-
-    Args:
-        channel: the channel on which the command runs.
-    """
+    """Input and output of a command on an SSH channel; the end of the connection is an error, not the end of output."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self.channel = channel

@@ -173,10 +173,7 @@ class AcceptanceJob(Figure):
         return SHIPPED.get(self.script or name)
 
     def figures_of(self, name: str) -> dict[str, Figure]:
-        """Its figures by name, with what a shipped job brings along; the only one may have an empty name.
-
-        `name`: of this job.
-        """
+        """Its figures by name, with what a shipped job brings along; the only one may have an empty name."""
         shipped = self.shipped(name)
         own = Figure().model_copy(update={field: getattr(self, field) for field in Figure.model_fields})
         if shipped is None:

@@ -29,14 +29,7 @@ from slurmfab.cluster.inventory.gpu_checks import GpuChecks
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.cluster.inventory.idle_gpus import IdleGpus
 from slurmfab.cluster.inventory.job_environment import JobEnvironment
-from slurmfab.cluster.inventory.logins import (
-    BESIDE_SLURMCTLD,
-    LoginLimits,
-    Motd,
-    NodeLogins,
-    PrivateData,
-    UserSsh,
-)
+from slurmfab.cluster.inventory.logins import BESIDE_SLURMCTLD, LoginLimits, Motd, NodeLogins, PrivateData, UserSsh
 from slurmfab.cluster.inventory.mail import Mail
 from slurmfab.cluster.inventory.modules import ModulesOrNot, MpiOrNot
 from slurmfab.cluster.inventory.monitoring import MonitoringOrNot

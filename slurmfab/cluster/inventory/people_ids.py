@@ -199,10 +199,7 @@ def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) ->
 
 
 class UsedNumbers:
-    """The numbers that are not free: those on hosts, and those that were assigned since.
-
-    `more`: further numbers that are not free.
-    """
+    """The numbers that are not free: those on hosts, and those that were assigned since."""
 
     def __init__(self, facts: Mapping[str, HostFacts], more: Iterable[int]) -> None:
         self.numbers = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)} | set(more)

@@ -79,10 +79,7 @@ def places(entry: Entry) -> set[str]:
 
 
 def last_runs(entries: Sequence[Entry]) -> tuple[Shown, ...]:
-    """The newest entries of each figure at each place, oldest first, with their changes.
-
-    `entries`: the history, oldest first.
-    """
+    """The newest entries of each figure at each place, oldest first, with their changes."""
     found: dict[tuple[str, str, str, str], list[Entry]] = {}
     for entry in entries:
         found.setdefault(entry.key, []).append(entry)

@@ -191,10 +191,7 @@ class Acceptance:
 
 
 def next_runs(left: Sequence[PlannedRun], there: Sequence[Attempt], at_once: int) -> list[PlannedRun]:
-    """The runs that are submitted now: one at each place, so that none waits for another of its own job.
-
-    `left`: those that have not been submitted.
-    """
+    """The runs that are submitted now: one at each place, so that none waits for another of its own job."""
     taken = {one.run.place for one in there}
     found: dict[str, PlannedRun] = {}
     for run in left:

@@ -191,11 +191,7 @@ def in_accounts(by_account: Mapping[str, Mapping[str, str]], default: str) -> En
     everywhere = {key: value for key, value in shared if all(one.get(key) == value for one in settings.values())}
     special = {name: {key: value for key, value in settings[name].items() if key not in everywhere} for name in names}
     special = {name: values for name, values in special.items() if values}
-    return {
-        **({"accounts": names} if names else {}),
-        **({"associations": special} if special else {}),
-        **everywhere,
-    }
+    return {**({"accounts": names} if names else {}), **({"associations": special} if special else {}), **everywhere}
 
 
 def on_hosts(user: User) -> Entry:

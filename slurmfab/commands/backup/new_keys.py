@@ -62,10 +62,7 @@ def changed_keys(known: Inventory, hosts: Sequence[str]) -> dict[str, HostKey]:
 
 
 def refusal(known: Inventory, changed: Mapping[str, HostKey]) -> str:
-    """The message about host keys that differ from the known ones and are not accepted.
-
-    `changed`: the keys that hosts show now, by host.
-    """
+    """The message about host keys that differ from the known ones and are not accepted."""
     return "\n".join((
         *(changed_key_text(host, session.trusted_keys(known, host), key) for host, key in changed.items()),
         "Compare the new keys with the hosts' consoles (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub). If these "

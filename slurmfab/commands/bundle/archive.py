@@ -69,11 +69,6 @@ def paths_by_name(known: Inventory) -> dict[str, Path]:
     return {name: known.path.parent / Path(name).expanduser() for name in known.cluster.bundle}
 
 
-def of_cluster(known: Inventory) -> tuple[Path, ...]:
-    """The paths of the bundles that a cluster file names."""
-    return tuple(paths_by_name(known).values())
-
-
 def verified(path: Path) -> Bundle:
     """Read a bundle and compare every byte of it with its manifest; the same file is read once in a run.
 

@@ -66,10 +66,7 @@ def newest_for(found: Iterable[Bundle], fact: HostFacts) -> Bundle | None:
 
 
 def refusal(found: tuple[Bundle, ...], fact: HostFacts, names: Iterable[str], expected: SlurmVersion) -> str:
-    """The reason why a host cannot install packages from any of these bundles; empty if it can.
-
-    `names`: the packages that it lacks.
-    """
+    """The reason why a host cannot install packages from any of these bundles; empty if it can."""
     bundle = newest_for(found, fact)
     if bundle is None:
         has = ", ".join(f"{one.suite} on {one.architecture}" for one in found)

@@ -61,10 +61,7 @@ def why_broken(error: BaseException) -> str:
 
 
 def explained(error: BaseException, path: Path) -> tuple[str, str]:
-    """Cause and repair of a site's own check that failed; the repair is empty if it tells none.
-
-    `path`: the file of the check.
-    """
+    """Cause and repair of a site's own check that failed; the repair is empty if it tells none."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     place = f"{path.name}, line {lines[-1]}" if lines else path.name
     if isinstance(error, HostError):

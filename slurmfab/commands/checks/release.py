@@ -32,10 +32,7 @@ class Remark(Exception):
 
 
 def way_back(host: CheckedHost, controller: CheckedHost, names: Iterable[str]) -> str:
-    """How a host gets the versions of Slurm's packages that the controller has, as the end of a sentence.
-
-    `names`: every package of Slurm's own.
-    """
+    """How a host gets the versions of Slurm's packages that the controller has, as the end of a sentence."""
     wanted = set(packages(controller, names).values())
     target = min(wanted, default="")
     words = [f"{name}={target}" for name, found in packages(host, names).items() if found != target]

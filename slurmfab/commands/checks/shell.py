@@ -10,13 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slurmfab.base.errors import (
-    HostError,
-    LoginRefused,
-    SudoPasswordNeeded,
-    SudoPasswordWrong,
-    Unreachable,
-)
+from slurmfab.base.errors import HostError, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
 from slurmfab.commands.checks.exchange import LOOP, Exchange
 from slurmfab.hosts.login_shells import announcement, in_sh, quoted
 from slurmfab.hosts.sudo_password import NEEDED, WRONG, refusal

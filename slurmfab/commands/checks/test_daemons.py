@@ -244,8 +244,7 @@ def test_munged_has_its_key(host: CheckedHost, controller: CheckedHost) -> None:
         is_believed = status_of_credential(host, controller).startswith("Success")
         proof = f", and {controller.name} {'still accepts' if is_believed else 'rejects'} its credentials"
     raise Drifted(
-        KEY_NOT_LOADED,
-        f"munged was started before the last change of {MUNGE_KEY}{proof}. Repair: {deploy(host.name)}",
+        KEY_NOT_LOADED, f"munged was started before the last change of {MUNGE_KEY}{proof}. Repair: {deploy(host.name)}"
     )
 
 

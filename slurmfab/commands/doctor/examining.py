@@ -120,10 +120,7 @@ def keys(known: Inventory | None) -> Iterator[Finding]:
 def of_hosts(
     known: Inventory | None, wanted: tuple[str, ...], output: session.Output, *, is_local: bool
 ) -> Iterator[Finding]:
-    """Yield what is to be said of the way to the hosts; ways that cannot be planned are one failure.
-
-    `is_local`: whether no host is asked.
-    """
+    """Yield what is to be said of the way to the hosts; ways that cannot be planned are one failure."""
     if known is None or is_local:
         return
 

@@ -262,8 +262,5 @@ def text(one: Record) -> str:
     if one.lost:
         lines += ["", *fold_lines((host, f"skipped: {why}") for host, why in one.lost.items())]
     if one.ended is None:
-        lines += [
-            "",
-            f"It did not end, so it may have changed more than this; {FAB} plan shows the present state.",
-        ]
+        lines += ["", f"It did not end, so it may have changed more than this; {FAB} plan shows the present state."]
     return "\n".join(lines)

@@ -128,10 +128,7 @@ def overrides(draft: Draft, key: str, values: Overrides, file: str) -> str:
 
 
 def homeless(draft: Draft, file: str, given: Iterable[str]) -> Iterator[str]:
-    """Yield the comments of the old file above lines that need no key here, but for headings in capitals.
-
-    `given`: the keys that are here, with their comments.
-    """
+    """Yield the comments of the old file above lines that need no key here, but for headings in capitals."""
     here = {name.lower() for name in (*given, "NodeName", "PartitionName")}
     found = {
         key: telling

@@ -57,10 +57,7 @@ def controllers_of(conf: ConfText) -> tuple[tuple[str, str], ...]:
 
 
 def members(conf: ConfText) -> Members:
-    """The hosts that a slurm.conf names; a host with several roles is one, by its NodeName if it has one.
-
-    `conf`: the slurm.conf, with what it includes.
-    """
+    """The hosts that a slurm.conf names; a host with several roles is one, by its NodeName if it has one."""
     nodes = {one.name: one for one in compute_nodes(conf)}
     by_alias = {alias: one.name for one in reversed(nodes.values()) for alias in aliases(one)}
     hosts: dict[str, Member] = {}

@@ -74,10 +74,7 @@ def diagnose(known: Evidence) -> Diagnosis:
 
 
 def is_consequence(outcome: Outcome, ids: Iterable[str]) -> bool:
-    """Whether a daemon is out of date only because of a file that differs, which is reported itself.
-
-    `ids`: ids of all resources that differ on the host.
-    """
+    """Whether a daemon is out of date only because of a file that differs, which is reported itself."""
     files = ("slurm-files:/etc/slurm", "shared-files:/etc/slurm")
     before = {"service:munge": (KEY_FILE,), "service:slurmd": files}.get(outcome.id, ())
     return not set(before).isdisjoint(ids) and {change.name for change in outcome.changes} == {"loaded"}

@@ -107,10 +107,7 @@ def refuse_losing(founding: Founding, facts: Mapping[str, HostFacts]) -> None:
 
 
 def lost_parts(slurm_conf: str, facts: Mapping[str, HostFacts]) -> list[str]:
-    """What a slurm.conf has and a new cluster file of these hosts would not, as texts.
-
-    `facts`: the facts of the hosts, by name.
-    """
+    """What a slurm.conf has and a new cluster file of these hosts would not, as texts."""
     conf = parse(slurm_conf)
     is_ours = slurm_conf.startswith(MADE_BY_SLURMFAB)
     nodes = [node for node in conf.nodes if node not in facts]

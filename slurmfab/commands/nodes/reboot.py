@@ -226,11 +226,7 @@ def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: floa
 
 
 def unfinished_reason(run: Run, host: str, boot: str) -> str:
-    """Why a node that is in service in Slurm is not back; empty if it answers and has another boot id.
-
-    Args:
-        boot: boot id before the reboot.
-    """
+    """Why a node that is in service in Slurm is not back; empty if it answers and has another boot id."""
     try:
         if boot_id(run, host) != boot:
             return ""

@@ -129,10 +129,7 @@ def refuse_other_properties(known: Inventory, old: User, options: AddUserOptions
     pinned = known.lock.ids.get(f"{old.name}.uid")
     found = [
         f"--{key} {new}: {known.path} has {before}."
-        for key, new, before in (
-            ("uid", options.uid, old.uid or pinned),
-            ("comment", options.comment, old.comment),
-        )
+        for key, new, before in (("uid", options.uid, old.uid or pinned), ("comment", options.comment, old.comment))
         if new and before and new != before
     ]
     if old.sudo is False and options.sudo and "sudo" in old.model_fields_set:

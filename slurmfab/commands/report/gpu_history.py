@@ -191,10 +191,7 @@ def words_of(history: History) -> str:
 
 
 def type_plot(title: str, of_type: Sequence[History], times: Sequence[str]) -> Plot:
-    """The plot of all nodes of a type: medians, and the area from the lowest to the highest figure of each check.
-
-    `times`: of all checks that are shown.
-    """
+    """The plot of all nodes of a type: medians, and the area from the lowest to the highest figure of each check."""
     found, (low, high) = bands(of_type), range_of(of_type)
     across, up = axes(len(times), (low, high), LARGE, LEFT)
     wanted = next((one.wanted for one in of_type if one.wanted is not None), None)

@@ -129,11 +129,7 @@ def views(sources: Sources) -> tuple[NodeView, ...]:
 
 
 def view(
-    host: str,
-    sources: Sources,
-    node: Node | None,
-    facts: HostFacts | None,
-    partitions: Mapping[str, tuple[str, ...]],
+    host: str, sources: Sources, node: Node | None, facts: HostFacts | None, partitions: Mapping[str, tuple[str, ...]]
 ) -> NodeView:
     """One host. `node`: as Slurm knows it. `partitions`: names of partitions by node, from the cluster file."""
     cluster, lock = sources.inventory.cluster, sources.inventory.lock.hosts.get(host)

@@ -57,11 +57,7 @@ _LOGINS = (
 
 
 def names_of(run: Run, gathered: Gathered, files: Mapping[str, str]) -> Names:
-    """What gets other names in a bundle.
-
-    Args:
-        run: the run that made it.
-    """
+    """What gets other names in a bundle."""
     known = run.inventory
     cluster = known.cluster
     hosts = tuple(dict.fromkeys((*cluster.hosts, socket.gethostname().partition(".")[0])))

@@ -142,11 +142,7 @@ class Filter:
                 yield Hidden(*following.span(1))
 
     def across(self, joined: JoinedText, alone: list[Hidden]) -> Iterator[Hidden]:
-        """Yield what a line break has split.
-
-        Args:
-            alone: what is hidden in the lines, each for itself.
-        """
+        """Yield what a line break has split."""
         if not joined.is_split:
             return
         begins, ends = {place.first for place in alone}, {place.end for place in alone}

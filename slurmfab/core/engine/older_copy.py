@@ -59,10 +59,7 @@ def refuse(run: Run, nodes: Iterable[str]) -> None:
 
 
 def unknown_nodes(known: Inventory, nodes: Iterable[str]) -> tuple[str, ...]:
-    """The nodes that the cluster file and the lock have never had.
-
-    `known`: the cluster, with its files as they were read.
-    """
+    """The nodes that the cluster file and the lock have never had."""
     ours = {*known.cluster.hosts, *known.lock.hosts}
     others = [name for name in nodes if name not in ours]
     # A command that removes nodes has taken them out of its own lock, and the file's is parsed only then.

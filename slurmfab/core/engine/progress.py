@@ -100,10 +100,7 @@ class Progress:
         self.show_status()
 
     def flush(self, *, with_lost: bool = True) -> None:
-        """Tell the outcomes that were kept, folded over hosts.
-
-        `with_lost`: whether to tell which hosts were lost, too.
-        """
+        """Tell the outcomes that were kept, folded over hosts."""
         steps, self.steps = self.steps, []
         for line in self.step_lines(steps):
             self.show(line)

@@ -55,10 +55,7 @@ def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
 
 
 def with_controller(records: Iterable[Record], controller: str, failed: tuple[str, ...]) -> tuple[str, ...]:
-    """The hosts that failed, with the controller if slurmctld reported one of them as not ready for jobs.
-
-    `failed`: the hosts that failed.
-    """
+    """The hosts that failed, with the controller if slurmctld reported one of them as not ready for jobs."""
     late = {step.host for one in records for step in one.steps if step.phase == NODES and step.has_failed}
     return tuple(dict.fromkeys((controller, *failed))) if late & set(failed) else failed
 

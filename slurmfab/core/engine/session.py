@@ -153,10 +153,7 @@ def start(
 
 
 def progress_of(known: Inventory, command: str, output: Output) -> Progress:
-    """What shows the progress of a run; an upgrade of Slurm that is under way is told first.
-
-    `command`: name of the command.
-    """
+    """What shows the progress of a run; an upgrade of Slurm that is under way is told first."""
     progress = output.progress()
     if known.lock.upgrade and command != UPGRADE:
         progress.line(format_upgrade(known.lock.upgrade))

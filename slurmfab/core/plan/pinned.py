@@ -101,10 +101,7 @@ def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
 
 
 def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
-    """The entries of a lock's hosts, with their version of Slurm where that is not of the cluster's series.
-
-    `now`: the cluster's version from now on.
-    """
+    """The entries of a lock's hosts, with their version of Slurm where that is not of the cluster's series."""
     if now == lock.slurm:
         return dict(lock.hosts)
     there = {name: in_lock(one.slurm, "", now, lock.slurm if one.hostname else "") for name, one in lock.hosts.items()}

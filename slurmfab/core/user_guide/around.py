@@ -9,9 +9,9 @@ from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mounts import BIND, Mount
 from slurmfab.cluster.inventory.quota import Quota
-from slurmfab.core.user_guide.examples import values_of_examples
 from slurmfab.core.user_guide.markdown import code, plain
 from slurmfab.core.user_guide.offer import Offer
+from slurmfab.core.user_guide.tables import values_of_examples
 
 _ROLES = {"login": "login hosts", "compute": "compute nodes", "controller": "controllers"}
 """Where users find a mount, by its roles; nobody works on the host of the database."""

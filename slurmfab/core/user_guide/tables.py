@@ -7,11 +7,38 @@ from typing import Any
 
 from slurmfab.cluster.inventory.accounting import ROOT, Account, Qos
 from slurmfab.core.user_guide.amounts import duration, gigabytes
-from slurmfab.core.user_guide.examples import values_of_examples
 from slurmfab.core.user_guide.limits import giving_way, limit_texts
 from slurmfab.core.user_guide.markdown import code
 from slurmfab.core.user_guide.offer import Offer, OfferedGpus, OfferedPartition
 from slurmfab.core.user_guide.shapes import Shape, whole
+from slurmfab.on_hosts.programs.user_tools.amounts import clock
+
+_LITTLE_MEMORY, _SOME_MEMORY, _MUCH_MEMORY = 1024, 4096, 16384
+_FEW_MINUTES, _SOME_MINUTES = 5, 60
+_FEW_CPUS, _MANY_CPUS = 2, 8
+
+
+def values_of_examples(partition: OfferedPartition | None) -> dict[str, str | int]:
+    """What jobs of the guide ask for, by the names that its template has for them.
+
+    `partition`: the one to which they go; `None` for numbers of no cluster in particular.
+    """
+    shapes = [shape for shape, _ in partition.shapes] if partition else []
+    cpus = min((shape.cpus for shape in shapes if shape.cpus), default=_MANY_CPUS)
+    memory = min((shape.memory for shape in shapes if shape.memory), default=_MUCH_MEMORY)
+    if partition and partition.most_memory:
+        memory = min(memory, partition.most_memory)
+    minutes = (partition.max_minutes if partition else None) or _SOME_MINUTES
+    return {
+        "few_cpus": min(_FEW_CPUS, cpus),
+        "many_cpus": min(_MANY_CPUS, cpus),
+        "little_memory": gigabytes(min(_LITTLE_MEMORY, memory)),
+        "some_memory": gigabytes(min(_SOME_MEMORY, memory)),
+        "much_memory": gigabytes(min(_MUCH_MEMORY, memory)),
+        "few_minutes": clock(60 * min(_FEW_MINUTES, minutes)),
+        "some_minutes": clock(60 * min(_SOME_MINUTES, minutes)),
+    }
+
 
 NONE = "–"  # what a cell has whose value is not known, or that has none
 _SOME_SCRATCH = 50  # the gigabytes of an example, where nodes have that many

@@ -85,7 +85,7 @@ def test_relative_paths_of_bundles_begin_at_the_cluster_file(tmp_path: Path, mon
     monkeypatch.setenv("HOME", "/home/ann")
     named = cluster(f"{THREE_HOSTS}bundle: [here.tar, ../there.tar, /srv/b.tar, ~/c.tar]\n")
     known = Inventory(named, Lock(), tmp_path / "cluster.yaml")
-    assert [str(path) for path in archive.of_cluster(known)] == [
+    assert [str(path) for path in archive.paths_by_name(known).values()] == [
         f"{tmp_path}/here.tar", f"{tmp_path}/../there.tar", "/srv/b.tar", "/home/ann/c.tar",
     ]  # fmt: skip
 

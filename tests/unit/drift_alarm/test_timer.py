@@ -10,8 +10,8 @@ import pytest
 from support import THREE_HOSTS
 
 from slurmfab.base.errors import InputError, SlurmfabError
-from slurmfab.commands.drift import timer, units
-from slurmfab.commands.drift.units import Manager
+from slurmfab.commands.drift import timer
+from slurmfab.commands.drift.timer import Manager
 
 SYSTEMCTL = """#!/bin/sh
 echo "$@" >>{0}/asked
@@ -87,13 +87,13 @@ def test_a_cluster_file_when_it_has_no_drift_then_nothing_is_installed(tmp_path:
 
 
 def test_a_word_when_it_has_blanks_or_specifiers_then_means_itself() -> None:
-    assert units.quoted("/a/b.yaml") == "/a/b.yaml"
-    assert units.quoted('/a b/$HOME "%h".yaml') == '"/a b/$$HOME \\"%%h\\".yaml"'
+    assert timer.quoted("/a/b.yaml") == "/a/b.yaml"
+    assert timer.quoted('/a b/$HOME "%h".yaml') == '"/a b/$$HOME \\"%%h\\".yaml"'
 
 
 def test_a_path_when_it_has_a_line_break_then_is_refused() -> None:
     with pytest.raises(InputError, match="no systemd unit"):
-        units.unit_texts("x", "daily", ("/bin/true", "/a\nb"), "/", is_system=True)
+        timer.unit_texts("x", "daily", ("/bin/true", "/a\nb"), "/", is_system=True)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

@@ -13,7 +13,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.checks.results import Result, Verdict
-from slurmfab.commands.report import gathering, head, writing
+from slurmfab.commands.report import gathering, page, writing
 from slurmfab.commands.report.node_views import Look, look_of
 from slurmfab.commands.report.section import NOT_ASKED, Missing
 from slurmfab.commands.report.sections import checks, hardware, nodes, picture
@@ -120,7 +120,7 @@ def test_head_when_all_is_well_then_every_statement_is_good() -> None:
     status = Status("alpine", Snapshot(SMALL.status.seen.controllers, (node("IDLE"),)), {})  # type: ignore[union-attr]
     run = CheckRun(datetime(2026, 11, 23, tzinfo=timezone.utc), "ann@desk", verdict)
     well = replace(SMALL, silent={}, status=status, checks=run)
-    assert {one.tone for one in head.statements(well)} == {"good"}
+    assert {one.tone for one in page.statements(well)} == {"good"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from support import host_facts
 
 from slurmfab.commands.import_cluster.asked import NOTHING, Asked
 from slurmfab.commands.import_cluster.found import FoundCluster, HostFiles
-from slurmfab.commands.import_cluster.remarks import remarks
+from slurmfab.commands.import_cluster.importing import remarks
 from slurmfab.on_hosts.agent.slurm.found_files import ELSEWHERE, MISSING, PRIVATE
 
 CONF = "ClusterName=alpha\nSlurmctldHost=ctl\nProlog=/etc/slurm/prolog.sh\nNodeName=n[1-2]\nPartitionName=p Nodes=ALL\n"

@@ -79,10 +79,7 @@ def scratch_is_on_a_disk_of_the_node(cluster: Cluster) -> Iterator[tuple[Place, 
 
 
 def wrong_mount(path: str, mounts: tuple[Mount, ...]) -> str:
-    """Why a directory of jobs cannot be where the mounts of a node put it; empty if it can.
-
-    `mounts`: all mounts of the node.
-    """
+    """Why a directory of jobs cannot be where the mounts of a node put it; empty if it can."""
     inside = next((one for one in mounts if one.path.startswith(f"{path}/")), None)
     if inside is not None:
         return f"{inside.path} is mounted inside of it; only directories of jobs can be there"

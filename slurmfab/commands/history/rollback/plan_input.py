@@ -45,11 +45,7 @@ from slurmfab.on_hosts.agent.slurm.state import SlurmState
 from slurmfab.on_hosts.agent.undo.earlier_logins import EarlierLogins
 from slurmfab.on_hosts.agent.undo.restored_file import Restored
 
-UNITS = {
-    "slurmctld": ("controller",),
-    "slurmd": ("compute",),
-    "munge": ("controller", "database", "compute", "login"),
-}
+UNITS = {"slurmctld": ("controller",), "slurmd": ("compute",), "munge": ("controller", "database", "compute", "login")}
 """The roles that need each daemon; daemons in the order in which they are stopped."""
 
 NO_STATE = UndoState()
@@ -392,10 +388,7 @@ def munge_gone(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """Stop munged where it did not run before, after all that need it, and restore the munge key there."""
     if rollback.runs_afterwards(host, "munge"):
         return ()
-    return (
-        *((Service("munge", running=False),) if rollback.stays_off(host, "munge") else ()),
-        *key(rollback, host),
-    )
+    return (*((Service("munge", running=False),) if rollback.stays_off(host, "munge") else ()), *key(rollback, host))
 
 
 def nodes(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:

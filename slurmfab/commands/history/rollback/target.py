@@ -211,10 +211,7 @@ def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> N
 
 
 def joined_reason(joined: Sequence[str], undone: str, present: Inventory) -> str:
-    """The message about hosts that joined the cluster since a run, with the way to remove them.
-
-    `present`: the cluster now.
-    """
+    """The message about hosts that joined the cluster since a run, with the way to remove them."""
     names = fold(joined)
     refusal = f"{names}: not in the cluster before {undone}."
     if any(present.cluster.is_for_database_alone(host) for host in joined):
@@ -271,10 +268,7 @@ def nothing_to_undo(record: Record) -> str:
 
 
 def without_undo_state(undo_states: Mapping[str, UndoState], undone: str, records: Sequence[Record]) -> tuple[str, ...]:
-    """The hosts whose undo store lacks a change that a run, or a later one, made there according to its record.
-
-    `undo_states`: the undo states, by host.
-    """
+    """The hosts whose undo store lacks a change that a run, or a later one, made there according to its record."""
     changed = {
         (step.host, record.run)
         for record in records

@@ -61,10 +61,7 @@ def section(sources: Sources) -> Section | None:
     content = fill(
         "usage.html.j2",
         resources=resources(usage),
-        tables={
-            "Accounts": rows(usage, "account", MOST_ACCOUNTS),
-            "Users": rows(usage, "user", MOST_USERS),
-        },
+        tables={"Accounts": rows(usage, "account", MOST_ACCOUNTS), "Users": rows(usage, "user", MOST_USERS)},
         has_gpus=usage.tracks_gpus,
         waits=waits(usage),
         idle=idle(usage),

@@ -100,7 +100,7 @@ def stops_fetching(plan_input: PlanInput, host: str) -> bool:
 
 
 def carried(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """Every configless slurmd with the controller's files, also on nodes outside the run; without new nodes."""
+    """The resource by which slurmctld sends its files to all configless nodes but new ones, also outside the run."""
     if host != plan_input.cluster.controller or not plan_input.cluster.configless:
         return ()
     nodes = tuple(

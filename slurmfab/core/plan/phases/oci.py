@@ -28,14 +28,11 @@ exec {PYTHON} {OCI_PROGRAM}/run.py bundle "$@"
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The program, and the command for users; of these, the command goes as soon as the key does."""
+    """The program, and the command for users, which goes with the key; the program stays while oci.conf names it."""
     if not uses(plan_input, host, "oci"):
         return owned(plan_input, host, CAPABILITY, ())
     command = OwnedFile(SBUNDLE, COMMAND, mode=0o755)
-    return (
-        Program(OCI_PROGRAM, programs.files("programs.oci.main")),
-        *owned(plan_input, host, CAPABILITY, (command,)),
-    )
+    return (Program(OCI_PROGRAM, programs.files("programs.oci.main")), *owned(plan_input, host, CAPABILITY, (command,)))
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:

@@ -148,10 +148,7 @@ def refuse_others(ours: Identity, facts: Mapping[str, HostFacts], allowed: Colle
 
 
 def other_use(ours: Identity, fact: HostFacts) -> str:
-    """What shows that a host belongs to another cluster, as a sentence; empty if nothing does.
-
-    `ours`: the cluster that would get the host.
-    """
+    """What shows that a host belongs to another cluster, as a sentence; empty if nothing does."""
     use = fact.slurm_use
     signs = [mark for mark in use.marks if not is_unset(mark)]
     others = [mark for mark in signs if not ours.owns(mark, munge_key_of(fact))]

@@ -30,9 +30,7 @@ class OddText(NamedTuple):
 
 
 def described(
-    sacctmgr: Sacctmgr,
-    places: Mapping[str, Sequence[str]],
-    texts: Mapping[str, Tuple[str, str, FrozenSet[str]]],
+    sacctmgr: Sacctmgr, places: Mapping[str, Sequence[str]], texts: Mapping[str, Tuple[str, str, FrozenSet[str]]]
 ) -> Tuple[str, ...]:
     """The first of them in words, each with the user who set it, if slurmdbd still knows that.
 

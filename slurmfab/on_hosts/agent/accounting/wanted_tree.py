@@ -106,10 +106,7 @@ class WantedTree(NamedTuple):
             shown = found.qos.get(place.name)
             return {**defaults(self.qos_keys), **shown, "": MADE} if shown is not None else defaults(self.qos_keys)
         if place.sort == USER:
-            return {
-                DEFAULT_ACCOUNT: found.defaults.get(place.name, ""),
-                LEVEL: found.levels.get(place.name, "None"),
-            }
+            return {DEFAULT_ACCOUNT: found.defaults.get(place.name, ""), LEVEL: found.levels.get(place.name, "None")}
         limits = found.associations.get((place.name, place.user))
         values = {**defaults(self.keys), **limits, "": MADE} if limits is not None else defaults(self.keys)
         account = found.accounts.get(place.name) if place.sort == ACCOUNT else None

@@ -41,7 +41,7 @@ def reader(path: str) -> Optional[List[str]]:
 
 
 class InEffect(Resource):
-    """Files that were read since they were written; what a former one has set stays until the next boot."""
+    """Files whose settings are in effect, such as kernel settings; those of a removed file stay until the next boot."""
 
     kind: ClassVar[str] = "in-effect"
     paths: Tuple[str, ...]  # the files; each has a program that reads it

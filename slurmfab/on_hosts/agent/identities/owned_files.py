@@ -122,10 +122,7 @@ class FileSearch:
                 os.close(descriptor)
 
     def consider_files(self, directory: int, mount: Mount, path: str) -> List[str]:
-        """Count or change the files in a directory, and return the names of its subdirectories.
-
-        `mount`: the mount that it is on.
-        """
+        """Count or change the files in a directory, and return the names of its subdirectories."""
         inside, hidden = [], self.hidden.get(path, ())
         with os.scandir(directory) as found:
             for entry in found:
@@ -158,10 +155,7 @@ class FileSearch:
             os.close(descriptor)
 
     def consider(self, descriptor: int, mount: Mount, path: str) -> None:
-        """Count an open file if it has one of the old IDs, and change it if `change` is set.
-
-        `mount`: the mount that it is on.
-        """
+        """Count an open file if it has one of the old IDs, and change it if `change` is set."""
         status = os.fstat(descriptor)
         uid, gid = self.uids.get(status.st_uid, -1), self.gids.get(status.st_gid, -1)
         file = (status.st_dev, status.st_ino)

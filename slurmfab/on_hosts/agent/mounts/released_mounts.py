@@ -4,11 +4,41 @@ from __future__ import annotations
 
 from typing import ClassVar, Dict, Iterable, List, Tuple
 
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.mounts import in_use, mount_units, stuck_steps
+from slurmfab.on_hosts.agent.mounts import in_use, mount_units
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
+from slurmfab.on_hosts.agent.nodes import job_processes
 from slurmfab.on_hosts.agent.services import systemctl
+from slurmfab.on_hosts.agent.services.process import age
 from slurmfab.on_hosts.agent.services.service import ENABLED, show
+
+SECONDS = 20.0  # time limit of the question to slurmctld
+
+
+def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:
+    """The step daemons of jobs that Slurm no longer knows, by PID; none if slurmctld does not answer.
+
+    `jobs`: ids of jobs that have a step daemon here.
+    """
+    try:
+        known = set(context.must(list(commands.known_job_ids()), seconds=SECONDS).split())
+    except ResourceFailed:
+        return {}
+    daemons = job_processes.step_daemons(context)
+    return {pid: step for pid, step in daemons.items() if step.partition(".")[0] in set(jobs) - known}
+
+
+def stuck_text(daemons: Dict[int, str]) -> str:
+    """Why they are in the way, and the way out."""
+    steps = ", ".join("%s (slurmstepd with PID %d, %s old)" % (daemons[pid], pid, age(pid)) for pid in sorted(daemons))
+    return (
+        "steps of jobs that Slurm has forgotten are left here: %s. They will not end by themselves: end them with "
+        "`kill -9 %s`, or, if that does not help, restart the host with `%s reboot`; then deploy again"
+        % (steps, " ".join(map(str, sorted(daemons))), FAB)
+    )
+
 
 STOP_SECONDS = 150.0
 """Time limit of systemctl: systemd gives umount(8) the unit's own time limit, and then as much until it is killed."""
@@ -85,9 +115,9 @@ def refuse_in_use(context: Context, mounted: Dict[str, str]) -> None:
     if not mounted:
         return
     jobs = in_use.running_jobs(context)
-    stuck = stuck_steps.forgotten(context, jobs) if jobs else {}
+    stuck = forgotten(context, jobs) if jobs else {}
     if stuck:
-        raise ResourceFailed("%s not unmounted: %s" % (be(mounted), stuck_steps.stuck_text(stuck)))
+        raise ResourceFailed("%s not unmounted: %s" % (be(mounted), stuck_text(stuck)))
     if jobs:
         raise ResourceFailed(
             "%s not unmounted: %s. Wait for the end of the jobs, or drain the node, and deploy again"

@@ -51,10 +51,7 @@ def restore(context: Context) -> None:
 
 @contextmanager
 def daemons_wait(context: Context, but: Sequence[str] = ()) -> Iterator[None]:
-    """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy.
-
-    `but`: daemons that dpkg may start all the same.
-    """
+    """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy."""
     restore(context)
     policy = context.path(POLICY)
     if os.path.lexists(policy):

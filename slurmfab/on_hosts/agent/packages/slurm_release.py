@@ -194,10 +194,7 @@ def own_source(context: Context) -> Optional[apt_sources.Source]:
 
 
 def offered(
-    context: Context,
-    packages: Sequence[str],
-    options: Sequence[str] = (),
-    source: Optional[apt_sources.Source] = None,
+    context: Context, packages: Sequence[str], options: Sequence[str] = (), source: Optional[apt_sources.Source] = None
 ) -> Dict[str, List[str]]:
     """By package, the versions that Slurm's source has, the newest first; without one, those of all sources."""
     source = source or own_source(context)

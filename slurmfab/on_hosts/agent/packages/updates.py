@@ -13,14 +13,7 @@ from typing import Any, ClassVar, Dict, FrozenSet, List, Mapping, Optional, Sequ
 
 from slurmfab.on_hosts.agent.core.reading import names as names_in
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.packages import (
-    apt,
-    apt_simulation,
-    daemon_policy,
-    dpkg_status,
-    reboot_need,
-    unfinished,
-)
+from slurmfab.on_hosts.agent.packages import apt, apt_simulation, daemon_policy, dpkg_status, reboot_need, unfinished
 from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
 from slurmfab.on_hosts.agent.services import replaced_files
 

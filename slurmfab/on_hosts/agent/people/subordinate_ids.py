@@ -119,10 +119,7 @@ class SubordinateIds(Resource):
             host_records.write(context, RECORD, record if self.ranges else {})
 
     def write(self, context: Context, path: str, before: Dict[str, List[str]]) -> None:
-        """Write a file anew: the lines of others, those that former users had before, and slurmfab's.
-
-        `before`: the lines that users had before slurmfab's.
-        """
+        """Write a file anew: the lines of others, those that former users had before, and slurmfab's."""
         there, lines = replace.find(context.path(path)), self.lines()
         kept = [line for line in read(context, path) if line.partition(":")[0] not in {**lines, **before}]
         back = [

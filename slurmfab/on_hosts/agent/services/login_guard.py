@@ -150,11 +150,7 @@ def copy(context: Context, path: str, otherwise: Optional[str] = None) -> None:
 
 
 def moved(context: Context, path: str, *others: str, was: str) -> None:
-    """Rename a directory, and have this and other new names on the disk.
-
-    Args:
-        others: paths of the other names.
-    """
+    """Rename a directory, and have this and other new names on the disk."""
     for one in others:
         replace.sync(os.path.dirname(context.path(one)))
     replace.rename(context.path(was), context.path(path))

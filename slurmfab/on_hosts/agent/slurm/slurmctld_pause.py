@@ -49,10 +49,7 @@ class SlurmctldPause(Resource):
     def actual(self, context: Context) -> State:
         """Whether slurmctld runs, and whether it has a guard."""
         running = UNIT not in context.stopped and is_active(context, UNIT)
-        return {
-            "running": "yes" if running else "no",
-            "guard": "set" if start_guard.is_armed(context, UNIT) else None,
-        }
+        return {"running": "yes" if running else "no", "guard": "set" if start_guard.is_armed(context, UNIT) else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Set the guard, then stop slurmctld; or start slurmctld, then remove the guard.

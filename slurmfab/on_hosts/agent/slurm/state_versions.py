@@ -35,10 +35,7 @@ def reads(installed: str, wrote: str) -> bool:
 
 
 def refusal(directory: str, wrote: str, installed: str) -> str:
-    """Why slurmctld cannot start with its state, and the way out; empty if it can, or a series is not known.
-
-    `wrote`: the series that wrote the state.
-    """
+    """Why slurmctld cannot start with its state, and the way out; empty if it can, or a series is not known."""
     series = ".".join(installed.split(".")[:2])
     if wrote not in SERIES or series not in SERIES or reads(series, wrote):
         return ""

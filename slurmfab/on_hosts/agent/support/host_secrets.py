@@ -22,12 +22,7 @@ MOST_VALUES = 1000  # the most values that a host tells
 MOST_FORMER = 400  # how many files that earlier runs have replaced are read, the newest ones
 LEAST = 3  # characters of the shortest value: replacing a shorter one would leave nothing readable
 
-WHOLE = (
-    MUNGE_KEY + "*",
-    SLURM_DIRECTORY + "/*.key",
-    SLURM_DIRECTORY + "/*.jwks",
-    "/etc/slurmfab-power.password",
-)
+WHOLE = (MUNGE_KEY + "*", SLURM_DIRECTORY + "/*.key", SLURM_DIRECTORY + "/*.jwks", "/etc/slurmfab-power.password")
 """Patterns of files that are secrets as a whole, keys of munge and of Slurm's tokens (JWT) among them."""
 
 PRIVATE_KEYS = (

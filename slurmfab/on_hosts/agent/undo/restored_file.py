@@ -117,8 +117,5 @@ class Restored(Resource):
 
 
 def number(context: Context, account: str, find: Callable[[Context, str], int]) -> int:
-    """The UID or GID for an owner or group of an entry, which is a number if it had no name.
-
-    `account`: user name, group name or number.
-    """
+    """The UID or GID for an owner or group of an entry, which is a number if it had no name."""
     return int(account) if account.isdigit() else find(context, account)

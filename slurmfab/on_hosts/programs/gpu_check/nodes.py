@@ -9,15 +9,7 @@ from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Se
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.nodes.states import (
-    OURS,
-    UPDATE_SECONDS,
-    NodeState,
-    node_states,
-    records,
-    state_of,
-    update,
-)
+from slurmfab.on_hosts.agent.nodes.states import OURS, UPDATE_SECONDS, NodeState, node_states, records, state_of, update
 from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of
 
 REASON_PREFIX = OURS + "gpu check: "  # prefix of the reasons of nodes that fall short
@@ -119,10 +111,7 @@ def reserve(context: Context, nodes: Mapping[str, str]) -> None:
 
 
 def give_back(context: Context, nodes: Mapping[str, str]) -> None:
-    """Drain the nodes that did not pass again, with their reasons, then delete the reservation.
-
-    `nodes`: reasons by NodeName.
-    """
+    """Drain the nodes that did not pass again, with their reasons, then delete the reservation."""
     for node, reason in nodes.items():
         state = node_states(context, [node]).get(node)
         if state and not state.is_drained:
