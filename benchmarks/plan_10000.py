@@ -206,7 +206,7 @@ def measure(nodes: int, directory: Path) -> dict[str, Any]:
     facts = clock.step("facts", lambda: with_less_memory(facts_of(cluster, before["slurm.conf"])))
     lock = pin(old, Lock(), known)
     pinned = clock.step("lock", lambda: pin(cluster, lock, facts))
-    plan_input = PlanInput(cluster, pinned, facts, "ann@laptop 2026-11-21T09:00")
+    plan_input = PlanInput(cluster, pinned, facts, stamp="ann@laptop 2026-11-21T09:00")
     after = clock.step("render", lambda: dict(plan_input.files))
     labels = clock.step("labels", lambda: labelled(plan_input.differences, plan_input.slurm_version))
     plan = clock.step("plan", lambda: make_plan(plan_input, cluster.hosts))

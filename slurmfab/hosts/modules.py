@@ -27,6 +27,12 @@ KEEPER = "undo.undo_store"  # the module that saves files before a change; a dry
 
 
 @functools.cache
+def folder(package: str) -> Traversable:
+    """The data of a package."""
+    return resources.files(package)
+
+
+@functools.cache
 def names(package: str = PACKAGE) -> frozenset[str]:
     """The names of all modules of a package, such as `main` and `files.file`."""
 
@@ -37,13 +43,13 @@ def names(package: str = PACKAGE) -> frozenset[str]:
             elif entry.name.endswith(".py") and entry.name != "__init__.py":
                 yield prefix + entry.name[:-3]
 
-    return frozenset(below(resources.files(package), ""))
+    return frozenset(below(folder(package), ""))
 
 
 @functools.cache
 def source(name: str, package: str = PACKAGE) -> str:
     """The source text of a module, read as package data, so that it works from a wheel and from a checkout."""
-    return resources.files(package).joinpath(f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
+    return folder(package).joinpath(f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -60,8 +66,11 @@ def imported(text: str, package: str = PACKAGE, *, at_top: bool = False) -> froz
     found: set[str] = set()
     for indent, module, several in import_in(package).findall(text):
         if not (at_top and indent):
+            if module in names(package):
+                found.add(module)
+                continue
             imports = re.findall(r"\w+", re.sub(r"\bas \w+|#.*", "", several))
-            found |= {module} if module in names(package) else {f"{module}.{name}" for name in imports}
+            found |= {f"{module}.{name}" for name in imports}
     return frozenset(found)
 
 

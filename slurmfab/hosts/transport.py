@@ -170,7 +170,7 @@ class SshStream:
         return data
 
 
-def ends_of(route: Route, connection: Any) -> Ends:
+def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:
     """The IP addresses at the ends of one connection, without those of jump hosts.
 
     Args:
@@ -208,9 +208,9 @@ class SshTransport:
         self.sudo = SudoPassword(ask_password, password)
         self.opening = threading.Lock()
         self.proxies = threading.BoundedSemaphore(PROXIES)
-        self.gateways: dict[Route, Any] = {}
+        self.gateways: dict[Route, paramiko.SSHClient] = {}
         self.closed: dict[Route, HostError] = {}
-        self.connections: dict[str, Any] = {}
+        self.connections: dict[str, paramiko.SSHClient] = {}
         self.sessions: dict[str, Session] = {}
         self.execs: dict[str, int] = {}
         self.heartbeat = Heartbeat(lambda: tuple(self.sessions.values()))
@@ -256,13 +256,13 @@ class SshTransport:
         self.heartbeat.start()
         return session
 
-    def connection(self, host: str) -> Any:
+    def connection(self, host: str) -> paramiko.SSHClient:
         """The open connection to a host, through the connection of its jump host if it has one."""
         if host not in self.connections:
             self.connections[host] = self.connected(host)
         return self.connections[host]
 
-    def connected(self, host: str) -> Any:
+    def connected(self, host: str) -> paramiko.SSHClient:
         """A new connection to a host, through the connection of its jump host if it has one."""
         from slurmfab.hosts.connection import connect  # paramiko is slow to import
 
@@ -273,9 +273,11 @@ class SshTransport:
 
     def log_in_again(self, host: str) -> None:
         """Log in over a connection of its own, and run a command there; sshd's PAM session begins with the command."""
+        from slurmfab.hosts.connection import transport_of  # paramiko is slow to import
+
         connection = self.connected(host)
         try:
-            channel: paramiko.Channel = connection.get_transport().open_session(timeout=SILENCE_SECONDS)
+            channel: paramiko.Channel = transport_of(connection).open_session(timeout=SILENCE_SECONDS)
             with closed_after(SILENCE_SECONDS, channel):
                 channel.exec_command("exit 0")
                 code = channel.recv_exit_status()
@@ -287,7 +289,7 @@ class SshTransport:
         if code != 0:
             raise AgentFailed(host, f"a command that only ends did so with exit code {code}.")
 
-    def gateway(self, route: Route) -> Any:
+    def gateway(self, route: Route) -> paramiko.SSHClient:
         """The open connection to a jump host, shared by all hosts behind it; a failed one is not tried again.
 
         Raises:
@@ -314,10 +316,11 @@ class SshTransport:
             Unreachable: no connection.
             AgentFailed: sshd does not start the command, or the connection broke.
         """
-        connection = self.connection(host)
+        from slurmfab.hosts.connection import transport_of  # paramiko is slow to import
 
+        connection = self.connection(host)
         try:
-            channel: paramiko.Channel = connection.get_transport().open_session(timeout=SILENCE_SECONDS)
+            channel: paramiko.Channel = transport_of(connection).open_session(timeout=SILENCE_SECONDS)
             channel.settimeout(SILENCE_SECONDS)
             channel.set_combine_stderr(True)
             with closed_after(SILENCE_SECONDS, channel):

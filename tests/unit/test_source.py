@@ -95,7 +95,7 @@ def test_every_argument_and_result_has_a_type(name: str) -> None:
 @pytest.mark.parametrize(
     ("library", "homes"),
     [
-        ("fabric", {"hosts/connection.py"}),
+        ("invoke", {"cli/tasks/invoke_tasks.py"}),
         ("yaml", {"cluster/inventory/*.py", "cluster/inventory/edits/*.py", "cluster/host_files/ansible.py"}),
         ("jinja2", {"cluster/slurm/render.py", "base/markup.py", "core/user_guide/markdown.py"}),
     ],

@@ -57,6 +57,7 @@ NOT_FOR_HOSTS_THAT_ARE_AS_WANTED = (
     "slurmfab.commands",
     "slurmfab.lab",
     "slurmfab.cli.tasks.help",
+    "slurmfab.on_hosts.agent.logs.secret_texts",
 )
 UNTIL_HOSTS_ARE_ASKED = """\
 from slurmfab.cli.tasks.command import load_quickly
@@ -74,8 +75,9 @@ UNTIL_HOSTS_ARE_COMPARED = f"""\
 {UNTIL_HOSTS_ARE_ASKED}
 from slurmfab.cluster import facts
 from slurmfab.cluster.slurm import render
-from slurmfab.core.engine import acceptance, converge
+from slurmfab.core.engine import acceptance, converge, report
 facts.adapter()
+report.outcome_from({{"id": "file:/etc/hosts", "status": "ok"}})
 render.load_templates()
 """
 

@@ -15,7 +15,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
 from slurmfab.cli.tasks import TASKS, help_text
 from slurmfab.cli.tasks.command import Command, Parameter
-from slurmfab.cli.tasks.spelling import NEAR, NEARER, closest, did_you_mean, meant
+from slurmfab.cli.tasks.spelling import DRY_RUN, NEAR, NEARER, PLAN_SHOWS, closest, did_you_mean, meant
 
 HELP = ("--help", "-h")
 LIST = ("--list", "-l")
@@ -160,7 +160,7 @@ class Reader:
     def unknown_flag(self, flag: str) -> str:
         """What to say of an option that there is none of; what the task itself has comes first."""
         if self.now is None:
-            near = did_you_mean(closest(flag, self.core))
+            near = PLAN_SHOWS if flag in DRY_RUN else did_you_mean(closest(flag, self.core))
             return f"There is no option {flag} in front of a task.{near} See: {FAB} help."
         others = [name for name, task in TASKS.items() if flag in task.flags]
         near = closest(flag, self.now.flags, cutoff=NEARER if others else NEAR)

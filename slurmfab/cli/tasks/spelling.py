@@ -16,6 +16,8 @@ NEAR, NEARER = 0.7, 0.85
 DRY_RUN = ("--dry-run", "--dry", "--check", "--diff", "--noop", "-n", "-C", "-D", "-R")
 """What other tools call a run that changes nothing: Ansible, Invoke, Puppet, make, apt."""
 
+PLAN_SHOWS = f" {FAB} plan shows what deploy would do, with all differences, and changes nothing."
+
 IN_OTHER_TOOLS = {
     **dict.fromkeys(DRY_RUN, ("--dry-run", "--plan")),
     **dict.fromkeys(("-i", "--inventory", "--inventory-file"), ("--cluster",)),
@@ -44,7 +46,7 @@ def meant(flag: str, task: Command | None) -> str:
     if task is None or flag not in IN_OTHER_TOOLS:
         return ""
     if task.name == "deploy" and flag in DRY_RUN:
-        return f" {FAB} plan shows what deploy would do, with all differences, and changes nothing."
+        return PLAN_SHOWS
     same = next((one for one in IN_OTHER_TOOLS[flag] if one in task.flags), "")
     if same == "--cluster":
         return " The cluster file takes the place of an inventory: --cluster FILE. --hosts @FILE reads hosts from one."

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from slurmfab.base.errors import HostError, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
 from slurmfab.commands.checks.exchange import LOOP, Exchange
@@ -75,14 +75,14 @@ class Shell(Protocol):
 
 
 class SshShell:
-    """A shell over an open Fabric connection.
+    """A shell over an open connection.
 
     Args:
         become: whether commands run with sudo.
         password: the sudo password; empty if unknown. It is sent only through standard input, when sudo prompts for it.
     """
 
-    def __init__(self, host: str, connection: Any, *, become: bool = False, password: str = "") -> None:
+    def __init__(self, host: str, connection: paramiko.SSHClient, *, become: bool = False, password: str = "") -> None:
         self.host = host
         self.connection = connection
         self.become = become
@@ -193,7 +193,9 @@ class SshShell:
 
     def _opened(self, deadline: float) -> paramiko.Channel:
         """Open a session; repeated while sshd refuses because there are too many."""
-        transport = self.connection.transport
+        from slurmfab.hosts.connection import transport_of  # paramiko is slow to import
+
+        transport = transport_of(self.connection)
         while True:
             try:
                 opened: paramiko.Channel = transport.open_session(timeout=max(deadline - time.monotonic(), PAUSE))

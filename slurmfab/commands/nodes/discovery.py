@@ -15,6 +15,7 @@ from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, in_url, is
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.hostnames import RESERVED
 from slurmfab.core.engine.requests import FACT_SELECTION, ask_facts
+from slurmfab.hosts.connection import transport_of
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.host_keys import PinnedKey, known_host
 from slurmfab.hosts.known_hosts import HostKey, fingerprint
@@ -288,7 +289,7 @@ def peer_address(route: Route, transport: SshTransport, endpoint: Endpoint) -> s
     if route.gateway or route.proxy_command:
         peer = endpoint.address if is_address(endpoint.address) else ""
     else:
-        peer = str(transport.connection(route_key(transport, route)).transport.sock.getpeername()[0])
+        peer = str(transport_of(transport.connection(route_key(transport, route))).sock.getpeername()[0])
     return "" if not peer or ipaddress.ip_address(peer).is_loopback or is_link_local(peer) else canonical(peer)
 
 

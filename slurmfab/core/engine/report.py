@@ -244,11 +244,12 @@ def without_secrets(change: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def hide(text: str) -> str:
     """A text without secrets; cached, because many hosts have equal differences."""
-    from slurmfab.on_hosts.agent.logs import (
-        secret_texts,  # some 30 patterns that a run without differences need not compile
-    )
+    if not text:
+        return ""
+    # It has some 30 patterns that a run without differences need not compile.
+    from slurmfab.on_hosts.agent.logs import secret_texts
 
-    return secret_texts.without_secrets(text) if text else ""
+    return secret_texts.without_secrets(text)
 
 
 def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:

@@ -92,7 +92,7 @@ class Host:
         self.channels: list[Channel] = []
         self.login_shell = login_shell
         transport = SimpleNamespace(open_session=self.open_session, is_active=lambda: True)
-        self.shell = SshShell("n1", SimpleNamespace(transport=transport), **options)
+        self.shell = SshShell("n1", SimpleNamespace(get_transport=lambda: transport), **options)
 
     def open_session(self, **_: float) -> Channel:
         self.channels.append(Channel(self.login_shell))
@@ -251,7 +251,7 @@ def test_sudo_when_it_refuses_is_told_in_its_own_words(made: MakeHost, sudo: Cal
 
 def test_session_when_sshd_counts_too_many_is_opened_a_little_later(made: MakeHost) -> None:
     host = made()
-    transport, refused = host.shell.connection.transport, []
+    transport, refused = host.shell.connection.get_transport(), []
 
     def open_session(**_: float) -> Channel:
         if not refused:

@@ -87,8 +87,7 @@ class Peers:
     routes: dict[str, Route]
     peer: str
 
-    @property
-    def transport(self) -> Peers:
+    def get_transport(self) -> Peers:
         return self
 
     @property

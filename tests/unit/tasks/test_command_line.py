@@ -159,6 +159,7 @@ def test_a_command_line_of_slurmfab_when_it_names_tasks_then_gives_them_their_va
         ("plan --hosts n1 --hosts n2", "--hosts is given twice. See: fab plan --help."),
         ("deploy --yes=no", "--yes takes no value. See: fab deploy --help."),
         ("-e deploy", "There is no option -e in front of a task."),
+        ("--dry deploy", "There is no option --dry in front of a task. fab plan shows what deploy would do"),
         ("deploy --list", "deploy has no option --list."),
     ],
 )
