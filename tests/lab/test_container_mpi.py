@@ -67,7 +67,9 @@ WAYS = {
     "oci": f"--container={BUNDLE} {RUN}",
     "apptainer": f"apptainer exec {BUNDLE}/rootfs {RUN}",
 }
-STEPS = "pgrep -fc 'slurmstepd: .*[0-9]\\]' ; ls -d /dev/shm/slurmfab* /var/spool/slurmd/oci-job* 2>/dev/null; :"
+STEPS = (
+    "ps ax -o args | grep -c '^slurmstepd: .*[0-9]\\]'; ls -d /dev/shm/slurmfab* /var/spool/slurmd/oci* 2>/dev/null; :"
+)
 
 
 @dataclass

@@ -7,9 +7,9 @@ from typing import Any
 
 from slurmfab.base.paths import REST_SOCKET
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.commands.checks.wanted import deploy
-from slurmfab.on_hosts.agent.client.commands import PARTITION
+from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
 
 NAME = "slurmfab-rest-check"
@@ -62,7 +62,7 @@ print(json.dumps(told))
 def test_rest_takes_jobs_from_who_has_a_token(rest_host: CheckedHost, cluster: Cluster) -> None:
     """slurmrestd submits a job for who has a token, and for nobody without one"""
     told = ask(rest_host, cluster)
-    rest_host.run("scancel --name=%s --user=%s", NAME, cluster.slurm_user)
+    rest_host.run(line_of(commands.cancel_named(NAME, cluster.slurm_user)))
     repair = f"Repair: {deploy(rest_host.name)}; then see journalctl --unit=slurmrestd there"
     job = told.get("job")
     assert isinstance(job, int), f"slurmrestd took no job: {str(told.get('why', ''))[:300]}. {repair}"
@@ -82,7 +82,7 @@ def test_rest_listens_on_its_socket_alone(rest_host: CheckedHost) -> None:
 
 def ask(host: CheckedHost, cluster: Cluster) -> dict[str, Any]:
     """What slurmrestd answered; the token stays on the host."""
-    partition = PARTITION if cluster.own_partition else ""
+    partition = commands.PARTITION if cluster.own_partition else ""
     done = host.run(f"python3 -c {shlex.quote(ASK)} {shlex.quote(cluster.slurm_user)} {shlex.quote(partition)}")
     found = json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode())
     return dict(found) if found else {"why": last_words(done)}

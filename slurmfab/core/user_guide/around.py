@@ -139,13 +139,12 @@ def _sending(cluster: Cluster) -> str:
         return ""
     sent: tuple[str, ...]
     image, logins = f"{registry.place}/{_OWN_IMAGE}", "--authfile ~/.config/containers/auth.json"
-    if "podman" in use:
-        login, sent = f"podman login {logins}", (f"podman build -t {image} .", f"podman push {logins} {image}")
-    elif "oci" in use:
-        login, sent = f"skopeo login {logins}", (f"skopeo copy {logins} docker-archive:image.tar docker://{image}",)
-    else:
-        login, sent = "docker login", (f"docker build -t {image} .", f"docker push {image}")
-    return "\n".join((*((f"{login} {registry.place}",) if registry.anonymous_pull else ()), *sent))
+    login, sent = {
+        "podman": (f"podman login {logins}", f"podman build -t {image} .\npodman push {logins} {image}"),
+        "oci": (f"skopeo login {logins}", f"skopeo copy {logins} docker-archive:image.tar docker://{image}"),
+        "docker": ("docker login", f"docker build -t {image} .\ndocker push {image}"),
+    }[next(way for way in ("podman", "oci", "docker") if way in use)]
+    return f"{login} {registry.place}\n{sent}" if registry.anonymous_pull else sent
 
 
 def _container(way: str, found: Offer) -> Mapping[str, str]:

@@ -106,9 +106,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "cgroup": cgroups.read(root),
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
-        "jwt_key": key_in(root + JWT_KEY) if request.get("with_munge_key") else "",
-        "has_jwt_key": os.path.lexists(root + JWT_KEY),
-        "munge_key": key_in(root + MUNGE_KEY) if request.get("with_munge_key") else "",
+        **keys(root, is_told=bool(request.get("with_munge_key"))),
         **slurm(root, request, accounts),
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
@@ -155,6 +153,12 @@ def gpu_facts(root: str, named: Iterable[str], directories: Iterable[str]) -> Di
         "driverless_gpus": gpus.without_driver(root, found),
         "gpu_plugins": gpu_plugins(root, directories),
     }
+
+
+def keys(root: str, *, is_told: bool) -> Dict[str, Any]:
+    """The keys of munge and of slurmrestd's tokens, if they are to be told, and whether there is the latter."""
+    munge, tokens = (key_in(root + path) if is_told else "" for path in (MUNGE_KEY, JWT_KEY))
+    return {"munge_key": munge, "jwt_key": tokens, "has_jwt_key": os.path.lexists(root + JWT_KEY)}
 
 
 def key_in(path: str) -> str:

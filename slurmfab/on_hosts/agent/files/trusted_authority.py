@@ -42,9 +42,11 @@ class TrustedAuthority(Resource):
     def actual(self, context: Context) -> State:
         """Whether this certificate is trusted, or another one with its name."""
         there, store = read_text(context.path(FILE)), read_text(context.path(STORE))
-        if not there and not os.path.lexists(context.path(LINK)):
+        has_link = os.path.lexists(context.path(LINK))
+        if not there and not has_link:
             return {TRUSTED: NO}
-        return {TRUSTED: YES if there == self.text.strip() and there in store else ANOTHER}
+        is_right = has_link and there == self.text.strip() and there in store
+        return {TRUSTED: YES if is_right and there else ANOTHER}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Write or remove the certificate, and have the system make its store anew.
@@ -58,4 +60,5 @@ class TrustedAuthority(Resource):
             replace.put(context.path(FILE), self.text.encode(), 0, 0, 0o644)
         else:
             replace.unlink(context.path(FILE))
-        context.must(["update-ca-certificates"])
+        # Without the option, a link to a certificate that is gone stays.
+        context.must(["update-ca-certificates", *(() if self.text else ("--fresh",))])

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from typing import Iterator
 
 from slurmfab.on_hosts.programs.oci.config import NO_HOME
 
@@ -109,18 +110,13 @@ def make(source: str, place: str, *, force: bool, has_home: bool) -> str:
         NotMade: skopeo or umoci failed, or something else is there.
         OSError: the directory cannot be written.
     """
-    parent, name = os.path.split(place)
+    parent = os.path.dirname(place)
     if ":" in parent:
         raise NotMade("%s: skopeo cannot use a path with a colon" % parent)
     if os.path.lexists(place) and not (force and os.path.isfile(os.path.join(place, "config.json"))):
         raise NotMade("%s is there already; %s" % (place, "it is no bundle" if force else "--force replaces it"))
     os.makedirs(parent, exist_ok=True)
-    for left in glob.glob(os.path.join(glob.escape(parent), ".%s.*" % glob.escape(name))):
-        clear_if_left(left, place)
-    work = tempfile.mkdtemp(prefix=".%s." % name, dir=parent)
-    held = os.open(work, os.O_RDONLY)
-    try:
-        lock(held)
+    with work_directory(place) as work:
         call(work, "skopeo", "copy", "--remove-signatures", source, "oci:%s/image:latest" % work)
         fresh = os.path.join(work, "bundle")
         call(work, "umoci", "unpack", "--rootless", "--image", "%s/image:latest" % work, fresh)
@@ -129,13 +125,26 @@ def make(source: str, place: str, *, force: bool, has_home: bool) -> str:
         if os.path.lexists(place):
             os.rename(place, os.path.join(work, "former"))
         os.rename(fresh, place)
+    return place
+
+
+@contextlib.contextmanager
+def work_directory(place: str) -> Iterator[str]:
+    """A hidden directory beside a bundle, locked and removed afterwards; before, those of sbundles that were killed."""
+    parent, name = os.path.split(place)
+    for left in glob.glob(os.path.join(glob.escape(parent), ".%s.*" % glob.escape(name))):
+        clear_if_left(left, place)
+    work = tempfile.mkdtemp(prefix=".%s." % name, dir=parent)
+    held = os.open(work, os.O_RDONLY)
+    try:
+        lock(held)
+        yield work
     finally:
         before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDS}
         clear(work, place)
         os.close(held)
         for number, handler in before.items():
             signal.signal(number, handler)
-    return place
 
 
 def clear(work: str, place: str) -> None:

@@ -59,7 +59,7 @@ def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Con
     words, root = list(process.get("args", ())), config.get("root", {}).get("path", "")
     # PMIx's server compares the number that a process says it has with that of the job's user.
     uid, gid = (job.uid, job.gid) if job.has_mpi else (0, 0)
-    dropped = ("user", *(("pid", "ipc") if job.has_mpi else ()))
+    dropped = ("user", *(("pid",) if job.has_mpi else ()))
     return {
         **config,
         "process": {
