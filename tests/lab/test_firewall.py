@@ -58,7 +58,7 @@ with socket.create_connection((sys.argv[2], 22), 6, (sys.argv[1], 0)) as one:
 
 SITES_OWN = (
     "nft 'table inet site { chain in { type filter hook input priority 0; policy %s; iif lo accept;"
-    " tcp dport 22 accept; ct state established,related accept; ip saddr %s tcp dport %d drop; } }'"
+    " tcp dport 22 accept; ct state established,related accept; ip saddr %s tcp dport %d drop; }; }'"
 )
 BY_A_PROGRAM = "Host *\n  ProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; cat <&3 & cat >&3'\n"
 """A way to hosts of which slurmfab does not know from which address it comes."""
@@ -107,7 +107,7 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
 
 
 def test_a_plan_shows_the_rules_and_a_deployment_closes_the_ports_without_cutting_a_connection(site: Site) -> None:
-    kept = "table ip site { chain kept { type filter hook input priority 5; } }"
+    kept = "table ip site { chain kept { type filter hook input priority 5; }; }"
     site.lab.on("ctl", f"{INSTALL}; nft '{kept}'")
     before = site.tries("ctl", site.stranger)
     assert {before[6817], before[6819]} == {"open"}, before
@@ -193,6 +193,7 @@ def test_rules_that_nobody_proves_are_taken_back_by_the_host_itself(site: Site, 
         process.kill()
     site.lab.until("n1", f"ls -d {EARLIER} 2>/dev/null; {TABLE}", rules)
     site.lab.on("n1", "rm /etc/ssh/sshrc")
+    site.lab.until("ctl", "flock --nonblock /run/slurmfab.lock echo free", "free")
     site.deploy(MANAGED)
 
 
@@ -215,7 +216,7 @@ def test_what_a_firewall_of_the_sites_own_blocks_is_told_by_plan_and_deploy(site
         assert (done.returncode, words in words_of(done)) == (LEFT_OUT, True), words_of(done)
     site.lab.on("ctl", "nft delete table inet site")
     site.deploy(f"{NAMED}firewall: checked\n")
-    site.lab.on("n2", SITES_OWN % ("drop", "192.0.2.1", 1) + "; nft add rule inet site in ip saddr 192.0.2.1 accept")
+    site.lab.on("n2", SITES_OWN % ("drop", "192.0.2.1", 1))
     planned = words_of(site.lab.slurmfab("plan"))
     assert "n2 has a firewall of its own (inet site in)" in planned.replace("n2: has", "n2 has"), planned
     assert "slurmd on n2 port 6818: no answer within 4 s -> open" in planned

@@ -20,6 +20,8 @@ from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 
 @foundation
 def test_node_reaches_slurmctld(node: CheckedHost, cluster: Cluster, others: Mapping[str, CheckedHost]) -> None:
@@ -93,9 +95,19 @@ def is_among(ports: Ports, words: Collection[str]) -> bool:
 
 def is_let_in(cluster: Cluster, lock: Lock, name: str, words: Collection[str]) -> bool:
     """Whether all addresses of a host that others trust are among those of a rule."""
-    networks = [ipaddress.ip_network(word) for word in words if {".", ":"} & set(word)]
+    spans = [bounds(word) for word in words if {".", ":"} & set(word)]
     addresses = map(ipaddress.ip_address, of_addresses(cluster, lock.hosts[name], name))
-    return all(any(address in network for network in networks) for address in addresses)
+    return all(
+        any(first.version == one.version and int(first) <= int(one) <= int(last) for first, last in spans)
+        for one in addresses
+    )
+
+
+def bounds(word: str) -> tuple[Address, Address]:
+    """The first and the last address of an address, a network or a range, as nft shows them."""
+    first, _, last = word.partition("-")
+    network = ipaddress.ip_network(first)
+    return network[0], ipaddress.ip_address(last) if last else network[-1]
 
 
 def ring_of(cluster: Cluster, others: Mapping[str, CheckedHost]) -> dict[str, str]:

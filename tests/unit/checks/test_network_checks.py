@@ -9,10 +9,12 @@ import pytest
 from ruled_shells import unit
 
 from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.firewall import Firewall
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.ports import Target, needed, ring
 from slurmfab.commands.checks.connections import script
 from slurmfab.commands.checks.results import Verdict
+from slurmfab.commands.checks.shell import CommandResult
 
 Look = Callable[..., Verdict]
 TRY = r"try\(\)"
@@ -92,3 +94,34 @@ def test_a_slurmd_that_does_not_run_is_no_firewall(look: Look, shells: dict) -> 
     verdict = look("network")
     assert verdict.having("failed") == ()
     assert [result.host for result in verdict.having("not run")] == ["n1"]
+
+
+RULES = """table inet slurmfab {
+	chain begins {
+		ip saddr { 10.0.0.0-10.0.0.255, 10.2.0.0/24 } accept
+		tcp dport 22 ip saddr 10.9.0.0/16 accept
+		tcp dport { 6817-6818, 60001-60100 } counter packets 0 bytes 0 reject with icmpx admin-prohibited
+	}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (RULES, ""),
+        (RULES.replace("6817-6818", "6817"), "everybody reaches slurmd on n1, port 6818"),
+        (RULES.replace("10.0.0.0-10.0.0.255, ", ""), "the rules on n1 do not let ctl in"),
+        ("", "n1 has no rules of slurmfab's"),
+    ],
+    ids=["right", "open-port", "host-kept-out", "no-table"],
+)
+def test_rules_that_leave_a_port_open_or_a_host_out_are_told(
+    look: Look, shells: dict, known: Inventory, text: str, words: str
+) -> None:
+    known.cluster.__dict__["firewall"] = Firewall()
+    for shell in shells.values():
+        shell.rules["nft list table"] = CommandResult(0 if text else 1, text.encode(), b"No such file or directory")
+        shell.rules["systemctl is-enabled slurmfab-firewall"] = "enabled"
+    found = [one for one in look("network").having("failed") if one.host == "n1" and "strangers" in one.check]
+    assert [words in one.cause for one in found] == ([True] if words else []), found
