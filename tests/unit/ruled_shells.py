@@ -122,7 +122,11 @@ def daemons_of(
         line = f"{pid} (a (b) c) {state} 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {(start or 0) * 100} 1 2\n"
         program = f"/usr/sbin/{'munged' if name == 'munge' else name}"
         user = {"munge": "munge", "slurmd": "root"}.get(name, "slurm")
-        rules |= {**(process(pid, program, user, line=line) if pid else {}), f"^realpath {program}$": program}
+        rules |= {
+            **(process(pid, program, user, line=line) if pid else {}),
+            f"^realpath {program}$": program,
+            f"^test -e {program}$": "",
+        }
 
     def times(command: str) -> str:
         wanted = [line for line in changes.splitlines() if line.split()[1] in command.split()]

@@ -91,7 +91,8 @@ class Process:
         """What is not as the package's unit, and slurmfab's drop-ins, have it."""
         place = f"/proc/{self.pid}"
         usual = self.host.file(PROGRAMS[self.unit])
-        program = (usual if usual.exists else self.host.file(SOURCE.program(self.unit))).linked_to
+        is_packaged = self.unit not in SLURMS or usual.exists
+        program = (usual if is_packaged else self.host.file(SOURCE.program(self.unit))).linked_to
         running = self.program.removesuffix(DELETED)
         named = self.usual_path(named_file(self.host.file(f"{place}/cmdline").content_string.split("\0")))
         user, files = self.host.file(place).user, open_files(self.host, f"{place}/limits")

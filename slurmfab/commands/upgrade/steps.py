@@ -54,8 +54,8 @@ def steps(
 ) -> tuple[UpgradeStep, ...]:
     """The steps that are left to do; none where every host has the new version and runs it.
 
-    `there`: versions by host. `is_under_way`: whether an upgrade has begun: a daemon that does not run has not come up with
-    the new version.
+    `there`: versions by host. `is_under_way`: whether an upgrade has begun: a daemon that does not run has not come up
+    with the new version.
     """
     found: list[UpgradeStep] = []
     given: set[str] = set()

@@ -40,6 +40,7 @@ def node(  # noqa: PLR0917 - one argument for each thing that can be wrong
         "^realpath /usr/sbin/munged$": "/usr/sbin/munged",
         **unit("slurmd", **{**SYSTEMD, **shown}),
         **process(7, program, user, words=words, files=files, environ=f"SLURM_CONF={variable}" if variable else ""),
+        "^test -e /usr/sbin/slurmd$": "",
         "^realpath /usr/sbin/slurmd$": "/usr/sbin/slurmd-wlm",
         **file("/lib/systemd/system/slurmd.service", f"[Service]\nLimitNOFILE=131072\nTasksMax={threads}\n"),
         "^realpath /(etc/slurm|opt)/slurm.conf$": lambda command: command.split()[-1],
