@@ -68,7 +68,7 @@ They run no scripts of the host here (`noupdate`, pam_motd(8)). A function of th
 SSHD_SETTINGS = f"sshd -T -C user={STRANGER},host=localhost,addr=127.0.0.1"
 
 POWERFUL = " ".join(sorted(POWERFUL_GROUPS))
-MOST_ASKED = 100
+MOST_ASKED = 50
 """How many users sudo is asked about, each by a command of its own."""
 
 VOUCHED_FOR = f"""
