@@ -135,7 +135,9 @@ def test_a_plan_shows_the_rules_and_a_deployment_closes_the_ports_without_cuttin
 
 def test_jobs_run_with_input_from_a_terminal_and_all_checks_pass(site: Site) -> None:
     site.deploy(MANAGED)
-    said = site.lab.on("ctl", f"echo typed | {AS_SLURM}srun -N2 -i0 cat; {AS_SLURM}srun -N2 hostname | sort")
+    said = site.lab.on(
+        "ctl", f"cd /tmp; echo typed | runuser -u slurm -- srun -N2 -i0 cat; {AS_SLURM}srun -N2 hostname | sort"
+    )
     assert said.split() == ["typed", "n1", "n2"]
     site.passes()
     assert site.lab.deploy()["steps"] == []
