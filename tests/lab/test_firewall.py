@@ -60,7 +60,7 @@ SITES_OWN = (
     "nft 'table inet site { chain in { type filter hook input priority 0; policy %s; iif lo accept;"
     " tcp dport 22 accept; ct state established,related accept; ip saddr %s tcp dport %d drop; }; }'"
 )
-BY_A_PROGRAM = "Host *\n  ProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; cat <&3 & cat >&3'\n"
+BY_A_PROGRAM = "Host {}\n  HostName {}\n  ProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; cat <&3 & cat >&3'\n"
 """A way to hosts of which slurmfab does not know from which address it comes."""
 
 
@@ -171,7 +171,8 @@ def test_rules_that_shut_the_deployer_out_are_taken_back(site: Site, tmp_path: P
     said = words_of(done)
     assert (done.returncode, "which is in no network of admins" in said) == (2, True), said
     person = Person.at(tmp_path)
-    (person.home / ".ssh" / "config").write_text(BY_A_PROGRAM)
+    ways = (BY_A_PROGRAM.format(host, site.address(host)) for host in ("ctl", "n1", "n2", "n3"))
+    (person.home / ".ssh" / "config").write_text("".join(ways))
     done = person.slurmfab("deploy", "--cluster", str(site.lab.inventory_path))
     said = words_of(done)
     assert (done.returncode, "with this, another login failed" in said) == (LEFT_OUT, True), said
