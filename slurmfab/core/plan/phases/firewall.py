@@ -21,7 +21,7 @@ from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.firewall_rules import OF, UNIT, FirewallRules
+from slurmfab.on_hosts.agent.files.firewall_rules import DROP_IN, OF, UNIT, FirewallRules
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.nodes.connections import Connections
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
@@ -38,6 +38,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         files = (
             OwnedFile(FIREWALL_RULES, rules(plan_input, host, firewall)),
             OwnedFile(f"{UNIT_FILES}/{UNIT}", fill(UNIT, {"rules": FIREWALL_RULES})),
+            OwnedFile(DROP_IN, fill("slurmfab-nftables.conf", {"rules": FIREWALL_RULES})),
         )
         return unproved, FirewallRules(OF, files)
     has_some = host in plan_input.facts and OF in plan_input.facts[host].owned

@@ -24,7 +24,10 @@ NO_RULES = "table inet slurmfab\ndelete table inet slurmfab\n"
 OF = "firewall"
 UNIT = "slurmfab-firewall.service"
 UNIT_FILE, LINK = ("/etc/systemd/system/%s%s" % (place, UNIT) for place in ("", "sysinit.target.wants/"))
-RULE_FILES = (FIREWALL_RULES, UNIT_FILE, "%s/%s.json" % (OWNED, OF))
+DROP_IN = "/etc/systemd/system/nftables.service.d/slurmfab.conf"
+"""With it, nftables.service loads slurmfab's rules again whenever it has flushed all tables."""
+
+RULE_FILES = (FIREWALL_RULES, UNIT_FILE, DROP_IN, "%s/%s.json" % (OWNED, OF))
 
 LISTED = 'nft -f "$1" && nft -s list table inet slurmfab'
 """In an empty network namespace: the rules of a file as nft shows them."""

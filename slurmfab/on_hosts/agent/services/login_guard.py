@@ -35,7 +35,7 @@ RESTORE = (
     'cd "$1" && { find . -type f ! -path ./etc/pam.d/sshd; find . -type f -path ./etc/pam.d/sshd; } |'
     ' while read -r file; do mkdir -p "$2/${file%%/*}" && cp -p "$file" "$2/$file.slurmfab-back"'
     ' && sync "$2/$file.slurmfab-back" && mv "$2/$file.slurmfab-back" "$2/$file" || exit 1; done'
-    ' && { test ! -f ".%s" || nft -f "$2%s"; }'
+    ' && { test ! -f ".%s" || ! command -v nft >/dev/null || nft -f "$2%s"; }'
     ' && sync -f "$2/etc" "$2/var/lib/slurmfab" && rm -f "$2%s" "$2%s" && cd / && rm -rf "$1"'
     % (FIREWALL_RULES, FIREWALL_RULES, BOOT_LINK, BOOT_FILE)
 )

@@ -50,6 +50,8 @@ class EarlierLogins(Resource):
                 words = "%s of before needs %s, which is not installed any more; install its package, then try again"
                 raise ResourceFailed(words % (one.path, ", ".join(absent)))
         paths = [path for path, _ in self.files]
+        if FIREWALL_RULES in paths:
+            context.must(["nft", "--version"])  # a rollback installs no packages
         login_guard.arm(context, paths, {FIREWALL_RULES: firewall_rules.NO_RULES})
         try:
             for one in restored:
