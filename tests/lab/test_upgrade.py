@@ -67,7 +67,7 @@ HOLD_CONVERSION = (
 CONVERTING = "mariadb -Ne 'show processlist' | grep -ci 'alter table txn_table'"
 RELEASE = "systemctl stop hold"
 ROWS = int(os.environ.get("UPGRADED_JOBS", "20000"))
-"""How many jobs of before the database has besides, each with one step; a million were tried (docs/upgrade.md)."""
+"""How many jobs of before the database has besides, each with one step."""
 
 FABRICATED = """\
 set -e
