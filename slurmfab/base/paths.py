@@ -106,8 +106,7 @@ RUNTIME_UNIT = "slurmfab-runtime@.service"
 
 JWT_KEY = host_paths.JWT_KEY
 
-REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"
-"""Where slurmrestd listens."""
+REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"  # where slurmrestd listens
 
 REGISTRY_CERTIFICATE = host_paths.REGISTRY_CERTIFICATE
 REGISTRY_CONF = "/etc/docker/registry/config.yml"  # the settings of the image registry of Debian's package

@@ -33,14 +33,9 @@ from slurmfab.base.answers import (
 )
 from slurmfab.base.errors import AgentFailed
 
-MADE_BY_SLURMFAB = "# Made by slurmfab"
-"""The beginning of each configuration file that slurmfab writes."""
-
-OURS = {"name", "clock_offset", "reached", "way"}
-"""The fields of the facts that this machine knows itself."""
-
-LATEST = float(1 << 40)
-"""A time that no clock shows: seconds since 1970."""
+MADE_BY_SLURMFAB = "# Made by slurmfab"  # the beginning of each configuration file that slurmfab writes
+OURS = {"name", "clock_offset", "reached", "way"}  # the fields of the facts that this machine knows itself
+LATEST = float(1 << 40)  # a time that no clock shows: seconds since 1970
 
 Cpus = Annotated[int, Field(ge=1, le=1 << 20)]
 Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
@@ -275,12 +270,8 @@ class HostFacts:
 def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
     """The facts in an agent's answer.
 
-    Args:
-        answer: the JSON object that `slurmfab.on_hosts.agent.facts.facts.read` returned on the host.
-        clock_offset: host's clock minus deployer's, in seconds.
-
-    Raises:
-        AgentFailed: the answer is not what the model of facts says.
+    `answer`: the JSON object that `slurmfab.on_hosts.agent.facts.facts.read` returned on the host. `clock_offset`:
+    host's clock minus deployer's, in seconds. Raises AgentFailed if the answer is not what the model of facts says.
     """
     if not isinstance(answer, dict) or OURS & answer.keys():
         raise AgentFailed(name, f"its facts were refused: they are no object with facts. {ADVICE}")
@@ -292,12 +283,8 @@ def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
 def clock_of(name: str, answer: Any, otherwise: float) -> float:
     """The host's clock in an agent's answer, in seconds since 1970.
 
-    Args:
-        answer: the answer, of which nothing is known yet.
-        otherwise: for an answer without it.
-
-    Raises:
-        AgentFailed: it is not a number.
+    `answer`: the answer, of which nothing is known yet. `otherwise`: for an answer without it. Raises AgentFailed if it
+    is not a number.
     """
     clock = answer.get("clock", otherwise) if isinstance(answer, dict) else otherwise
     if type(clock) not in {float, int} or not abs(clock) < LATEST:

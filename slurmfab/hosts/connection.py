@@ -18,8 +18,7 @@ from slurmfab.base.terminal import harmless
 from slurmfab.hosts.host_keys import PinnedKey, known_host, refused_types
 from slurmfab.hosts.route import Route
 
-CONNECT_SECONDS = 10
-"""Time limit for a TCP connection; a host that is switched off does not answer at all."""
+CONNECT_SECONDS = 10  # time limit for a TCP connection; a host that is switched off does not answer at all
 
 BANNER_SECONDS = 20
 """Time limit for the SSH banner; sshd is slow with many connections at once, and a hanging sshd never sends it."""
@@ -31,14 +30,9 @@ NO_CHANNEL = ("Timeout opening channel", "Unable to open channel")
 """Parts of paramiko's message if a jump host waits for a host that does not answer, or refuses two hosts at the
 same moment: paramiko keeps one reason for all channels of a connection."""
 
-NO_KEY = "No authentication methods available"
-"""Part of paramiko's message if there is no key to offer."""
-
-HUNG_UP = "transport shut down or saw EOF"
-"""Part of paramiko's message if sshd ends the connection during a login."""
-
-MOST_SAID = 200
-"""The most characters of sshd's message that are shown."""
+NO_KEY = "No authentication methods available"  # part of paramiko's message if there is no key to offer
+HUNG_UP = "transport shut down or saw EOF"  # part of paramiko's message if sshd ends the connection during a login
+MOST_SAID = 200  # the most characters of sshd's message that are shown
 
 SSH_PORT = 22
 
@@ -48,14 +42,9 @@ AUTHENTICATION = "Authentication timeout"
 # Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-LOGIN_SECONDS = 30
-"""Time limit for sshd to check one key, and for a jump host to make a connection."""
-
-OPEN_SECONDS = 60
-"""Time limit for all steps together, whichever of them hangs, and however many keys are tried."""
-
-KEEPALIVE_SECONDS = 5
-"""A keepalive is sent this often, so that a lost network is noticed even between requests."""
+LOGIN_SECONDS = 30  # time limit for sshd to check one key, and for a jump host to make a connection
+OPEN_SECONDS = 60  # time limit for all steps together, whichever of them hangs, and however many keys are tried
+KEEPALIVE_SECONDS = 5  # a keepalive is sent this often, so that a lost network is noticed even between requests
 
 LOOK_SECONDS = 1.0
 """How often the thread of a connection wakes while nothing arrives. With many connections, waking costs more than all
@@ -117,11 +106,7 @@ def behind(route: Route, gateway: paramiko.SSHClient | None) -> Any:
 
 
 def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
-    """The transport of a connection.
-
-    Raises:
-        EOFError: the connection has been closed.
-    """
+    """The transport of a connection. Raises EOFError if the connection has been closed."""
     transport = client.get_transport()
     if transport is None:
         raise EOFError
@@ -169,8 +154,7 @@ def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
 def load_key(path: str) -> paramiko.PKey:
     """Read a private key, once for all hosts.
 
-    Raises:
-        InputError: the file does not exist, has a passphrase, or is not a private key.
+    Raises InputError if the file does not exist, has a passphrase, or is not a private key.
     """
     try:
         return paramiko.PKey.from_path(path)
@@ -188,8 +172,7 @@ def load_key(path: str) -> paramiko.PKey:
 class ProxySocket(paramiko.ProxyCommand):
     """A proxy command as a socket whose end is noticed; paramiko's own asks one that has ended until its time is over.
 
-    Args:
-        started: the command, which runs already.
+    `started`: the command, which runs already.
     """
 
     def __init__(self, started: paramiko.ProxyCommand) -> None:
@@ -198,8 +181,7 @@ class ProxySocket(paramiko.ProxyCommand):
     def recv(self, size: int) -> bytes:
         """At most so many bytes, and none when the program has closed its output.
 
-        Raises:
-            TimeoutError: nothing came within the time that paramiko has set.
+        Raises TimeoutError if nothing came within the time that paramiko has set.
         """
         output: Any = self.process.stdout
         ready, _, _ = select.select([output], [], [], self.timeout)
@@ -263,8 +245,7 @@ def undecided(route: Route) -> Unreachable:
 def refused_login(error: Exception, route: Route, message: str = "") -> LoginRefused:
     """The error for a refused login: no key, only keys with a passphrase, or keys that the host does not accept.
 
-    Args:
-        message: what sshd sent for the user to read; empty for nothing.
+    `message`: what sshd sent for the user to read; empty for nothing.
     """
     where = f"{route.address} port {route.port}"
     port = "" if route.port == SSH_PORT else f"-p {route.port} "
@@ -287,8 +268,7 @@ def refused_login(error: Exception, route: Route, message: str = "") -> LoginRef
 def refused_keys(error: Exception, route: Route, message: str, install: str) -> str:
     """Why a login with keys was refused, as far as sshd lets a client know, and what to try.
 
-    Args:
-        install: the command that puts a key on the host.
+    `install`: the command that puts a key on the host.
     """
     others = ", ".join(route.keys) or "the default keys in ~/.ssh"
     offered = f"the key {route.key}" if route.key else f"the keys of the SSH agent and {others}"

@@ -27,23 +27,12 @@ PROXIES = 8
 """The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
 whose sshd refuses some at random when ten logins are in progress (sshd_config(5), MaxStartups)."""
 
-SEND_SECONDS = 600
-"""Time limit for sending one request; a host that reads nothing is noticed after SILENCE_SECONDS."""
-
-SEND_BYTES = 65536
-"""Bytes that are handed to paramiko at once, which copies what it is given."""
-
-HEARTBEAT_BYTES = 64
-"""A window of at least so many bytes has room for a heartbeat."""
-
-OUTPUT_BYTES = 65536
-"""Bytes of apt-get's output that are kept, for its last line."""
-
-EXIT_SECONDS = 5.0
-"""How long after the end of a command's output its exit code may come."""
-
-PYTHON_SECONDS = 600
-"""Time limit for the installation of python3."""
+SEND_SECONDS = 600  # time limit for sending one request; a host that reads nothing is noticed after SILENCE_SECONDS
+SEND_BYTES = 65536  # bytes that are handed to paramiko at once, which copies what it is given
+HEARTBEAT_BYTES = 64  # a window of at least so many bytes has room for a heartbeat
+OUTPUT_BYTES = 65536  # bytes of apt-get's output that are kept, for its last line
+EXIT_SECONDS = 5.0  # how long after the end of a command's output its exit code may come
+PYTHON_SECONDS = 600  # time limit for the installation of python3
 
 INSTALL_PYTHON = (
     "export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 LANGUAGE=; command -v apt-get >/dev/null || exit 69; "
@@ -71,26 +60,17 @@ class Transport(Protocol):
     def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = ...) -> tuple[Line, ...]:
         """Send a request to a host's agent, and return the lines of its answer.
 
-        Args:
-            request: JSON values, see `slurmfab.on_hosts.agent.main`.
-            heard: called with each line as it arrives.
-
-        Raises:
-            HostError: the host did not answer, with the reason.
+        `request`: JSON values, see `slurmfab.on_hosts.agent.main`. `heard`: called with each line as it arrives. Raises
+        HostError if the host did not answer, with the reason.
         """
 
     def install_python(self, host: str) -> None:
-        """Install python3 on a host by its package manager.
-
-        Raises:
-            HostError: the installation failed.
-        """
+        """Install python3 on a host by its package manager. Raises HostError if the installation failed."""
 
     def log_in_again(self, host: str) -> None:
         """Log in to a host over a connection of its own, as for the first request, and run a command there.
 
-        Raises:
-            HostError: the host did not let the user in, or the command did not run.
+        Raises HostError if the host did not let the user in, or the command did not run.
         """
 
     def host_key(self, host: str) -> tuple[str, str] | None:
@@ -138,8 +118,7 @@ class SshStream:
     def send_some(self, data: bytes) -> int:
         """Send what the host takes now, and return the number of bytes.
 
-        Raises:
-            OSError: the connection is broken, or the host did not end a negotiation of keys.
+        Raises OSError if the connection is broken, or the host did not end a negotiation of keys.
         """
         import paramiko  # slow to import, and here by now
 
@@ -160,9 +139,7 @@ class SshStream:
     def recv(self, size: int) -> bytes:
         """Return at least one byte; empty at the end of the command.
 
-        Raises:
-            TimeoutError: no data arrived within the time limit.
-            OSError: the connection is broken.
+        Raises TimeoutError if no data arrived within the time limit. Raises OSError if the connection is broken.
         """
         data: bytes = self.channel.recv(size)
         if not data and not self.channel.get_transport().is_active():
@@ -173,8 +150,7 @@ class SshStream:
 def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:
     """The IP addresses at the ends of one connection, without those of jump hosts.
 
-    Args:
-        connection: the open connection; `None` for none.
+    `connection`: the open connection; `None` for none.
     """
     named = canonical(route.address) if family(route.address) != NO_ADDRESS else ""
     sock = None if connection is None else getattr(connection.get_transport(), "sock", None)
@@ -238,12 +214,8 @@ class SshTransport:
     def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
         """Run the agent's command on a host, and send the modules that its first request needs.
 
-        Args:
-            request: the first request.
-            password: the sudo password; empty if none is known.
-
-        Raises:
-            HostError: no connection, or the agent did not start; see `Session.start`.
+        `request`: the first request. `password`: the sudo password; empty if none is known. Raises HostError if no
+        connection, or the agent did not start; see `Session.start`.
         """
         become = self.routes[host].become
         session = Session(host, SshStream(self.execute(host, command(become=become))))
@@ -292,8 +264,7 @@ class SshTransport:
     def gateway(self, route: Route) -> paramiko.SSHClient:
         """The open connection to a jump host, shared by all hosts behind it; a failed one is not tried again.
 
-        Raises:
-            Unreachable: no connection, now or at the first attempt.
+        Raises Unreachable if no connection, now or at the first attempt.
         """
         from slurmfab.hosts.connection import connect, explained_gateway, gateway_policy, is_open  # paramiko is slow
 

@@ -80,11 +80,7 @@ class Command:
         return {flag: one for one in self.parameters for flag in one.flags}
 
     def __call__(self, **given: Any) -> None:
-        """Carry it out with the values that were given, and the defaults of the others.
-
-        Raises:
-            Exit: it failed.
-        """
+        """Carry it out with the values that were given, and the defaults of the others. Raises Exit if it failed."""
         own = inspect.signature(self.function).parameters
         defaults = {one.name: one.default for one in self.parameters if not one.is_required}
         given = {**deepcopy(defaults), **given}
@@ -139,9 +135,7 @@ def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> 
     """The function of a task, behind what all tasks do first.
 
     It refuses a file for `--json` that cannot be written, and replaces `@FILE` and `-` in `hosts` by hosts.
-
-    Args:
-        newcomers: as for `command`.
+    `newcomers`: as for `command`.
     """
 
     def call(common: Common, **given: Any) -> int | None:
@@ -168,11 +162,7 @@ class Exit(SystemExit):
 
 
 def end(code: int, message: str = "") -> NoReturn:
-    """End the program, as Invoke does.
-
-    Raises:
-        Exit: always.
-    """
+    """End the program, as Invoke does. Raises Exit: always."""
     if message:
         print(message, file=sys.stderr)  # noqa: T201 - the error
     raise Exit(code, message) from None
@@ -181,8 +171,7 @@ def end(code: int, message: str = "") -> NoReturn:
 def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
     """Call a task's function; errors that are meant for people end as text and an exit code.
 
-    Raises:
-        Exit: with the error's text.
+    Raises Exit: with the error's text.
     """
     load_quickly()
     interrupts.raise_again()
@@ -245,11 +234,7 @@ def say_interrupted() -> None:
 
 
 def number(text: str, flag: str) -> int | None:
-    """A number that was given as text, `None` when it was not given.
-
-    Raises:
-        InputError: it is not a number.
-    """
+    """A number that was given as text, `None` when it was not given. Raises InputError if it is not a number."""
     if not text:
         return None
     if not text.isdecimal():

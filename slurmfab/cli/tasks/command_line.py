@@ -21,8 +21,7 @@ HELP = ("--help", "-h")
 LIST = ("--list", "-l")
 VERSION = ("--version", "-V")
 CORE_HOSTS = ("-H", "--hosts")
-INVOKES_COMPLETION = "--print-completion-script"
-"""Invoke's option for scripts that know no values; it prints ours."""
+INVOKES_COMPLETION = "--print-completion-script"  # Invoke's option for scripts that know no values; it prints ours
 
 CORE_OPTIONS = "Options in front of a task: --version, --list."
 
@@ -77,11 +76,8 @@ class Reader:
     def read(self, arguments: Iterator[str]) -> str:
         """Look at all words.
 
-        Returns:
-            The help of the task for which it was asked; empty where it was not.
-
-        Raises:
-            InputError: a word is wrong.
+        Returns the help of the task for which it was asked; empty where it was not. Raises InputError if a word is
+        wrong.
         """
         for word in arguments:
             if word == "--":
@@ -104,8 +100,7 @@ class Reader:
     def refuse_rest(self, arguments: Iterator[str]) -> None:
         """Refuse words behind `--`, which no task reads: `ssh n1 -- uptime` would open a shell.
 
-        Raises:
-            InputError: there are some.
+        Raises InputError if there are some.
         """
         rest = list(arguments)
         if rest:
@@ -115,11 +110,7 @@ class Reader:
             )
 
     def require_words(self) -> None:
-        """Refuse the end of a task's words where one is missing.
-
-        Raises:
-            InputError: one is.
-        """
+        """Refuse the end of a task's words where one is missing. Raises InputError if one is."""
         if self.now and self.missing and self.missing[0].is_required:
             name, word = self.now.name, self.missing[0]
             refuse(f"{name} needs {word.name.upper()}: {word.help}. See: {FAB} {name} --help.")
@@ -172,14 +163,8 @@ class Reader:
 def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
     """Look through a command line.
 
-    Args:
-        core: the program's own options, in front of the tasks.
-
-    Returns:
-        The help of the task for which it was asked; empty where it was not.
-
-    Raises:
-        InputError: a word is wrong.
+    `core`: the program's own options, in front of the tasks. Returns the help of the task for which it was asked; empty
+    where it was not. Raises InputError if a word is wrong.
     """
     return Reader(core).read(iter(tuple(arguments)))
 
@@ -187,8 +172,7 @@ def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
 def answer(arguments: Sequence[str]) -> str | list[Call]:
     """What a command line of `slurmfab` asks for: a text, or tasks that are to be carried out.
 
-    Raises:
-        InputError: a word is wrong.
+    Raises InputError if a word is wrong.
     """
     reader = Reader(OWN_FLAGS)
     if asked := reader.read(iter(arguments)):
@@ -224,9 +208,5 @@ def task_first(arguments: Sequence[str]) -> list[str]:
 
 
 def refuse(message: str) -> NoReturn:
-    """Stop because of the command line.
-
-    Raises:
-        InputError: always.
-    """
+    """Stop because of the command line. Raises InputError: always."""
     raise InputError(message)

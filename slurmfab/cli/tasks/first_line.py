@@ -34,8 +34,7 @@ def show(arguments: Sequence[str]) -> None:
 def first_line(task: Command, given: Mapping[str, Any]) -> str:
     """Which cluster file a task is about, and how many hosts it has; empty for tasks that ask no host.
 
-    Args:
-        given: the values on the command line, by their names.
+    `given`: the values on the command line, by their names.
     """
     names = {one.name for one in task.parameters}
     if not {"cluster", "ask_sudo_password"} <= names:

@@ -47,11 +47,7 @@ class InvokeTask(Task):  # type: ignore[type-arg]
 
 
 def refuse_core_hosts(context: Context) -> None:
-    """Refuse Fabric's own `--hosts`, which would call the task once for each host.
-
-    Raises:
-        Exit: it was used.
-    """
+    """Refuse Fabric's own `--hosts`, which would call the task once for each host. Raises Exit if it was used."""
     if type(context).__name__ == "Connection":
         end(WRONG_INPUT, f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.")
 
@@ -59,8 +55,7 @@ def refuse_core_hosts(context: Context) -> None:
 def refuse_core_dry(context: Context) -> None:
     """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts.
 
-    Raises:
-        Exit: it was used.
+    Raises Exit if it was used.
     """
     if context.config.run.dry:
         end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
@@ -82,12 +77,8 @@ def words_after(task_name: str, required: Sequence[str], optional: str = "") -> 
     """The positional parameters of a task that takes one word more or not: `fab history` and `fab history last`.
 
     Invoke has no optional positional parameters, so the parameter is positional only where enough words come right
-    after the task.
-
-    Args:
-        task_name: as on the command line.
-        required: the function's parameters for words that have to be there.
-        optional: the one for the word that may follow; empty for none.
+    after the task. `task_name`: as on the command line. `required`: the function's parameters for words that have to be
+    there. `optional`: the one for the word that may follow; empty for none.
     """
     arguments = sys.argv[1:]
     after = arguments[arguments.index(task_name) + 1 :] if task_name in arguments else []
@@ -103,11 +94,8 @@ namespace.default = "help"
 def check_words(arguments: list[str], core: ParserContext) -> None:
     """Look through a command line for help that is asked for, and for wrong words.
 
-    Args:
-        core: the options in front of the tasks, as Invoke or Fabric know them.
-
-    Raises:
-        Exit: a word is wrong, or help was asked for and has been shown.
+    `core`: the options in front of the tasks, as Invoke or Fabric know them. Raises Exit if a word is wrong, or help
+    was asked for and has been shown.
     """
     flags = {
         f"-{name}" if len(name) == 1 else f"--{name}": CoreFlag(

@@ -439,8 +439,7 @@ class Cluster(Model):
     def settings_of(self, node: str) -> dict[str, str]:
         """The settings of a compute node in the file, by key of a NodeName line.
 
-        Raises:
-            KeyError: the host is not a compute node.
+        Raises KeyError if the host is not a compute node.
         """
         return dict(self._settings_by_node[node])
 

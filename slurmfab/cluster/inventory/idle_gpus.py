@@ -10,8 +10,7 @@ from slurmfab.cluster.inventory.power import time_value
 from slurmfab.cluster.inventory.values import Model
 
 _DAY = 86400
-_LEAST = 600
-"""Seconds: nodes repeat what they saw every 4 minutes, and the controller looks every 5."""
+_LEAST = 600  # seconds: nodes repeat what they saw every 4 minutes, and the controller looks every 5
 
 Seconds = Annotated[int, BeforeValidator(time_value, json_schema_input_type=int | str)]
 

@@ -12,13 +12,11 @@ from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm import accounting
 
-PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
-"""Slurm's default ports (slurm.conf(5))."""
+PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}  # Slurm's default ports (slurm.conf(5))
 
 NFS_PORT, SSH_PORT = 2049, 22
 
-MOST_NODES = 256
-"""The most nodes to which a controller tries to connect at a time."""
+MOST_NODES = 256  # the most nodes to which a controller tries to connect at a time
 
 
 ANYWHERE = (CLUSTER, "0.0.0.0", "::")  # noqa: S104 - compared
@@ -50,9 +48,7 @@ def setting(settings: Mapping[str, str | None], key: str) -> str:
 def port(cluster: Cluster, key: str, node: str = "") -> int:
     """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
 
-    Args:
-        key: one of `PORTS`.
-        node: the compute node of a slurmd, which may have a port of its own (`Port`).
+    `key`: one of `PORTS`. `node`: the compute node of a slurmd, which may have a port of its own (`Port`).
     """
     return _range(cluster, key, node)[0]
 
@@ -115,9 +111,7 @@ def ring(nodes: Sequence[str], controller: str) -> dict[str, str]:
 def needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> tuple[Target, ...]:
     """What a host has to reach on others, each once.
 
-    Args:
-        start: the host that connects.
-        ring: the host that connects to each compute node, beside slurmctld.
+    `start`: the host that connects. `ring`: the host that connects to each compute node, beside slurmctld.
     """
     return tuple(dict.fromkeys(one for one in _needed(cluster, start, ring) if one.host != start))
 

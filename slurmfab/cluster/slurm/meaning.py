@@ -13,8 +13,7 @@ from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.cluster.slurm.tables import read_table
 from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
-SameHost = Callable[[str, str], bool]
-"""Whether two names or addresses are those of one host."""
+SameHost = Callable[[str, str], bool]  # whether two names or addresses are those of one host
 
 DEFAULTS = read_table("defaults.ini")
 """By file or kind of line, the values of keys that are not set, by key in lower case."""
@@ -109,8 +108,7 @@ def seconds(text: str) -> str:
 def node_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
     """The values of a node line, with the defaults and with the layout that Slurm completes (read_config.c).
 
-    Args:
-        line: values by key in lower case, with `socketsperboard` for `Sockets` and `cpus` for `Procs`.
+    `line`: values by key in lower case, with `socketsperboard` for `Sockets` and `cpus` for `Procs`.
     """
     found = {key: meaning(key, value, NODE) for key, value in {**NODE, **line}.items()}
     with suppress(ValueError, ZeroDivisionError):

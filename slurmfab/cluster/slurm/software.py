@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-MAILER = "msmtp"
-"""The program that hands mail about jobs to a relay."""
-
-CERTIFICATES = "ca-certificates"
-"""The certificates by which a relay with TLS is known."""
-
-AGE = "age"
-"""The program that encrypts backups."""
+MAILER = "msmtp"  # the program that hands mail about jobs to a relay
+CERTIFICATES = "ca-certificates"  # the certificates by which a relay with TLS is known
+AGE = "age"  # the program that encrypts backups
 
 LMOD, ENVIRONMENT_MODULES = "lmod", "environment-modules"
 MODULE_SYSTEMS = (LMOD, ENVIRONMENT_MODULES)
@@ -26,20 +21,11 @@ MPI_LIBRARIES: Mapping[str, tuple[str, ...]] = {"openmpi": ("openmpi-bin",)}
 
 ALL_OF_MPI = tuple(name for table in (PMIX, MPI_LIBRARIES) for names in table.values() for name in names)
 
-NFS_SERVER = "nfs-kernel-server"
-"""The server of the key `exports`."""
-
-NFTABLES = "nftables"
-"""The program of the key `firewall`."""
-
-FIREWALLD = "firewalld"
-"""What also writes rules; the unit has the same name."""
-
-RPCBIND = "rpcbind"
-"""What the packages of NFS bring along, and NFS version 4 does not need."""
-
-QUOTA = "quota"
-"""The programs of the key `quota`."""
+NFS_SERVER = "nfs-kernel-server"  # the server of the key `exports`
+NFTABLES = "nftables"  # the program of the key `firewall`
+FIREWALLD = "firewalld"  # what also writes rules; the unit has the same name
+RPCBIND = "rpcbind"  # what the packages of NFS bring along, and NFS version 4 does not need
+QUOTA = "quota"  # the programs of the key `quota`
 
 APPTAINER, APPTAINER_SETUID = "apptainer", "apptainer-suid"
 """Apptainer, and the package of its authors that lets it work as root (setuid), which it does not need."""
@@ -53,8 +39,7 @@ WITHOUT_APPTAINER = frozenset({"bullseye", "bookworm", "trixie", "focal", "jammy
 ENROOT = ("enroot", "enroot-hardened")
 """The two packages of enroot's authors, of which a host has one; the second is slower and inherits no open files."""
 
-PYXIS = "nvslurm-plugin-pyxis"
-"""The package of pyxis, as its authors build it."""
+PYXIS = "nvslurm-plugin-pyxis"  # the package of pyxis, as its authors build it
 
 REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 """The server of the key `registry`, and what makes its certificate."""
@@ -62,8 +47,7 @@ REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 NODE_EXPORTER, PROMETHEUS = "prometheus-node-exporter", "prometheus"
 """The packages of the key `monitoring`; their units have the same names."""
 
-DOCKER = "docker.io"
-"""Docker's daemon; it has a group of its own, docker, with a number of the host's own."""
+DOCKER = "docker.io"  # Docker's daemon; it has a group of its own, docker, with a number of the host's own
 
 DOCKER_CLIENT = "docker-cli"
 DOCKER_WITH_CLIENT = frozenset({"bullseye", "bookworm", "focal", "jammy", "noble"})
@@ -82,8 +66,7 @@ def docker_packages(codename: str) -> tuple[str, ...]:
 PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netns", "passt")
 """Podman, and what it needs for containers of users: IDs, a small runtime, layers, an init, networks of their own."""
 
-OCI = ("crun", "skopeo", "umoci")
-"""The runtime of Slurm's own containers, and what makes their bundles from images."""
+OCI = ("crun", "skopeo", "umoci")  # the runtime of Slurm's own containers, and what makes their bundles from images
 
 ASKED = (
     APPTAINER,

@@ -32,11 +32,8 @@ HARMLESS = frozenset({
 HARMLESS_OF_USER = frozenset({"name", "shell", "comment", "accounts", "associations", "quota"})
 """Fields of a user by which nobody becomes another user."""
 
-FIRST_OF_PEOPLE = 1000
-"""The lowest UID and GID of people; lower ones are those of the system's own users and groups."""
-
-MOST_SHOWN = 160
-"""Characters of a value; of longer ones the beginning and the number of the others are shown."""
+FIRST_OF_PEOPLE = 1000  # the lowest UID and GID of people; lower ones are those of the system's own users and groups
+MOST_SHOWN = 160  # characters of a value; of longer ones the beginning and the number of the others are shown
 
 
 def root_keys(cluster: Cluster) -> tuple[str, ...]:
@@ -82,8 +79,7 @@ OTHER_WAYS = (
     "If you have the public key of its maker: --signed-by FILE. If you are sure that nobody has changed the archive: "
     "--trust-archive."
 )
-MOST_FILES = 50
-"""How many files of /etc/slurm are named; all of them mean the same."""
+MOST_FILES = 50  # how many files of /etc/slurm are named; all of them mean the same
 
 TITLE_OF_OTHERS = {
     parts.KEY: "whoever has it can act as any user of Slurm",
@@ -108,14 +104,9 @@ def require_before_decryption(backups: Sequence[Backup], path: Path, signed_by: 
     """Refuse encrypted backups that no trusted key has signed, unless somebody can be asked or trusts them anyway.
 
     The signature is that of the encrypted parts. So an archive that anybody has made with the public keys is not even
-    decrypted; what it brings is not known before, and is shown by `require`.
-
-    Args:
-        signed_by: a file with public keys that are trusted; empty for none.
-        trust: whether the user trusts the backups by an option.
-
-    Raises:
-        InputError: one is not trusted, and nobody can be asked.
+    decrypted; what it brings is not known before, and is shown by `require`. `signed_by`: a file with public keys that
+    are trusted; empty for none. `trust`: whether the user trusts the backups by an option. Raises InputError if one is
+    not trusted, and nobody can be asked.
     """
     if trust or can_ask() or not any(one.encrypted_to for one in backups):
         return
@@ -157,9 +148,7 @@ def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trus
 def warning(backup: Backup, reason: str, known: Inventory) -> Iterator[str]:
     """Yield the lines about a backup that is not trusted.
 
-    Args:
-        reason: why it is not trusted.
-        known: the cluster that it is restored to.
+    `reason`: why it is not trusted. `known`: the cluster that it is restored to.
     """
     yield f"{backup.path}: {reason}. Whoever could write this file can have changed it, and become root with it."
     yield "It brings, among other things:"

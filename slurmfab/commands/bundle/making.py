@@ -61,11 +61,8 @@ from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
 ALWAYS = ("sudo", DEBIAN.bus)
 """Packages that a host may need besides those of its roles: sudo, where users become root, and D-Bus."""
 
-INCOMPLETE = f"{backup_archive.UNFINISHED}bundle."
-"""The beginning of the names of incomplete bundles."""
-
-PIECE_BYTES = 1 << 20
-"""Bytes of a file beside the cluster file that are read at once."""
+INCOMPLETE = f"{backup_archive.UNFINISHED}bundle."  # the beginning of the names of incomplete bundles
+PIECE_BYTES = 1 << 20  # bytes of a file beside the cluster file that are read at once
 
 READABLE_BY_ALL = 0o644
 
@@ -112,8 +109,7 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
 def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     """The packages that hosts of a cluster can need, sorted; those of compute nodes even before it has any.
 
-    Args:
-        codename: of the hosts' release, by which the names of some packages differ; by default the newest.
+    `codename`: of the hosts' release, by which the names of some packages differ; by default the newest.
     """
     roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
     platform = wanted(cluster)
@@ -151,8 +147,7 @@ def of_containers(cluster: Cluster, codename: str) -> set[str]:
 def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "") -> tuple[str, ...]:
     """The packages that come from package sources, as apt-get wants them: `NAME`, or `NAME=VERSION` with a version.
 
-    Args:
-        files: packages beside the cluster file; what they need comes from package sources, unless one of them is it.
+    `files`: packages beside the cluster file; what they need comes from package sources, unless one of them is it.
     """
     texts = {one.name: one.text for one in cluster.packages.everything}
     own = {*(one.name for one in cluster.packages.everything if one.file), *(one.name for one in files)}
@@ -163,14 +158,8 @@ def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "
 def collect(run: Run, host: str, to: str) -> Path:
     """Let a host download the packages, and write them into a bundle.
 
-    Args:
-        to: path of the bundle, or a directory; empty for the directory of the cluster file.
-
-    Returns:
-        The path of the bundle.
-
-    Raises:
-        SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
+    `to`: path of the bundle, or a directory; empty for the directory of the cluster file. Returns the path of the
+    bundle. Raises SlurmfabError if the host does not answer, or cannot download the packages; no file is left.
     """
     facts = gather(run, (host,), may_prepare=False)
     if host not in facts:
@@ -204,8 +193,7 @@ def collect(run: Run, host: str, to: str) -> Path:
 def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
     """A context in which a host has the source of Slurm's packages; it is taken back unless it was there before.
 
-    Raises:
-        HostError: the host cannot have it.
+    Raises HostError if the host cannot have it.
     """
     asked = slurm_source.of_cluster(run.inventory.cluster, repository_key.read(run.inventory))
     if asked is None:
@@ -220,11 +208,7 @@ def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
 
 
 def put_there(run: Run, host: str, source: SlurmSource) -> None:
-    """Let a host have a source of Slurm's packages, or none.
-
-    Raises:
-        HostError: it cannot.
-    """
+    """Let a host have a source of Slurm's packages, or none. Raises HostError if it cannot."""
     lines = run.transport.call(host, apply_request(run, (source,), dry_run=False))
     (outcome,) = outcomes_of(host, lines, (source,))
     if outcome.status == FAILED:
@@ -239,11 +223,7 @@ def is_file_path(to: str) -> bool:
 def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
     """Fetch the packages from a host and add them to an archive with those in files, and the index after them.
 
-    Returns:
-        The text of the index.
-
-    Raises:
-        HostError: the host does not send all of them.
+    Returns the text of the index. Raises HostError if the host does not send all of them.
     """
     host, current, received = source.name, list[str](), 0
 
@@ -293,11 +273,7 @@ def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
 
 
 def require_name(host: str, current: list[str]) -> None:
-    """Refuse data that a host sends before the name of a file.
-
-    Raises:
-        AgentFailed: no file is being written.
-    """
+    """Refuse data that a host sends before the name of a file. Raises AgentFailed if no file is being written."""
     if not current:
         raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
 
@@ -309,11 +285,7 @@ def end_file(archive_file: Archive, current: list[str]) -> None:
 
 
 def package_file_name(host: str, text: str) -> str:
-    """The file name of a package that a host sends.
-
-    Raises:
-        AgentFailed: it is not a file name of a package.
-    """
+    """The file name of a package that a host sends. Raises AgentFailed if it is not a file name of a package."""
     try:
         return checked(text)
     except ResourceFailed as error:
@@ -323,12 +295,8 @@ def package_file_name(host: str, text: str) -> str:
 def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] = ()) -> dict[str, Any]:
     """The values of the manifest besides its list of parts.
 
-    Args:
-        source: facts of the host that downloaded the packages.
-        files: packages beside the cluster file that are in it.
-
-    Raises:
-        AgentFailed: the packages do not include Slurm.
+    `source`: facts of the host that downloaded the packages. `files`: packages beside the cluster file that are in it.
+    Raises AgentFailed if the packages do not include Slurm.
     """
     client = wanted(run.inventory.cluster).client
     slurm = re.search(rf"^Package: {re.escape(client)}\n(?:.+\n)*?Version: (\S+)", index, re.MULTILINE)
@@ -358,8 +326,7 @@ def summary(known: Inventory, bundle: archive.Bundle) -> str:
 def list_bundles(cluster: str) -> int:
     """Print descriptions of the bundles that the cluster file names, and of those beside it; each is verified.
 
-    Returns:
-        The exit code: 1 if one of them is missing, damaged or another one than the lock has the digest of.
+    Returns the exit code: 1 if one of them is missing, damaged or another one than the lock has the digest of.
     """
     known = loading.load_named(cluster)
     beside = sorted(known.path.parent.glob(f"{known.path.stem}.bundle-*.tar"))

@@ -10,8 +10,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.ports import Target, needed
 from slurmfab.commands.checks.hosts import CheckedHost
 
-SECONDS = 4
-"""How long a connection may take within a cluster."""
+SECONDS = 4  # how long a connection may take within a cluster
 
 TRY = (
     f'try() {{ out=$(timeout {SECONDS} bash -c \'exec 3<>/dev/tcp/$0/$1\' "$2" "$3" 2>&1); '
@@ -19,22 +18,15 @@ TRY = (
 )
 """Defines a function of name, address and port that prints name, port, exit code, and the last words of the error."""
 
-ANSWER = re.compile(r"^(\S+) (\d+) (\d+) ?(.*)$", re.MULTILINE)
-"""A line of that function."""
-
-NO_ANSWER = 124
-"""Exit code of timeout(1) if the command did not end."""
-
-REFUSED = "refused"
-"""Part of the error if nothing listens there; a firewall can say the same."""
+ANSWER = re.compile(r"^(\S+) (\d+) (\d+) ?(.*)$", re.MULTILINE)  # a line of that function
+NO_ANSWER = 124  # exit code of timeout(1) if the command did not end
+REFUSED = "refused"  # part of the error if nothing listens there; a firewall can say the same
 
 
 def failures(host: CheckedHost, cluster: Cluster, ring: Mapping[str, str]) -> dict[Target, str]:
     """The connections of a host that fail, with the host's words; asked by one command, and once.
 
-    Args:
-        host: the host that connects.
-        ring: the host that connects to each compute node.
+    `host`: the host that connects. `ring`: the host that connects to each compute node.
     """
     targets = needed(cluster, host.name, ring)
     if not targets:
@@ -52,11 +44,7 @@ def script(targets: Sequence[tuple[Target, str]]) -> str:
 
 
 def reason(code: int, error: str) -> str:
-    """Why a connection failed; empty if it did not.
-
-    Args:
-        error: the last words of its error output.
-    """
+    """Why a connection failed; empty if it did not. `error`: the last words of its error output."""
     if code == NO_ANSWER:
         return f"no answer within {SECONDS} s"
     return (error.strip() or f"exit code {code}") if code else ""

@@ -36,8 +36,7 @@ its nodes to register."""
 TAKEOVER_SECONDS = 120
 """Seconds; Slurm's default for SlurmctldTimeout (slurm.conf(5)), after which a backup takes over by itself."""
 
-RUNNING = frozenset({"RUNNING", "COMPLETING", "COMPLETED"})
-"""States of a job that runs or has completed."""
+RUNNING = frozenset({"RUNNING", "COMPLETING", "COMPLETED"})  # states of a job that runs or has completed
 
 SLURM = Person("slurm", "/")
 
@@ -83,11 +82,7 @@ def verify(
 
 
 class Proof:
-    """The steps of one takeover and back.
-
-    Args:
-        limit: upper limit in seconds of each wait.
-    """
+    """The steps of one takeover and back. `limit`: upper limit in seconds of each wait."""
 
     def __init__(self, cluster: Cluster, primary: CheckedHost, backup: CheckedHost, limit: float = math.inf) -> None:
         self.cluster = cluster
@@ -235,12 +230,8 @@ class Proof:
     def wait_for_job(self, host: CheckedHost, number: str, states: set[str]) -> None:
         """Wait until a job is in one of these states.
 
-        Args:
-            host: a controller, where Slurm's commands run.
-            states: Slurm's job states; `COMPLETED` counts only with the exit code `0:0`.
-
-        Raises:
-            AssertionError: the job is not in such a state in time, or failed.
+        `host`: a controller, where Slurm's commands run. `states`: Slurm's job states; `COMPLETED` counts only with the
+        exit code `0:0`. Raises AssertionError if the job is not in such a state in time, or failed.
         """
         self.wait_until(
             lambda: state(host, number).state in states | BAD_ENDS,

@@ -31,8 +31,7 @@ THERE = f"if {FETCHES}; then cd {FETCHED_LINK} && own={OWN}; else cd {SLURM_DIRE
 """Goes to the directory of Slurm's files; in configless mode, slurmd stores the fetched files in another one."""
 
 TEXTS = f"{THERE}for name in {' '.join(FILES)} {PRIVATE}; do echo $name $(base64 -w0 $name 2>/dev/null); done || :"
-TEXT = f"{THERE}base64 -w0 %s 2>/dev/null || :"
-"""Print Slurm's files, and one file, in base64."""
+TEXT = f"{THERE}base64 -w0 %s 2>/dev/null || :"  # print Slurm's files, and one file, in base64
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,7 @@ class HandMade:
     def stays(self, name: str) -> bool:
         """Whether a file of the host is right as it is, or is rightly missing; a file that another includes, with that.
 
-        Args:
-            name: the file's name; hosts are asked for texts only about a file that differs from what is expected.
+        `name`: the file's name; hosts are asked for texts only about a file that differs from what is expected.
         """
         wanted = self.wanted
         of = name if name in (*FILES, PRIVATE) else MAIN
@@ -89,8 +87,7 @@ class HandMade:
 def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> bool:
     """Whether a host of slurmdbd alone rightly has no slurm.conf: the cluster was made by hand without one there.
 
-    Args:
-        others: all reachable hosts by name.
+    `others`: all reachable hosts by name.
     """
     controller = others.get(cluster.controller)
     if not cluster.is_for_database_alone(host.name) or controller is None or texts(host).get(MAIN):

@@ -8,8 +8,7 @@ from slurmfab.cluster.inventory.cluster import Cluster, Partition
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.cluster.inventory.ports import setting
 
-PRIVILEGED = ("slurm", "root")
-"""The users who may use slurmfab's own partition."""
+PRIVILEGED = ("slurm", "root")  # the users who may use slurmfab's own partition
 
 
 @dataclass(frozen=True)

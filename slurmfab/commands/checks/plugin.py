@@ -100,14 +100,9 @@ from slurmfab.on_hosts.agent.nodes.states import flags
 ALWAYS = ("reachable.host_is_reachable", "daemons.controller_answers")
 """Checks that run even if `--only` does not name them: an unreachable host or slurmctld must be reported."""
 
-ACCOUNTS = ("slurm", "munge")
-"""Values of the argument `account`."""
-
-JOBS = ("jobs", "accounting", "limits", "gpus", "mail")
-"""The groups of checks that run jobs, besides the site's own."""
-
-LAST = "afterwards"
-"""The group of checks that come after the site's own, too."""
+ACCOUNTS = ("slurm", "munge")  # values of the argument `account`
+JOBS = ("jobs", "accounting", "limits", "gpus", "mail")  # the groups of checks that run jobs, besides the site's own
+LAST = "afterwards"  # the group of checks that come after the site's own, too
 
 OF_SLURM = ("daemons", "network", "configuration", "nodes", "health", "cgroups", *JOBS)
 """The groups of checks that fail on a host with another release of Slurm, whatever else is wrong there."""
@@ -294,11 +289,8 @@ class Checks:
     def need(self, item: pytest.Function, host: str) -> None:
         """Skip a check that needs an unreachable host, or would run jobs on a host that failed a `foundation` check.
 
-        An unreachable host fails only one check, `test_host_is_reachable`.
-
-        Raises:
-            pytest.skip.Exception: the check must be skipped.
-            HostError: the host is unreachable, and this is the check that reports it.
+        An unreachable host fails only one check, `test_host_is_reachable`. Raises pytest.skip.Exception if the check
+        must be skipped. Raises HostError if the host is unreachable, and this is the check that reports it.
         """
         if host in self.lost:
             if self.is_asleep(host):
@@ -319,11 +311,7 @@ class Checks:
         return bool(states & node_state.ASLEEP) and "DOWN" not in states
 
     def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
-        """The result of a check on one host.
-
-        Args:
-            error: what the check raised; `None` if it passed.
-        """
+        """The result of a check on one host. `error`: what the check raised; `None` if it passed."""
         params = params_of(item)
         host = next((params[name] for name in self.places if name in params), self.controller)
         group, _, check = self.check_of(item).partition(".")

@@ -30,8 +30,7 @@ from slurmfab.commands.checks.system import munge_socket
 from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
-ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")
-"""systemd's line about the end of a daemon."""
+ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")  # systemd's line about the end of a daemon
 
 
 @foundation

@@ -23,8 +23,7 @@ from slurmfab.core.impact.gpu_changes import changes
 DENIED = "Operation not permitted"
 """The error if control groups deny a device (EPERM); a device file without a driver gives another error."""
 
-CLOSED = {DENIED, GONE}
-"""Errors of files that count as closed to a job; another check reports missing GPUs."""
+CLOSED = {DENIED, GONE}  # errors of files that count as closed to a job; another check reports missing GPUs
 
 LOGS = (
     "Repair: compare cgroup.conf with the control groups that the host has mounted "

@@ -19,8 +19,7 @@ from slurmfab.core.plan.phases.logins import MESSAGE, PAM_SYSTEMD
 from slurmfab.on_hosts.agent.files.sshd_files import DROP_INS
 from slurmfab.on_hosts.agent.people.node_logins import SSHD
 
-STRANGER, KEEPERS = "nobody", ("root", "slurm")
-"""A user of every Debian who has no job, and users who need none."""
+STRANGER, KEEPERS = "nobody", ("root", "slurm")  # a user of every Debian who has no job, and users who need none
 
 ASK_PAM = """
 import ctypes, sys
@@ -68,8 +67,7 @@ They run no scripts of the host here (`noupdate`, pam_motd(8)). A function of th
 SSHD_SETTINGS = f"sshd -T -C user={STRANGER},host=localhost,addr=127.0.0.1"
 
 POWERFUL = " ".join(sorted(POWERFUL_GROUPS))
-MOST_ASKED = 50
-"""How many users sudo is asked about, each by a command of its own."""
+MOST_ASKED = 50  # how many users sudo is asked about, each by a command of its own
 
 VOUCHED_FOR = f"""
 {{ echo {STRANGER} {" ".join(KEEPERS)}; getent passwd | awk -F: '$3 < 1000 {{ print $1 }}'
@@ -82,13 +80,11 @@ done; true
 """
 """Prints those whom sshd lets in if another host vouches for them, among a stranger and the host's powerful users."""
 
-EQUIVALENTS = ("/etc/ssh/shosts.equiv", "/etc/hosts.equiv")
-"""The files in which sshd finds the hosts that it believes."""
+EQUIVALENTS = ("/etc/ssh/shosts.equiv", "/etc/hosts.equiv")  # the files in which sshd finds the hosts that it believes
 
 MOST_NAMES = 10
 
-LIMITED = "slurm"
-"""An ordinary user for systemd whom every host has."""
+LIMITED = "slurm"  # an ordinary user for systemd whom every host has
 
 OUTSIDE = "systemd-run --quiet --pipe --wait --collect"
 """Runs a command outside of the login of the check: systemd starts no session within another one."""

@@ -26,8 +26,7 @@ from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
 from slurmfab.core.impact.hardware_changes import differences
 from slurmfab.on_hosts.agent.nodes.states import flags
 
-REGISTERS = 30.0
-"""Within so many seconds of slurmctld's start nodes register with it, which it asks all to do."""
+REGISTERS = 30.0  # within so many seconds of slurmctld's start nodes register with it, which it asks all to do
 
 
 @foundation

@@ -11,12 +11,10 @@ from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.core import json_objects
 
 SECONDS = 10
-DAYS = 30
-"""A certificate that ends earlier is told."""
+DAYS = 30  # a certificate that ends earlier is told
 
 DAY = 24 * 3600
-ALLOWED, NO_LOGIN, NO_WRITING = 200, 401, 405
-"""Statuses of HTTP: yes; only with a login; never."""
+ALLOWED, NO_LOGIN, NO_WRITING = 200, 401, 405  # statuses of HTTP: yes; only with a login; never
 
 ASK = f"""
 import http.client, json, os, ssl, sys, time

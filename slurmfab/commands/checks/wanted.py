@@ -19,11 +19,8 @@ from slurmfab.core.plan.phases import site_files as phase
 from slurmfab.core.plan.plan_input import PlanInput, digest
 from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of as gpus_by_type
 
-FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
-"""Slurm's configuration files that slurmd reads."""
-
-NO_MAIL = "/bin/true"
-"""MailProg that sends no mail."""
+FILES = ("slurm.conf", "gres.conf", "cgroup.conf")  # Slurm's configuration files that slurmd reads
+NO_MAIL = "/bin/true"  # MailProg that sends no mail
 
 LOGS = {
     "slurmctld": f"{SLURM_LOGS}/slurmctld.log",
@@ -73,8 +70,7 @@ def with_texts(facts: HostFacts, texts: Mapping[str, str]) -> HostFacts:
 def site_files(inventory: Inventory, host: str) -> dict[str, str]:
     """SHA-256 (hexadecimal) by name of the site's own files that a host has in Slurm's directory.
 
-    Raises:
-        InputError: one of them cannot be read here.
+    Raises InputError if one of them cannot be read here.
     """
     cluster, lock = inventory.cluster, inventory.lock
     if not cluster.site_file_names or not lock.slurm:
@@ -89,8 +85,7 @@ def site_files(inventory: Inventory, host: str) -> dict[str, str]:
 def submit_script(inventory: Inventory) -> str:
     """The wanted text of slurmfab's job submit script, with the site's own behind it.
 
-    Raises:
-        InputError: the site's own cannot be read here.
+    Raises InputError if the site's own cannot be read here.
     """
     files = slurm_files.read(inventory.cluster.slurm_files, inventory.path.parent)
     return PlanInput(inventory.cluster, inventory.lock, {}, slurm_files=files).submit_script
@@ -206,9 +201,7 @@ def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
     """The wanted hardware in Slurm's record of a node, by the field names of `scontrol show node`.
 
     If the cluster file sets the node's CPUs or their layout, the result is empty: the lock does not decide them then.
-
-    Args:
-        hardware: its hardware in the lock.
+    `hardware`: its hardware in the lock.
     """
     if {key.lower() for key in cluster.settings_of(node)} & {*_LAYOUT, "cpus", "procs"}:
         return {}

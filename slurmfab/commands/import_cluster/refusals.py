@@ -14,13 +14,11 @@ from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.cluster.slurm.platform import SOURCE, installed
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 
-PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")
-"""Where Debian's packages have Slurm's daemons."""
+PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")  # where Debian's packages have Slurm's daemons
 
 MUNGE = {"AuthType": "auth/munge", "CredType": "cred/munge", "CryptoType": "crypto/munge"}
 SHOWN_NAMES = 5
-NO_HARDWARE = ("cloud", "future")
-"""States of nodes that exist only now and then (slurm.conf(5), State)."""
+NO_HARDWARE = ("cloud", "future")  # states of nodes that exist only now and then (slurm.conf(5), State)
 
 
 def reasons_against(old: OldCluster) -> tuple[str, ...]:
@@ -29,14 +27,7 @@ def reasons_against(old: OldCluster) -> tuple[str, ...]:
 
 
 def refuse(old: OldCluster, reasons: Sequence[str]) -> None:
-    """Refuse a cluster.
-
-    Args:
-        reasons: why; nothing to accept it.
-
-    Raises:
-        InputError: with one line for each reason.
-    """
+    """Refuse a cluster. `reasons`: why; nothing to accept it. Raises InputError: with one line for each reason."""
     if reasons:
         lines = "\n".join(f"  - {reason}" for reason in reasons)
         raise InputError(

@@ -29,11 +29,7 @@ DASHBOARD = "slurmfab-dashboard.json"
 def write_files(cluster: str, output: str) -> int:
     """Write the files, and say how Prometheus and Grafana read them; no host is asked.
 
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InputError: the cluster file has no `monitoring`, no host has answered yet, or a file cannot be written.
+    Raises InputError if the cluster file has no `monitoring`, no host has answered yet, or a file cannot be written.
     """
     known = loading.load_named(cluster)
     if not output:
@@ -56,8 +52,7 @@ def write_files(cluster: str, output: str) -> int:
 def files(known: Inventory) -> dict[str, str]:
     """The text of each file by its name.
 
-    Raises:
-        InputError: the cluster file has no `monitoring`, or no host has answered yet.
+    Raises InputError if the cluster file has no `monitoring`, or no host has answered yet.
     """
     cluster = known.cluster
     if cluster.monitoring is None:

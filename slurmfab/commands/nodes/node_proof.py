@@ -27,8 +27,7 @@ BUSY, PLAIN = "busy", "plain"
 """What the agent says of a node without room for a job, and of one with room for a plain one alone
 (`slurmfab.on_hosts.agent.upgrade.trial_jobs`)."""
 
-MEMORY, MEMORY_OF_CONTAINERS = 20, 512
-"""MiB; little, so that the job fits beside those of users."""
+MEMORY, MEMORY_OF_CONTAINERS = 20, 512  # MiB; little, so that the job fits beside those of users
 
 STEP = "env -u TMPDIR srun --input=none --mpi=none --overlap --mem=0 --nodes=1 --ntasks=1"
 INSIDE = "ls /etc/slurmfab-image"
@@ -54,8 +53,7 @@ CONTAINER_GPUS = "echo \"$said\" | opens || fail 'a container by %s in a job wit
 def work(cluster: Cluster, lock: Lock, node: str) -> tuple[str, ...]:
     """srun's further options and the command of the job that proves a node.
 
-    Args:
-        lock: has the device files of the node's GPUs.
+    `lock`: has the device files of the node's GPUs.
     """
     files = dict.fromkeys(
         file for gpu in (lock.hosts[node].gpus if node in lock.hosts else ()) for file in (gpu.file, *gpu.with_files)
@@ -88,14 +86,8 @@ def give_back(cluster: Cluster, lock: Lock, nodes: tuple[str, ...]) -> NodeAccep
 def run_jobs(run: Run, nodes: tuple[str, ...], failed: Callable[[str, str], None]) -> tuple[str, ...]:
     """Run that job on nodes that are in service, beside those of users.
 
-    Args:
-        failed: is told each node on which it fails, and why.
-
-    Returns:
-        The nodes on which it ran, or that had no room for it, which is told.
-
-    Raises:
-        HostError: the controller does not answer.
+    `failed`: is told each node on which it fails, and why. Returns the nodes on which it ran, or that had no room for
+    it, which is told. Raises HostError if the controller does not answer.
     """
     if not nodes:
         return ()

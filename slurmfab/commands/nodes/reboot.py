@@ -49,12 +49,9 @@ class Restart:
 def reboot(cluster: str, hosts: str, options: RebootOptions, output: session.Output) -> int:
     """Reboot compute nodes after their jobs have ended, and wait until each is back in service.
 
-    Returns:
-        The exit code; 1 if a node did not come back. No other node is rebooted after that.
-
-    Raises:
-        InputError: a node cannot be rebooted, or an option has a wrong value.
-        HostError: the controller or a node does not answer.
+    Returns the exit code; 1 if a node did not come back. No other node is rebooted after that. Raises InputError if a
+    node cannot be rebooted, or an option has a wrong value. Raises HostError if the controller or a node does not
+    answer.
     """
     known = loading.load_named(cluster)
     names = drain.compute_nodes(known, hosts)
@@ -66,8 +63,7 @@ def reboot(cluster: str, hosts: str, options: RebootOptions, output: session.Out
 def refuse_unfit(known: Inventory, names: Sequence[str], options: RebootOptions) -> None:
     """Refuse wrong options, the controller, and a cluster without RebootProgram, before any host is contacted.
 
-    Raises:
-        InputError: one of these is the case.
+    Raises InputError if one of these is the case.
     """
     drain.checked_reason(options.text)
     if options.at_once < 1 or options.minutes < 1:
@@ -123,8 +119,7 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
 def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
     """Refuse nodes that are down or were drained by a user: Slurm puts nodes into service after a reboot.
 
-    Raises:
-        InputError: there are such nodes, or sleeping ones; the message has their states and reasons.
+    Raises InputError if there are such nodes, or sleeping ones; the message has their states and reasons.
     """
     states = {name: seen.by_name[name].state for name in names}
     asleep = [name for name, state in states.items() if state.flags & SLEEPS]
@@ -156,8 +151,7 @@ def is_slurms_drain(state: NodeState) -> bool:
 def boot_ids(run: Run, names: Sequence[str]) -> dict[str, str]:
     """The boot ids of nodes, by node.
 
-    Raises:
-        HostError: a node cannot be reached, so its return could not be verified; no node was rebooted.
+    Raises HostError if a node cannot be reached, so its return could not be verified; no node was rebooted.
     """
     run.progress.begin("asking", names)
     boots = {}
@@ -169,11 +163,7 @@ def boot_ids(run: Run, names: Sequence[str]) -> dict[str, str]:
 
 
 def boot_id(run: Run, host: str) -> str:
-    """The boot id of a host, which is another one after each boot.
-
-    Raises:
-        HostError: the host does not answer.
-    """
+    """The boot id of a host, which is another one after each boot. Raises HostError if the host does not answer."""
     return requests.ask_facts(run.transport, host, with_secrets=False).boot
 
 
@@ -188,9 +178,7 @@ def request_reboot(run: Run, host: str, text: str) -> None:
 def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: float) -> bool:
     """Whether a reboot is over: the node is back in service, or it took too long and was excluded from the run.
 
-    Args:
-        one: its reboot, which remembers when it began.
-        minutes: how long it may take.
+    `one`: its reboot, which remembers when it began. `minutes`: how long it may take.
     """
     state = seen.by_name[host].state
     if "REBOOT_REQUESTED" in state.flags:
@@ -238,8 +226,7 @@ def unfinished_reason(run: Run, host: str, boot: str) -> str:
 def print_progress(run: Run, host: str, one: Restart, text: str) -> None:
     """Print the progress of a reboot, unless it is the same as before.
 
-    Args:
-        one: its reboot, which remembers the last line.
+    `one`: its reboot, which remembers the last line.
     """
     if text != one.last_line:
         one.last_line = text

@@ -29,11 +29,8 @@ POLL_SECONDS = 0.3
 SETTLED_SECONDS = 3.0
 """Seconds after which a reason counts that is not about other jobs: slurmctld looks at a new job within a second."""
 
-MOST_TRIES = 6
-"""How many ways of using one partition are tried (user, account, QOS) until Slurm accepts a job."""
-
-CLOSED = ("DOWN", "DRAIN", "INACTIVE")
-"""States of a partition that starts no jobs (slurm.conf(5), State)."""
+MOST_TRIES = 6  # how many ways of using one partition are tried (user, account, QOS) until Slurm accepts a job
+CLOSED = ("DOWN", "DRAIN", "INACTIVE")  # states of a partition that starts no jobs (slurm.conf(5), State)
 
 TRY_AS = f"`{FAB} quickcheck --user NAME` tries the partitions with jobs of a user"
 
@@ -120,8 +117,7 @@ def need_open(partition: Partition, nodes: Sequence[str]) -> None:
 def users_of(bench: Bench, partition: Partition) -> Iterator[tuple[Person, Place]]:
     """Yield users who may use a partition by the cluster file, each with their account for it.
 
-    Raises:
-        pytest.skip.Exception: there is none on the host that submits the jobs.
+    Raises pytest.skip.Exception if there is none on the host that submits the jobs.
     """
     chosen = [one.name for one in bench.cluster.users] if bench.who.name in PRIVILEGED else [bench.who.name]
     needs_account = bench.cluster.has_accounts and bench.who.name in PRIVILEGED
@@ -160,8 +156,7 @@ def ways(bench: Bench, partition: Partition, nodes: Sequence[str]) -> Iterator[t
 def refusal_of(partition: Partition, refusals: Sequence[tuple[str, str]]) -> str:
     """What the check says about rejected jobs, each with its user and Slurm's error.
 
-    Raises:
-        pytest.skip.Exception: the partition is for groups of users whom the cluster file does not name.
+    Raises pytest.skip.Exception if the partition is for groups of users whom the cluster file does not name.
     """
     user, first = refusals[0]
     if all(OF_GROUPS in refusal for _, refusal in refusals):

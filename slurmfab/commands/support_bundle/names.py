@@ -16,11 +16,8 @@ from slurmfab.commands.support_bundle.pseudonyms import WORDS, Names
 from slurmfab.core.engine import record
 from slurmfab.core.engine.run import Run
 
-FIRST_UID, LAST_UID = 1000, 59_999
-"""UIDs of people (login.defs(5)); others are users of the system."""
-
-MOST_FOUND = 20_000
-"""The most names of machines that texts tell."""
+FIRST_UID, LAST_UID = 1000, 59_999  # UIDs of people (login.defs(5)); others are users of the system
+MOST_FOUND = 20_000  # the most names of machines that texts tell
 
 SYSTEM_GROUPS = frozenset(
     ("adm", "audio", "docker", "disk", "plugdev", "render", "staff", "sudo", "tty", "video", "wheel")

@@ -20,11 +20,8 @@ MIXED = 0.4
 """The share of neighbours of different kinds (capital, small letter, digit) from which on a run is no words. Of random
 base64 it is 0.62, of names in CamelCase 0.3 at most."""
 
-MOST_CODED = 64 << 10
-"""The most characters that are decoded at once; longer runs of base64 are opaque."""
-
-MOST_UNPACKED = 256 << 10
-"""The most bytes that are unpacked."""
+MOST_CODED = 64 << 10  # the most characters that are decoded at once; longer runs of base64 are opaque
+MOST_UNPACKED = 256 << 10  # the most bytes that are unpacked
 
 SHORTEST_CODED = 8
 

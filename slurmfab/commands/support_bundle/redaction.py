@@ -19,43 +19,24 @@ from slurmfab.commands.support_bundle.joined_text import JoinedText
 from slurmfab.on_hosts.agent.logs import command_lines
 from slurmfab.on_hosts.agent.logs import secret_detectors as detectors
 
-HIDDEN = "(not-shown)"
-"""Stands for a secret."""
+HIDDEN = "(not-shown)"  # stands for a secret
 
 PIECE, STEP = 16, 8
 """Characters of a piece of a long value, and from one piece to the next: shorter pieces are found by chance, and all
 pieces of the keys of a thousand hosts would fill the memory."""
 
-SHORT = 6
-"""Characters of the shortest value that is also replaced within words."""
-
-CODED = 6
-"""Characters of the shortest base64 that is looked for."""
-
-BITS_PER_DIGIT = 6
-"""Of base64."""
-
-DEEPEST = 3
-"""How many times over a text is decoded."""
-
-MOST_SEEN = 200_000
-"""So many words are remembered that have nothing encoded."""
-
-LEAST_LINE = 80
-"""Characters of the shortest line that is left out as a whole if most of it is opaque."""
-
-LEAST_WORDS = 2
-"""Words that the rest of such a line has at least, if the line stays."""
-
-MOST_SPACES = 8
-"""Of a secret: at each, a line break may be in its place."""
+SHORT = 6  # characters of the shortest value that is also replaced within words
+CODED = 6  # characters of the shortest base64 that is looked for
+BITS_PER_DIGIT = 6  # of base64
+DEEPEST = 3  # how many times over a text is decoded
+MOST_SEEN = 200_000  # so many words are remembered that have nothing encoded
+LEAST_LINE = 80  # characters of the shortest line that is left out as a whole if most of it is opaque
+LEAST_WORDS = 2  # words that the rest of such a line has at least, if the line stays
+MOST_SPACES = 8  # of a secret: at each, a line break may be in its place
 
 _RUN = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
-_SPACED = re.compile(r"(?:[0-9A-Fa-f]{2,4}[ :]){5,}[0-9A-Fa-f]{1,4}")
-"""Digits of a dump, with separators."""
-
-_PAIR = re.compile("(..)(..)")
-"""Two bytes, which hexdump(1) and od(1) exchange."""
+_SPACED = re.compile(r"(?:[0-9A-Fa-f]{2,4}[ :]){5,}[0-9A-Fa-f]{1,4}")  # digits of a dump, with separators
+_PAIR = re.compile("(..)(..)")  # two bytes, which hexdump(1) and od(1) exchange
 
 _WORD = re.compile(r"[A-Za-z0-9+/=_-]+")
 
@@ -80,10 +61,8 @@ class Hidden(NamedTuple):
 class Filter:
     """Replaces secrets in texts.
 
-    Args:
-        secrets: known values.
-        public: texts with public keys, which private ones repeat; their pieces are not secret.
-        is_name: whether a decoded text has what is to get another name, so that it cannot stay encoded.
+    `secrets`: known values. `public`: texts with public keys, which private ones repeat; their pieces are not secret.
+    `is_name`: whether a decoded text has what is to get another name, so that it cannot stay encoded.
     """
 
     def __init__(

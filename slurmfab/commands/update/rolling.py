@@ -38,8 +38,7 @@ from slurmfab.on_hosts.agent.services.machine_reboot import MachineReboot
 from slurmfab.on_hosts.agent.slurm.renewed_daemons import RenewedDaemons
 
 POLL_SECONDS = 1.0
-PROOF = "proof"
-"""Name of the phase in reports."""
+PROOF = "proof"  # name of the phase in reports
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,7 @@ class Rolling:
 def left_drained(seen: Snapshot, on_trial: Iterable[str]) -> tuple[str, ...]:
     """The nodes that an update drained and did not give back: it was interrupted, or its job failed there.
 
-    Args:
-        on_trial: new nodes on which no job has run yet; those are no matter of an update.
+    `on_trial`: new nodes on which no job has run yet; those are no matter of an update.
     """
     new = set(on_trial)
     return tuple(node.name for node in seen.nodes if node.name not in new and is_ours(node.state))
@@ -174,9 +172,7 @@ def drain_and_wait(
 def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> None:
     """Update the packages of a host; those that dpkg has not completed come first, as apt knows no others until then.
 
-    Raises:
-        DeployFailed: that failed; the host says why.
-        HostError: the host does not answer.
+    Raises DeployFailed: that failed; the host says why. Raises HostError if the host does not answer.
     """
     if updates.unfinished:
         change(run, "update", host, Updates((), slurms_own()))
@@ -200,9 +196,7 @@ def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable
     """Reboot machines, and wait until each answers again; one that does not is excluded from the run.
 
     Their nodes are drained, and stay so until a job has proved them: a reboot through Slurm would give them back.
-
-    Args:
-        minutes: how long a reboot may take.
+    `minutes`: how long a reboot may take.
     """
     if not hosts:
         return
@@ -231,11 +225,8 @@ def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable
 def prove(run: Run, nodes: tuple[str, ...]) -> None:
     """Run a job on each node that this update drained, and give the nodes back where it ran.
 
-    Args:
-        run: the run; gains a step for each node, and nodes that fail are excluded from it.
-
-    Raises:
-        HostError: the controller does not answer.
+    `run`: the run; gains a step for each node, and nodes that fail are excluded from it. Raises HostError if the
+    controller does not answer.
     """
     if not nodes:
         return

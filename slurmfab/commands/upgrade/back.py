@@ -74,8 +74,7 @@ def back(cluster: str, file: str, output: Output, options: Options) -> int:
 def packages_before(backup: Backup) -> dict[str, Mapping[str, str]]:
     """The versions of Slurm's packages that each host had before the upgrade, as the lock in its backup has them.
 
-    Raises:
-        InputError: the backup was not made by an upgrade.
+    Raises InputError if the backup was not made by an upgrade.
     """
     record = restoring.lock_from(backup).upgrade if LOCK in backup.parts else None
     if record is None or CLUSTER_FILE not in backup.parts:
@@ -89,8 +88,7 @@ def packages_before(backup: Backup) -> dict[str, Mapping[str, str]]:
 def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) -> None:
     """Give the hosts their packages of before, and the cluster file its key `slurm`; the daemons stay stopped.
 
-    Raises:
-        SlurmfabError: a host fails.
+    Raises SlurmfabError if a host fails.
     """
     facts = requests.gather(run, run.hosts, may_prepare=False)
     there = asking.ask_hosts(run, facts, run.inventory.cluster.state_directory)
@@ -119,14 +117,7 @@ def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) 
 
 
 def require(run: Run, hosts: Iterable[str], what: str) -> None:
-    """Stop if a host has failed.
-
-    Args:
-        what: what failed there.
-
-    Raises:
-        DeployFailed: one has.
-    """
+    """Stop if a host has failed. `what`: what failed there. Raises DeployFailed if one has."""
     if failed := [host for host in hosts if host in run.failed_hosts]:
         raise DeployFailed(f"{fold(failed)} {what}. Repair that, then run this command again.")
 
@@ -140,8 +131,7 @@ def older(versions: HostVersions, before: Mapping[str, str]) -> tuple[str, ...]:
 def write_key(run: Run, backup: Backup) -> None:
     """Put the key `slurm` of before into the cluster file; where nothing else has changed since, the file of before.
 
-    Raises:
-        InputError: the file cannot be changed safely.
+    Raises InputError if the file cannot be changed safely.
     """
     path, old = run.inventory.path, restoring.cluster_text(backup)
     now, there = loading.read_text(path), loading.parse(old, str(path))

@@ -31,8 +31,7 @@ from slurmfab.on_hosts.agent.upgrade.state_copy import StateCopy
 IMPATIENT: tuple[Resource, ...] = (Absent(PATIENT), UnitsLoaded("slurmdbd", ("slurmdbd",)))
 """systemd's own limits for slurmdbd again, when it has converted its database."""
 
-SUBJECT = "Slurm's upgrade"
-"""What nodes are drained for."""
+SUBJECT = "Slurm's upgrade"  # what nodes are drained for
 
 
 @dataclass(frozen=True)
@@ -184,9 +183,7 @@ WORDS: Mapping[type[Resource], str] = {
 def package_words(begin: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield the packages of each version.
 
-    Args:
-        begin: what stands before each line.
-        texts: `NAME=VERSION` of each package.
+    `begin`: what stands before each line. `texts`: `NAME=VERSION` of each package.
     """
     by_version: dict[str, list[str]] = {}
     for name, _, version in (text.partition("=") for text in texts):

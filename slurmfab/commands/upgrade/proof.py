@@ -51,8 +51,7 @@ def proved_backup(run: Run, wanted: ProvedDump) -> Path:
 def with_plain_dump(backup: Backup, dump: BinaryIO) -> Backup:
     """A backup whose dump can be read: nobody here may be able to decrypt the one that is in it.
 
-    Args:
-        dump: the file without a name that got the dump on its way into the archive.
+    `dump`: the file without a name that got the dump on its way into the archive.
     """
     if not backup.encrypted_to or DATABASE not in backup.parts:
         return backup
@@ -68,8 +67,7 @@ def with_plain_dump(backup: Backup, dump: BinaryIO) -> Backup:
 def rows(run: Run) -> dict[str, int]:
     """Rows of each table of the accounting database; empty if its server is elsewhere, or there is none.
 
-    Raises:
-        HostError: its host does not answer.
+    Raises HostError if its host does not answer.
     """
     database = run.inventory.cluster.database
     if database is None or database.external:
@@ -81,12 +79,8 @@ def rows(run: Run) -> dict[str, int]:
 def proof(run: Run, backup: Backup, before: dict[str, int], wanted: ProvedDump) -> str:
     """Load the dump beside the database, and count it; in words what that proved.
 
-    Args:
-        before: rows of each table before the dump.
-        wanted: as for `proved_backup`.
-
-    Raises:
-        SlurmfabError: the dump cannot be loaded, or differs from the database.
+    `before`: rows of each table before the dump. `wanted`: as for `proved_backup`. Raises SlurmfabError if the dump
+    cannot be loaded, or differs from the database.
     """
     database = run.inventory.cluster.database
     if database is None:

@@ -41,12 +41,8 @@ class UpgradeOptions:
 def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
     """Upgrade Slurm on all hosts, or go on with an upgrade that was cut off.
 
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the upgrade is refused; nothing was changed.
-        SlurmfabError: a step failed; the same command goes on.
+    Raises InputError if the upgrade is refused; nothing was changed. Raises SlurmfabError if a step failed; the same
+    command goes on.
     """
     known = loading.load_named(cluster)
     if known.lock.upgrade and not options.to and not options.suite:
@@ -73,12 +69,8 @@ def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
 def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: frozenset[str], output: Output) -> bool:
     """Plan, and do what is left.
 
-    Args:
-        wanted: the key `slurm` as the upgrade leaves it.
-        chosen: the hosts that are upgraded now.
-
-    Returns:
-        Whether the upgrade is done on all hosts now, and was not before.
+    `wanted`: the key `slurm` as the upgrade leaves it. `chosen`: the hosts that are upgraded now. Returns whether the
+    upgrade is done on all hosts now, and was not before.
     """
     plan = plans.made(run, wanted, options.to, options.suite, at_once=options.at_once, drain=options.drain)
     run.progress.end()
@@ -110,11 +102,8 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
 def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...]:
     """The steps on the chosen hosts.
 
-    Args:
-        chosen: hosts that are upgraded now.
-
-    Raises:
-        InputError: an earlier step is left out by that, and a later one is not; or only one of two controllers is.
+    `chosen`: hosts that are upgraded now. Raises InputError if an earlier step is left out by that, and a later one is
+    not; or only one of two controllers is.
     """
     found: list[UpgradeStep] = []
     left: list[str] = []
@@ -144,8 +133,7 @@ def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...
 def write_target(run: Run, final: SlurmPackages) -> None:
     """Write the new version and source into the cluster file, and go on with that.
 
-    Raises:
-        InputError: the file cannot be changed safely.
+    Raises InputError if the file cannot be changed safely.
     """
     path = run.inventory.path
     before = loading.read_text(path)
@@ -161,12 +149,8 @@ def write_target(run: Run, final: SlurmPackages) -> None:
 def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobSafety, options: UpgradeOptions) -> None:
     """Carry the steps out that change hosts, in their order.
 
-    Args:
-        steps: those of its steps that are done now.
-        safety: counts the jobs before and after.
-
-    Raises:
-        SlurmfabError: a step failed.
+    `steps`: those of its steps that are done now. `safety`: counts the jobs before and after. Raises SlurmfabError if a
+    step failed.
     """
     if not steps:
         return
@@ -208,11 +192,7 @@ def count_jobs(run: Run, safety: JobSafety, stages: Stages) -> None:
 def back_up(run: Run, plan: UpgradePlan, wanted: SlurmPackages) -> None:
     """Make and prove a backup, unless this upgrade has one already.
 
-    Args:
-        wanted: the key `slurm` as the upgrade leaves it.
-
-    Raises:
-        SlurmfabError: it cannot be made, or is not proved.
+    `wanted`: the key `slurm` as the upgrade leaves it. Raises SlurmfabError if it cannot be made, or is not proved.
     """
     known = under_way.backup_of(run)
     if known:

@@ -32,11 +32,8 @@ from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.upgrade.renewed_daemon import RenewedDaemon
 
-ANSWERS = {"slurmd": SHOW_SLURMD}
-"""Programs that succeed once a daemon works."""
-
-STATES = ("RUNNING", "PENDING")
-"""The states of jobs that are counted in a line."""
+ANSWERS = {"slurmd": SHOW_SLURMD}  # programs that succeed once a daemon works
+STATES = ("RUNNING", "PENDING")  # the states of jobs that are counted in a line
 
 JOB_PHASE, WAY_ON = "job", "Repair it, then run the same command again, which goes on with what is left."
 
@@ -69,10 +66,8 @@ class Stages:
         """The new slurmdbd, which converts its database; slurmctld goes on meanwhile.
 
         Where slurmdbd's host runs jobs as well, its slurmd stops with the exchange of the packages; slurmctld does,
-        too, so that it takes no node for lost while the database is converted.
-
-        Raises:
-            SlurmfabError: a host fails, or slurmdbd ends.
+        too, so that it takes no node for lost while the database is converted. Raises SlurmfabError if a host fails, or
+        slurmdbd ends.
         """
         self.pause_slurmctld(step)
         for host in self.run.remaining(step.hosts):
@@ -93,8 +88,7 @@ class Stages:
     def controllers(self, step: UpgradeStep) -> None:
         """The new slurmctld on all controllers: away for as long as its packages and its state take.
 
-        Raises:
-            SlurmfabError: a host fails, or slurmctld does not start.
+        Raises SlurmfabError if a host fails, or slurmctld does not start.
         """
         primary = self.run.controller
         order = sorted(self.run.remaining(step.hosts), key=lambda host: host == primary)
@@ -114,8 +108,7 @@ class Stages:
     def tell_jobs(self) -> None:
         """Compare the jobs with those of before, and tell what the new slurmctld knows.
 
-        Raises:
-            DeployFailed: slurmctld does not answer, or has lost jobs.
+        Raises DeployFailed if slurmctld does not answer, or has lost jobs.
         """
         now = self.safety.snapshot_after()
         if isinstance(now, str):
@@ -135,8 +128,7 @@ class Stages:
     def nodes(self, step: UpgradeStep) -> None:
         """The new slurmd, some nodes at a time, with the jobs that run there or without.
 
-        Raises:
-            SlurmfabError: a node does not come back; the nodes after it stay as they are.
+        Raises SlurmfabError if a node does not come back; the nodes after it stay as they are.
         """
         hosts = self.run.remaining(step.hosts)
         done = 0
@@ -157,8 +149,7 @@ class Stages:
     def drain_nodes(self, some: tuple[str, ...]) -> None:
         """Wait until the last job of these nodes has ended.
 
-        Raises:
-            SlurmfabError: Slurm does not drain them, or does not answer.
+        Raises SlurmfabError if Slurm does not drain them, or does not answer.
         """
         slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
         drain_first.drain_and_wait(self.run, DrainTarget(some, (), SUBJECT), slurm)
@@ -220,19 +211,14 @@ class Stages:
     def others(self, step: UpgradeStep) -> None:
         """Slurm's new commands on other hosts, and other services that use its files.
 
-        Raises:
-            DeployFailed: a host fails.
+        Raises DeployFailed if a host fails.
         """
         for host in self.run.remaining(step.hosts):
             daemons = map(RenewedDaemon, step.daemons.get(host, ()))
             change(self.run, "others", host, *self.packages(step, host), *daemons)
 
     def require(self, hosts: Iterable[str]) -> None:
-        """Stop if a host that all others depend on has failed.
-
-        Raises:
-            DeployFailed: one has.
-        """
+        """Stop if a host that all others depend on has failed. Raises DeployFailed if one has."""
         failed = [host for host in hosts if host in self.run.failed_hosts]
         if failed:
             raise DeployFailed(f"{fold(failed)} did not get the new Slurm, so nothing else was begun. {WAY_ON}")

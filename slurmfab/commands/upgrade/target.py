@@ -21,8 +21,7 @@ _SERIES = re.compile(r"\d\d\.\d\d")
 def wanted_version(given: str) -> str:
     """A version as `--to` has it, as the cluster file has it: `26.05` becomes `26.05.*`.
 
-    Raises:
-        InputError: it is none, or of a Slurm that slurmfab does not know.
+    Raises InputError if it is none, or of a Slurm that slurmfab does not know.
     """
     text = given.strip()
     version = f"{text}.*" if _SERIES.fullmatch(text) else text
@@ -81,8 +80,7 @@ def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
 def refuse_source(present: SlurmPackages) -> None:
     """Refuse Slurm of no package, with the order by hand and the way to packages.
 
-    Raises:
-        InputError: it is such a one.
+    Raises InputError if it is such a one.
     """
     if present.packages == SOURCE.word:
         raise InputError(
@@ -103,8 +101,7 @@ def asked_version(target: SlurmPackages, to: str, suite: str) -> str:
 def with_series(target: SlurmPackages, version: str) -> SlurmPackages:
     """The wanted key with the series of the version that the hosts would get.
 
-    Args:
-        version: the version that hosts would get, such as `26.05.5-1`.
+    `version`: the version that hosts would get, such as `26.05.5-1`.
     """
     return target.model_copy(update={"version": f"{version.rpartition(':')[2][:5]}.*"})
 

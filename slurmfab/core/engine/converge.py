@@ -44,12 +44,8 @@ def deploy(run: Run) -> Report:
 def with_job_safety(run: Run, work: Callable[[JobSafety], None]) -> None:
     """Do work that changes hosts, count the jobs before and after it, and resume nodes that were drained for it.
 
-    Args:
-        run: the run; gains the impact on jobs.
-        work: changes the hosts, with the job safety of this run.
-
-    Raises:
-        SlurmfabError: the work raises it.
+    `run`: the run; gains the impact on jobs. `work`: changes the hosts, with the job safety of this run. Raises
+    SlurmfabError if the work raises it.
     """
     job_safety = JobSafety(run)
     try:
@@ -100,16 +96,9 @@ def survey_until_safe(
 ) -> tuple[AnyPlanInput, list[Step]]:
     """Survey the hosts until the differences may be changed: no other run changes the cluster, and no job is harmed.
 
-    Then the lock, completed by the facts, is saved.
-
-    Args:
-        job_safety: refuses changes that harm jobs, or drains nodes first.
-
-    Returns:
-        The plan's input, and all outcomes of the comparison.
-
-    Raises:
-        SlurmfabError: the differences may not be changed.
+    Then the lock, completed by the facts, is saved. `job_safety`: refuses changes that harm jobs, or drains nodes
+    first. Returns the plan's input, and all outcomes of the comparison. Raises SlurmfabError if the differences may not
+    be changed.
     """
     while True:
         plan_input, steps = ask()
@@ -194,8 +183,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
 def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) -> tuple[Step, ...]:
     """Compare the resources of one host, in one request; a step for each phase.
 
-    Raises:
-        HostError: it does not answer.
+    Raises HostError if it does not answer.
     """
     begun = time.monotonic()
     outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)

@@ -39,11 +39,8 @@ Taken = TypeVar("Taken")
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
     """Read the files that the cluster file names.
 
-    Args:
-        with_scripts: whether the scripts that nodes run around jobs, and the site's own files, are read too.
-
-    Raises:
-        InputError: a file is missing or not fit for use.
+    `with_scripts`: whether the scripts that nodes run around jobs, and the site's own files, are read too. Raises
+    InputError if a file is missing or not fit for use.
     """
     cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
     secrets = LocalInput(

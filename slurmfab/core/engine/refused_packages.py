@@ -19,13 +19,8 @@ ADVICE = "Correct packages in the cluster file, or the hosts' own sources. Nothi
 def refuse_unknown(steps: Iterable[Step]) -> None:
     """Refuse packages that no host which should have them can get.
 
-    A host whose sources lack what those of others have fails alone, when its packages are installed.
-
-    Args:
-        steps: outcomes of a comparison.
-
-    Raises:
-        InputError: with a line for each such package.
+    A host whose sources lack what those of others have fails alone, when its packages are installed. `steps`: outcomes
+    of a comparison. Raises InputError: with a line for each such package.
     """
     named: dict[str, set[str]] = {}
     lacking: dict[str, set[str]] = {}

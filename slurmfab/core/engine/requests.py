@@ -65,21 +65,15 @@ FACT_SELECTION = {
 }
 """The users, packages, services and programs that a plan depends on."""
 
-LATE_SSHD = 30.0
-"""Seconds that sshd may need until it listens, on a host whose slurmd has answered since the boot."""
-
-POLL_SECONDS = 1.0
-"""Time between two questions to a host that is booting."""
-
-CLOCK_MARGIN = 1.0
-"""Seconds by which the clocks of two hosts may differ when they measure the same period."""
+LATE_SSHD = 30.0  # seconds that sshd may need until it listens, on a host whose slurmd has answered since the boot
+POLL_SECONDS = 1.0  # time between two questions to a host that is booting
+CLOCK_MARGIN = 1.0  # seconds by which the clocks of two hosts may differ when they measure the same period
 
 
 def ask_ahead(run: Run) -> None:
     """Ask the hosts of a run for their facts and do not wait; `gather` takes the answers later.
 
-    Args:
-        run: its hosts and inventory must stay the same until `gather`, since the requests depend on them.
+    `run`: its hosts and inventory must stay the same until `gather`, since the requests depend on them.
     """
     hosts = run.remaining(hosts_to_ask(run))
     run.pending.answers[hosts] = begin_asking(run, hosts)
@@ -139,8 +133,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
 def refuse_in_use(run: Run, facts: Mapping[str, HostFacts]) -> None:
     """Refuse new hosts of another cluster before python3 is installed on others.
 
-    Raises:
-        InputError: there is such a host.
+    Raises InputError if there is such a host.
     """
     from slurmfab.core.plan.preflight import other_clusters  # hosts without python3 are rare
 
@@ -159,12 +152,8 @@ class CollectedFacts(NamedTuple):
 def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabError]]) -> CollectedFacts:
     """Wait for the answers of hosts that were asked for facts.
 
-    Args:
-        run: the run; excludes hosts that do not answer, but not those without python3 or that may be asleep.
-        answers: each host with its facts or its error.
-
-    Raises:
-        InputError: the ssh section cannot work for any host.
+    `run`: the run; excludes hosts that do not answer, but not those without python3 or that may be asleep. `answers`:
+    each host with its facts or its error. Raises InputError if the ssh section cannot work for any host.
     """
     facts: dict[str, HostFacts] = {}
     without_python: dict[str, PythonMissing] = {}
@@ -199,12 +188,8 @@ def without_sleepers(
 ) -> dict[str, HostFacts]:
     """Exclude silent hosts, those that Slurm has powered down as sleepers, and return the facts of those woken.
 
-    Args:
-        silent: hosts that did not answer, each with its error.
-        may_wake: whether nodes may be woken.
-
-    Raises:
-        SlurmfabError: another run is changing the cluster, and nodes would have to be woken.
+    `silent`: hosts that did not answer, each with its error. `may_wake`: whether nodes may be woken. Raises
+    SlurmfabError if another run is changing the cluster, and nodes would have to be woken.
     """
     if not silent:
         return {}
@@ -221,8 +206,7 @@ def without_sleepers(
 def ask_woken(run: Run, hosts: tuple[str, ...], seconds: float) -> CollectedFacts:
     """Ask hosts that have just booted for their facts; Slurm may have met slurmd there before sshd listens.
 
-    Args:
-        seconds: how long the silent ones are asked again.
+    `seconds`: how long the silent ones are asked again.
     """
     deadline = time.monotonic() + seconds
     facts, without_python, silent = collect_facts(run, begin_asking(run, hosts) if hosts else ())
@@ -251,8 +235,7 @@ def install_on(run: Run, hosts: Iterable[str]) -> dict[str, HostFacts]:
 def install_python(run: Run, host: str) -> HostFacts:
     """Install python3 on a host, and return the host's facts.
 
-    Raises:
-        HostError: python3 cannot be installed, or the host does not answer.
+    Raises HostError if python3 cannot be installed, or the host does not answer.
     """
     begun = time.monotonic()
     run.before_change()
@@ -268,11 +251,8 @@ def install_python(run: Run, host: str) -> HostFacts:
 def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...]]:
     """The users, groups, packages, services and GPU device files that a plan for this cluster depends on.
 
-    Args:
-        node: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
-
-    Returns:
-        Names by kind: `users`, `groups`, `packages`, `services`, `gpu_files`, `site_files` and `state_directories`.
+    `node`: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
+    Returns names by kind: `users`, `groups`, `packages`, `services`, `gpu_files`, `site_files` and `state_directories`.
     """
     users, groups = names_of(known.cluster, known.lock.ids)
     is_node = "compute" in known.cluster.roles(node)
@@ -291,11 +271,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
 
 
 def ask_facts_of(run: Run, host: str) -> HostFacts:
-    """Ask one host of a run for its facts.
-
-    Raises:
-        HostError: the host does not answer.
-    """
+    """Ask one host of a run for its facts. Raises HostError if the host does not answer."""
     names = fact_selection(run.inventory, host)
     is_new = is_new_to(run.inventory.lock, host)
     return ask_facts(run.transport, host, with_secrets=host == run.controller, names=names, is_new=is_new)
@@ -336,11 +312,8 @@ def ask_facts(
 def require_shown_key(host: str, facts: HostFacts, shown: tuple[str, str] | None) -> None:
     """Make sure that the SSH host keys which a host tells of include the one by which it was reached.
 
-    Args:
-        shown: type and base64 of the key that it showed; `None` if the transport knows none.
-
-    Raises:
-        HostFailed: the key is not among them, so others would be told to trust keys that nobody has checked.
+    `shown`: type and base64 of the key that it showed; `None` if the transport knows none. Raises HostFailed if the key
+    is not among them, so others would be told to trust keys that nobody has checked.
     """
     if shown is not None and facts.ssh_host_keys and shown not in facts.ssh_host_keys.items():
         raise HostFailed(
@@ -380,8 +353,7 @@ def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Ste
 def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostError) -> tuple[Outcome, ...]:
     """The outcomes that a host sent before it was lost, and an unknown one for the resource at work then.
 
-    Args:
-        resources: what the host was to have, in order.
+    `resources`: what the host was to have, in order.
     """
     if not isinstance(error, (AgentFailed, ConnectionLost)):
         return ()  # the agent was never given the resources, or refused them
@@ -429,12 +401,8 @@ def request_apply(
 def outcomes_of(host: str, lines: Iterable[Line], wanted: Sequence[Any]) -> list[Outcome]:
     """The outcomes in a host's answer, one for each resource and in their order.
 
-    Args:
-        host: the host that answered.
-        wanted: the resources that it was asked about.
-
-    Raises:
-        AgentFailed: it reports something else.
+    `host`: the host that answered. `wanted`: the resources that it was asked about. Raises AgentFailed if it reports
+    something else.
     """
     outcomes = [outcome_from(line["outcome"], host) for line in lines if "outcome" in line]
     if len(outcomes) != len(wanted):
@@ -469,9 +437,7 @@ def apply_request(run: Run, resources: Iterable[Any], *, dry_run: bool) -> dict[
 def require_claim(run: Run) -> None:
     """Make sure that no other run changes the cluster; called before anything is changed on any host.
 
-    Raises:
-        SlurmfabError: another run is changing the cluster.
-        HostError: the controller does not answer.
+    Raises SlurmfabError if another run is changing the cluster. Raises HostError if the controller does not answer.
     """
     with run.claim.mutex:
         if not run.claim.is_held:

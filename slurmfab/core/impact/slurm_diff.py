@@ -24,18 +24,14 @@ SETTING, NODE_LINE, PARTITION_LINE, DEVICES, TEXT = "setting", "node", "partitio
 FILE = "file"
 """The kinds of differences; `text` is comments, blanks and order only, `file` a whole file of the site's own."""
 
-THERE = "there"
-"""The value of a node, partition or file that exists, where the other value is empty."""
-
-TABLES = {"slurm.conf": SLURM_CONF, "cgroup.conf": CGROUP_CONF}
-"""The known keys with their spelling, by file."""
+THERE = "there"  # the value of a node, partition or file that exists, where the other value is empty
+TABLES = {"slurm.conf": SLURM_CONF, "cgroup.conf": CGROUP_CONF}  # the known keys with their spelling, by file
 
 ADDRESS = "nodeaddr"
 HOSTS = (ADDRESS, "nodehostname")
 """Keys of a node line with names of hosts; the node's own is their default (slurm.conf(5))."""
 
-COMMENTS = "comments or order"
-"""The name of a difference that Slurm does not see."""
+COMMENTS = "comments or order"  # the name of a difference that Slurm does not see
 
 
 @dataclass(frozen=True)
@@ -140,8 +136,7 @@ def of_file(
 ) -> Iterator[Difference]:
     """The differences between two texts of one file.
 
-    Args:
-        slurm_conf: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about.
+    `slurm_conf`: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about.
     """
     if before == after:
         return
@@ -242,8 +237,7 @@ def of_partitions(old: ConfText, new: ConfText) -> Iterator[Difference]:
 def of_devices(old: ConfText, new: ConfText, slurm_conf: str = "") -> Iterator[Difference]:
     """Nodes whose devices change in gres.conf; what changes for nodes without a line of their own is for `all nodes`.
 
-    Args:
-        slurm_conf: as for `of_file`.
+    `slurm_conf`: as for `of_file`.
     """
     before, after = devices(old), devices(new)
     named = dict.fromkeys((*before, *after))

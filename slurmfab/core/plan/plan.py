@@ -45,8 +45,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 ALL, CONTROLLERS, DATABASE, SERVERS = "all", "controllers", "database", "servers"
 """What a phase may need: the earlier phases of all hosts, of the controllers, of slurmdbd's, or of `exports`' hosts."""
 
-OWN: tuple[str, ...] = ()
-"""The needs of a phase that depends on the earlier phases of its own host alone."""
+OWN: tuple[str, ...] = ()  # the needs of a phase that depends on the earlier phases of its own host alone
 
 
 @dataclass(frozen=True)

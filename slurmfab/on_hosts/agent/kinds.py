@@ -110,12 +110,8 @@ KINDS = {
 def build(request: Mapping[str, Any]) -> Resource:
     """Make a resource from the JSON values that `as_request` made of it.
 
-    Args:
-        request: `kind`, and the fields of the resource.
-
-    Raises:
-        ValueError: the kind does not exist.
-        TypeError: the fields are not those of the kind.
+    `request`: `kind`, and the fields of the resource. Raises ValueError if the kind does not exist. Raises TypeError if
+    the fields are not those of the kind.
     """
     resource: Resource = class_of(request.get("kind"))(
         **{field: tuples(value) for field, value in request.items() if field != "kind"}
@@ -124,11 +120,7 @@ def build(request: Mapping[str, Any]) -> Resource:
 
 
 def class_of(kind: Any) -> Any:
-    """The class of a kind of resources.
-
-    Raises:
-        ValueError: the kind does not exist.
-    """
+    """The class of a kind of resources. Raises ValueError if the kind does not exist."""
     if kind not in KINDS:
         raise ValueError("there is no resource of kind %s" % kind)
     module, _, name = KINDS[kind].partition(":")

@@ -407,11 +407,7 @@ def firewall(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
 
 
 def guarded(rollback: RollbackInput, host: str, main: str, paths: Iterable[str]) -> tuple[Resource, ...]:
-    """Restore files under the guard of logins.
-
-    Args:
-        main: the file that names the others.
-    """
+    """Restore files under the guard of logins. `main`: the file that names the others."""
     files = {file.path: file for file in rollback.undo_state(host).files}
     saved = tuple((path, files[path].run) for path in paths if path in files)
     return (LoginGuard(proved=False), EarlierLogins(main, saved)) if saved else ()
@@ -426,9 +422,7 @@ def phase(
 ) -> Phase:
     """A phase of a rollback, which can only be planned from a `RollbackInput`.
 
-    Args:
-        controller_first: whether the controller converges before the other hosts.
-        guards_logins: see `Phase`.
+    `controller_first`: whether the controller converges before the other hosts. `guards_logins`: see `Phase`.
     """
 
     def of_host(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

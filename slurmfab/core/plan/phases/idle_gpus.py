@@ -64,22 +64,14 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def watcher(policy: IdleGpus, host: str, user: str, group: str) -> Iterator[OwnedFile]:
-    """Yield the files of the service on a node.
-
-    Args:
-        user: the slurm user.
-    """
+    """Yield the files of the service on a node. `user`: the slurm user."""
     context = {"program": IDLE_GPUS_PROGRAM, "settings": f"watch {IDLE_GPUS_SETTINGS}", "user": user, "group": group}
     yield OwnedFile(IDLE_GPUS_SETTINGS, json.dumps({"node": host, "after": policy.after}) + "\n")
     yield OwnedFile(f"{UNIT_FILES}/{WATCHER}", fill(WATCHER, context))
 
 
 def decider(policy: IdleGpus, user: str, group: str) -> Iterator[OwnedFile]:
-    """Yield the files of the timer on the primary controller.
-
-    Args:
-        user: the slurm user.
-    """
+    """Yield the files of the timer on the primary controller. `user`: the slurm user."""
     context = {"program": IDLE_GPUS_PROGRAM, "settings": f"act {IDLE_GPUS_POLICY}", "user": user, "group": group}
     settings = {**policy.model_dump(), "mail": policy.mail == "user", "state": f"{IDLE_GPUS_STATE}/told.json"}
     yield OwnedFile(IDLE_GPUS_POLICY, json.dumps(settings, sort_keys=True) + "\n")

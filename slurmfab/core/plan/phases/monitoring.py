@@ -106,20 +106,14 @@ def exporter_place(plan_input: PlanInput, host: str, monitoring: Monitoring) -> 
 
 
 def place(plan_input: PlanInput, host: str, named: str, port: int) -> str:
-    """Address and port on which a daemon of a host listens.
-
-    Args:
-        named: an address, or `cluster`.
-    """
+    """Address and port on which a daemon of a host listens. `named`: an address, or `cluster`."""
     return f"{in_url(own_address(plan_input, host, '' if named == CLUSTER else named))}:{port}"
 
 
 def without(plan_input: PlanInput, host: str, of: str, unit: str) -> tuple[Resource, ...]:
     """The removal of a daemon's files, and its end; one that somebody else had installed goes on as it was before.
 
-    Args:
-        of: what the host notes the files as.
-        unit: the daemon's unit, which is its package's name, too.
+    `of`: what the host notes the files as. `unit`: the daemon's unit, which is its package's name, too.
     """
     if host not in plan_input.facts or of not in plan_input.facts[host].owned:
         return ()

@@ -33,8 +33,7 @@ SERVER, TRUST, USE = "registry", "registry-trust", "registry-use"
 """What hosts note slurmfab's files as: the server's, the certificate that all hosts trust, and their settings."""
 
 UNIT, PULL_UNIT = "docker-registry", "slurmfab-registry-pull"
-ACCOUNT = "docker-registry"
-"""User and group of Debian's package."""
+ACCOUNT = "docker-registry"  # user and group of Debian's package
 
 DROP_IN = f"{UNIT_FILES}/{UNIT}.service.d/slurmfab.conf"
 TRUSTED = ("/etc/containers/certs.d", "/etc/docker/certs.d")

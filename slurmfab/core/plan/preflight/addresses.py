@@ -20,10 +20,8 @@ FETCHES_BY_IPV6 = SlurmVersion(24, 11)
 def refuse_unreachable(plan_input: PlanInput) -> None:
     """Refuse addresses by which some hosts cannot connect to others.
 
-    Slurm would start, and most jobs would run; only job steps between the wrong hosts fail.
-
-    Raises:
-        InputError: two hosts have no family of addresses in common, or configless nodes cannot reach a controller.
+    Slurm would start, and most jobs would run; only job steps between the wrong hosts fail. Raises InputError if two
+    hosts have no family of addresses in common, or configless nodes cannot reach a controller.
     """
     members = [(name, plan_input.families(name), plan_input.own_families(name)) for name in plan_input.members]
     for family in (IPV4, IPV6):
@@ -37,11 +35,7 @@ def refuse_unreachable(plan_input: PlanInput) -> None:
 def refuse_lost(plan_input: PlanInput, silent: Collection[str]) -> None:
     """Refuse new addresses of nodes that do not answer there: all others would look for these nodes there alone.
 
-    Args:
-        silent: hosts that do not answer.
-
-    Raises:
-        InputError: with a line for each such node; nothing was changed.
+    `silent`: hosts that do not answer. Raises InputError: with a line for each such node; nothing was changed.
     """
     lost = [
         f"{node}: it does not answer at {plan_input.address(node)}, which the cluster file now gives as its address. "
@@ -71,8 +65,7 @@ def _apart(plan_input: PlanInput, family: int, reached: Sequence[str], others: S
 def _refuse_fetching_by_ipv6(plan_input: PlanInput) -> None:
     """Refuse configless nodes whose Slurm cannot fetch files from a controller that is reached by IPv6.
 
-    Raises:
-        InputError: there are such nodes; nothing was changed.
+    Raises InputError if there are such nodes; nothing was changed.
     """
     cluster, version = plan_input.cluster, plan_input.oldest_slurm
     known = [name for name in cluster.controllers if name in plan_input.members]

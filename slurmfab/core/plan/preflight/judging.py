@@ -27,11 +27,7 @@ from slurmfab.core.plan.preflight.cgroups import hosts_losing_limits
 def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]) -> dict[str, str]:
     """The hosts that cannot be deployed to, that belong to another cluster now, or would take limits from all others.
 
-    Args:
-        facts: the facts of the hosts that answered.
-
-    Returns:
-        Their names and the reasons.
+    `facts`: the facts of the hosts that answered. Returns their names and the reasons.
     """
     return {
         **hosts_losing_limits(cluster, lock, facts, allowed),
@@ -45,8 +41,7 @@ def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allow
 def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collection[str]) -> None:
     """Refuse a cluster file that the installed Slurm or the hosts cannot carry out.
 
-    Raises:
-        InputError: with every mistake; nothing was changed.
+    Raises InputError: with every mistake; nothing was changed.
     """
     configuration.refuse_other_cluster(plan_input, allowed)
     configuration.refuse_unknown_keys(plan_input)

@@ -71,13 +71,8 @@ def in_widths(widths: Mapping[str, int]) -> str:
 def rows_of_widths(shown: bytes, widths: Mapping[str, int], program: str) -> List[List[str]]:
     """The rows of fields of so many bytes: no text, line breaks included, ends its field or looks like another row.
 
-    A longer text is cut off, and ends in `+`.
-
-    Args:
-        program: what printed them, for the message.
-
-    Raises:
-        ResourceFailed: the answer has another length.
+    A longer text is cut off, and ends in `+`. `program`: what printed them, for the message. Raises ResourceFailed if
+    the answer has another length.
     """
     sizes = list(widths.values())
     starts = [sum(sizes[:number]) + number for number in range(len(sizes))]
@@ -98,8 +93,7 @@ def rows_of_widths(shown: bytes, widths: Mapping[str, int], program: str) -> Lis
 def shares(context: Context, seconds: float) -> List[List[str]]:
     """The shares of all accounts, and of root among the users: fields of `SHARE_WIDTHS`.
 
-    Raises:
-        ResourceFailed: sshare fails, or answers with other fields.
+    Raises ResourceFailed if sshare fails, or answers with other fields.
     """
     done = context.run(("sshare", "--noheader", "--users=root", "--format=" + in_widths(SHARE_WIDTHS)), seconds=seconds)
     if done.returncode:
@@ -205,20 +199,12 @@ def cancel_named(name: str, user: str = "") -> Command:
 
 
 def requeue(job: str) -> Command:
-    """Has a job wait again, from its beginning.
-
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
+    """Has a job wait again, from its beginning. Raises ResourceFailed if `job` is not the id of a job."""
     return ("scontrol", "requeue", *job_ids([job]))
 
 
 def update_job(job: str, *settings: str) -> Command:
-    """Changes a job.
-
-    Raises:
-        ResourceFailed: `job` is not the id of a job.
-    """
+    """Changes a job. Raises ResourceFailed if `job` is not the id of a job."""
     return ("scontrol", "update", "JobId=" + job_ids([job])[0], *settings)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-SLURM_DIRECTORY = "/etc/slurm"
-"""Slurm's configuration files, the same on all hosts."""
+SLURM_DIRECTORY = "/etc/slurm"  # Slurm's configuration files, the same on all hosts
 
 MUNGE_KEY = "/etc/munge/munge.key"
 
@@ -31,14 +30,10 @@ REGISTRY = "/etc/docker/registry/slurmfab"
 REGISTRY_CA = REGISTRY + "/ca.crt"
 """The certificate of the authority that has signed the registry's, which all hosts may know."""
 
-REGISTRY_CERTIFICATE = REGISTRY + "/server.pem"
-"""Key and certificate of the registry."""
-
-FIREWALL_RULES = "/etc/slurmfab-firewall.nft"
-"""The rules of slurmfab's own table of nftables."""
+REGISTRY_CERTIFICATE = REGISTRY + "/server.pem"  # key and certificate of the registry
+FIREWALL_RULES = "/etc/slurmfab-firewall.nft"  # the rules of slurmfab's own table of nftables
 
 SCRATCH_SETTINGS = "/etc/slurmfab-scratch.json"
 """Where a compute node has the directories of jobs, which the prolog makes and the epilog removes."""
 
-OUR_DROP_INS = ("slurmfab-", "10-slurmfab")
-"""Beginnings of the names of slurmfab's drop-ins of units."""
+OUR_DROP_INS = ("slurmfab-", "10-slurmfab")  # beginnings of the names of slurmfab's drop-ins of units

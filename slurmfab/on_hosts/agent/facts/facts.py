@@ -38,8 +38,7 @@ from slurmfab.on_hosts.agent.services import systemctl
 HOST_KEY_TYPES = (
     "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa", "ssh-dss",
 )  # fmt: skip
-SLURM_KEY = "ssh-ed25519"
-"""The type of the slurm user's SSH key."""
+SLURM_KEY = "ssh-ed25519"  # the type of the slurm user's SSH key
 
 MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
 MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
@@ -66,11 +65,8 @@ JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
 """The files that may differ between the hosts of a cluster that was made by hand."""
 
-MADE_BY_SLURMFAB = b"# Made by slurmfab"
-"""The beginning of each file that slurmfab writes."""
-
-MOST_BYTES = 1 << 20
-"""The most bytes of such a file that are told unasked."""
+MADE_BY_SLURMFAB = b"# Made by slurmfab"  # the beginning of each file that slurmfab writes
+MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
 SLURM_FILES = {
     name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
@@ -81,15 +77,12 @@ SLURM_FILES = {
 def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     """All facts of this host.
 
-    Args:
-        request: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
-            that also count as GPUs; `plugin_directories`: Slurm's, in those of libraries; `slurm_programs`: paths of
-            those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
-            `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`,
-            `state_directories`: see `slurm_use.read`; `root`: where the file system begins.
-
-    Returns:
-        The fields of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
+    `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
+    that also count as GPUs; `plugin_directories`: Slurm's, in those of libraries; `slurm_programs`: paths of those that
+    tell a version; `site_files`: names below Slurm's directory; `with_munge_key`, `with_slurm_conf` (with gres.conf and
+    cgroup.conf): whether to read these files; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the
+    file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and
+    `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
@@ -208,10 +201,7 @@ def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
     """Whether slurmd fetches Slurm's files, the texts of the host's own files, and a digest of a hand-made slurm.conf.
 
     Missing and unwanted files are empty texts. The small job_container.conf is always told, and hand-made files of
-    `OF_EACH_HOST` are. Files are told with all that they include.
-
-    Args:
-        is_wanted: whether to tell the other files.
+    `OF_EACH_HOST` are. Files are told with all that they include. `is_wanted`: whether to tell the other files.
     """
     contents = {name: whole(root + path, read_bytes(root + path)) for name, path in SLURM_FILES.items()}
     told = {
@@ -262,8 +252,7 @@ def is_ours(drop_in: str) -> bool:
 def parts(path: str) -> Dict[str, str]:
     """The texts of a slurm.conf and of the files that it includes, by their names in its directory; or nothing.
 
-    Args:
-        path: of the slurm.conf; nothing is told of one that includes no others, or some elsewhere.
+    `path`: of the slurm.conf; nothing is told of one that includes no others, or some elsewhere.
     """
     found: Dict[str, str] = {}
 
@@ -325,10 +314,7 @@ def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:
 
 
 def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
-    """GIDs of the groups that exist here, by name.
-
-    NSS is asked; with another root only /etc/group is read.
-    """
+    """GIDs of the groups that exist here, by name. NSS is asked; with another root only /etc/group is read."""
     if root:
         local = {fields[0]: int(fields[2]) for fields in entries(root + "/etc/group")}
         return {group: local[group] for group in groups if group in local}
@@ -346,8 +332,7 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
     """Names by ID, from a file in the format of passwd(5) or group(5).
 
-    Args:
-        more: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
+    `more`: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
     """
     listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
     return {**{fields[2]: fields[0] for fields in listed}, **more}
@@ -428,9 +413,7 @@ def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
 def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:
     """ActiveState by unit, for the units that exist.
 
-    Args:
-        units: unit names.
-        shown: the output of `systemctl show` for them.
+    `units`: unit names. `shown`: the output of `systemctl show` for them.
     """
     return {
         unit: properties.get("ActiveState", "")

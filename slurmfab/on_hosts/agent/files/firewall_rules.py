@@ -65,8 +65,7 @@ class FirewallRules(OwnedFiles):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the files and load the rules in one step, or take both back.
 
-        Raises:
-            ResourceFailed: nft refuses the rules, or systemd the guard; all is as it was.
+        Raises ResourceFailed if nft refuses the rules, or systemd the guard; all is as it was.
         """
         rules = self.by_path().get(FIREWALL_RULES)
         if rules:
@@ -83,8 +82,7 @@ class FirewallRules(OwnedFiles):
 def in_effect(context: Context) -> Optional[str]:
     """Whether the kernel has the rules of the file; `None` where it has none of slurmfab's.
 
-    Raises:
-        ResourceFailed: the host cannot make a network namespace to compare them in.
+    Raises ResourceFailed if the host cannot make a network namespace to compare them in.
     """
     try:
         there = context.run(["nft", "-s", "list", *TABLE])
@@ -101,8 +99,7 @@ def in_effect(context: Context) -> Optional[str]:
 def put_in_effect(context: Context) -> None:
     """Let the kernel and systemd have the rules that the files say, or none where there are none.
 
-    Raises:
-        ResourceFailed: nft refuses the rules, or systemd does not answer.
+    Raises ResourceFailed if nft refuses the rules, or systemd does not answer.
     """
     if os.path.exists(context.path(FIREWALL_RULES)):
         folder, name = open_parent(context.path(LINK), make=True)

@@ -26,12 +26,10 @@ MOST_FILES, DEEPEST = 1000, 20
 """The most files with rules of sudo's that are read, and how many may include each other in a row."""
 
 INCLUDE = re.compile(r"[#@]include(dir)?\s+(.+)")
-OTHER = re.compile(r"(?:Defaults|Host_Alias|Cmnd_Alias|Cmd_Alias|Runas_Alias)\b")
-"""Begins a line that names no users."""
+OTHER = re.compile(r"(?:Defaults|Host_Alias|Cmnd_Alias|Cmd_Alias|Runas_Alias)\b")  # begins a line that names no users
 
 USERS = "User_Alias"
-COMMENT = re.compile(r"#(?!\d).*")
-"""Behind a number sign with a digit there is a UID or a GID."""
+COMMENT = re.compile(r"#(?!\d).*")  # behind a number sign with a digit there is a UID or a GID
 
 OF_DOAS = re.compile(r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*(:?)([^\s#]+)")
 """A rule of doas.conf(5), up to its user or group."""
@@ -64,11 +62,7 @@ class HostbasedLogins(SshdFiles):
         return self.here(context).actual(context)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write the files, and have sshd load them.
-
-        Raises:
-            ResourceFailed: as for files of sshd's.
-        """
+        """Write the files, and have sshd load them. Raises ResourceFailed as for files of sshd's."""
         self.here(context).converge(context, differing)
 
 
@@ -158,9 +152,7 @@ def plain(text: str) -> str:
 def rules(context: Context, path: str, left: List[int], depth: int = 0) -> Iterator[str]:
     """The lines of a file of sudo's and of those that it includes, joined where a backslash continues them.
 
-    Args:
-        left: how many files may still be read, which this lowers.
-        depth: how many files include this one.
+    `left`: how many files may still be read, which this lowers. `depth`: how many files include this one.
     """
     if left[0] <= 0 or depth > DEEPEST:
         return

@@ -18,14 +18,10 @@ TRUSTED, NO, YES, ANOTHER = "trusted by the system", "no", "yes", "another one"
 
 
 class TrustedAuthority(Resource):
-    """A certificate in the system's own store, by the system's own command; such as Apptainer and curl look there.
-
-    Args:
-        text: the certificate in PEM; empty if it is not to be there.
-    """
+    """A certificate in the system's own store, by the system's own command; such as Apptainer and curl look there."""
 
     kind: ClassVar[str] = "trusted-authority"
-    text: str
+    text: str  # the certificate in PEM; empty if it is not to be there
 
     def name(self) -> str:
         """The same on each host."""
@@ -51,8 +47,7 @@ class TrustedAuthority(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Write or remove the certificate, and have the system make its store anew.
 
-        Raises:
-            ResourceFailed: the command fails, or is not there.
+        Raises ResourceFailed if the command fails, or is not there.
         """
         if self.text:
             with open_folder(context.path(FILE.rpartition("/")[0]), make=True):

@@ -28,13 +28,11 @@ from slurmfab.on_hosts.agent.services.service import is_active
 READY = "ready"
 SLURM = "slurm"
 RESERVATION = "slurmfab_trial"
-RESERVED_MINUTES = 30
-"""Duration of the reservation, so that it ends even if the agent is killed."""
+RESERVED_MINUTES = 30  # duration of the reservation, so that it ends even if the agent is killed
 
 ALLOCATION_SECONDS = 45
 HOSTNAME = "hostname"
-JOB_SECONDS, WORK_SECONDS = 120.0, 360.0
-"""The longest time of a job that runs `hostname`, and of another one."""
+JOB_SECONDS, WORK_SECONDS = 120.0, 360.0  # the longest time of a job that runs `hostname`, and of another one
 
 PARALLEL_JOBS = 32
 OPENED_SECONDS = 10
@@ -81,8 +79,7 @@ class NodeAcceptance(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Wait for the nodes to register, test those that do, and drain those that fail, with the reason.
 
-        Raises:
-            ResourceFailed: the nodes could not be reserved; they stay drained.
+        Raises ResourceFailed if the nodes could not be reserved; they stay drained.
         """
         nodes = [node for node in self.nodes if node in differing]
         remove_reservation(context)
@@ -160,11 +157,7 @@ def format_state(state: Optional[NodeState]) -> str:
 
 
 def reserve(context: Context, nodes: List[str]) -> None:
-    """Reserve nodes for the slurm user.
-
-    Raises:
-        ResourceFailed: Slurm refuses.
-    """
+    """Reserve nodes for the slurm user. Raises ResourceFailed if Slurm refuses."""
     context.must(commands.reserve(RESERVATION, SLURM, nodes, str(RESERVED_MINUTES)))
 
 
@@ -201,11 +194,8 @@ def run_test_job(context: Context, node: str, partition: Optional[str], work: Tu
 def run_job(context: Context, argv: List[str], name: str, seconds: float) -> Tuple[str, List[str]]:
     """Run a job of the slurm user that has to print something, and cancel it if it does not end.
 
-    Args:
-        seconds: how long it may take, its wait for the node included.
-
-    Returns:
-        Why the job failed, empty if it ran; and what srun said of a job that ended in failure.
+    `seconds`: how long it may take, its wait for the node included. Returns why the job failed, empty if it ran; and
+    what srun said of a job that ended in failure.
     """
     account = uid_of(context, SLURM), gid_of(context, SLURM)
     try:

@@ -14,13 +14,11 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, OtherHostsFailed, Resource, ResourceFailed, State
 
-CONNECT_SECONDS = 4.0
-"""Time for a connection: the kernel repeats a lost packet after one and after three seconds."""
+CONNECT_SECONDS = 4.0  # time for a connection: the kernel repeats a lost packet after one and after three seconds
 
 PARALLEL = 64
 OPEN = "open"
-UNKNOWN = -1
-"""In place of an error number: the name has no address here."""
+UNKNOWN = -1  # in place of an error number: the name has no address here
 
 SILENT = "no answer within %.0f s" % CONNECT_SECONDS
 WAYS = "`nft list ruleset` there shows rules, `iptables -S` those of iptables; a router between them may have some, too"
@@ -29,17 +27,12 @@ OWN = "has a firewall of its own (%s), which drops what it does not know: no rul
 
 
 class Connections(Resource):
-    """Ports of other hosts that this one reaches.
-
-    Args:
-        here: the name of this host.
-        targets: host, address, TCP port and daemon of each.
-        nodes: the hosts whose failure it is if they are not reached; it is this one's for the others.
-    """
+    """Ports of other hosts that this one reaches."""
 
     kind: ClassVar[str] = "connections"
-    here: str
-    targets: Tuple[Tuple[str, str, int, str], ...]
+    here: str  # the name of this host
+    targets: Tuple[Tuple[str, str, int, str], ...]  # host, address, TCP port and daemon of each
+    # The hosts whose failure it is if they are not reached; it is this one's for the others.
     nodes: Tuple[str, ...] = ()
 
     def name(self) -> str:
@@ -62,9 +55,7 @@ class Connections(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Tell which are blocked still: no resource opens somebody else's firewall.
 
-        Raises:
-            ResourceFailed: this host reaches none of its own.
-            OtherHostsFailed: others are not reached.
+        Raises ResourceFailed if this host reaches none of its own. Raises OtherHostsFailed if others are not reached.
         """
         found = self.actual(context)
         others: Dict[str, List[str]] = {}
@@ -98,8 +89,7 @@ def printed(context: Context, *argv: str) -> str:
 def chains(listing: str) -> List[str]:
     """Family, table and name of each chain of others that drops all packets for the host that no rule accepts.
 
-    Args:
-        listing: what `nft -j list chains` prints.
+    `listing`: what `nft -j list chains` prints.
     """
     try:
         found = [one["chain"] for one in json.loads(listing or "{}").get("nftables", ()) if "chain" in one]

@@ -12,18 +12,14 @@ from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.nodes.connections import PARALLEL, attempt
 from slurmfab.on_hosts.agent.nodes.states import records
 
-MOST_PROBED = 256
-"""The most nodes to which connections are made; the others count as reachable."""
-
-DEFAULT_PORT = 6818
-"""Slurm's default of SlurmdPort (slurm.conf(5))."""
+MOST_PROBED = 256  # the most nodes to which connections are made; the others count as reachable
+DEFAULT_PORT = 6818  # Slurm's default of SlurmdPort (slurm.conf(5))
 
 
 def refusing(context: Context, nodes: Sequence[str]) -> Dict[str, str]:
     """Why connections from here to the slurmd of nodes fail, by NodeName; nodes that accept them are missing.
 
-    Raises:
-        ResourceFailed: slurmctld does not answer.
+    Raises ResourceFailed if slurmctld does not answer.
     """
     asked = nodes[:MOST_PROBED]
     shown = records(context.must(commands.show_nodes(*([",".join(asked)] if asked else []))))

@@ -28,8 +28,7 @@ from slurmfab.on_hosts.agent.packages.apt import (
 )
 from slurmfab.on_hosts.agent.packages.installed_packages import InstalledPackages
 
-DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")
-"""Units of daemons; the names of their packages end so."""
+DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")  # units of daemons; the names of their packages end so
 
 NO_SOURCE_HAS = "this host's package sources do not have "
 """What stands before the packages of the site's, `NAME` or `NAME=VERSION`, that are in no source."""
@@ -48,8 +47,7 @@ class Packages(InstalledPackages):
     def actual(self, context: Context) -> State:
         """The state of each package, and what an interrupted run left.
 
-        Raises:
-            ResourceFailed: in a dry run, no source has a package of the site's.
+        Raises ResourceFailed: in a dry run, no source has a package of the site's.
         """
         state = super().actual(context)
         missing = self.texts([name for name in self.sites if state.get(name) != self.wanted(context)[name]])
@@ -141,8 +139,7 @@ class Packages(InstalledPackages):
     def bring_back(self, context: Context) -> None:
         """Unpack again the packages of which files are missing, in the versions that are installed.
 
-        Raises:
-            ResourceFailed: apt-get has no package of that version, or failed.
+        Raises ResourceFailed if apt-get has no package of that version, or failed.
         """
         from slurmfab.on_hosts.agent.packages import apt_errors
 
@@ -171,8 +168,7 @@ class Packages(InstalledPackages):
     def finish(self, context: Context) -> None:
         """Complete packages that Slurm does not need; what fails is a remark, because jobs run without them.
 
-        Raises:
-            LeftAsItWas: a package is still unfinished.
+        Raises LeftAsItWas if a package is still unfinished.
         """
         from slurmfab.on_hosts.agent.packages import apt_errors
 

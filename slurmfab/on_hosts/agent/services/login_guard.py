@@ -86,8 +86,7 @@ class LoginGuard(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Keep the change, or take it back, and remove the guard.
 
-        Raises:
-            ResourceFailed: the earlier files cannot be put back.
+        Raises ResourceFailed if the earlier files cannot be put back.
         """
         if not self.proved:
             take_back(context)
@@ -171,8 +170,7 @@ def disarm(context: Context) -> None:
 def take_back(context: Context) -> None:
     """Put the earlier files back, and remove the guard, if there is one.
 
-    Raises:
-        ResourceFailed: they cannot be put back; the guard still tries it when the run ends, and at the next boot.
+    Raises ResourceFailed if they cannot be put back; the guard still tries it when the run ends, and at the next boot.
     """
     if is_armed(context):
         context.must(["sh", "-c", RESTORE, "sh", context.path(EARLIER), context.path("/")])

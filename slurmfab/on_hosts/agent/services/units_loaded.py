@@ -39,8 +39,7 @@ class UnitsLoaded(Resource):
     def has_drop_ins(self, context: Context, masked: Tuple[str, ...]) -> bool:
         """Whether systemd has loaded the drop-ins.
 
-        Args:
-            masked: parts of paths of drop-ins of which systemd loads none, since their unit is masked.
+        `masked`: parts of paths of drop-ins of which systemd loads none, since their unit is masked.
         """
         expected = {path for path in self.drop_ins if not any(part in path for part in masked)}
         if not expected:
@@ -49,9 +48,5 @@ class UnitsLoaded(Resource):
         return expected <= set(context.run(argv).stdout.decode(errors="replace").split())
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make systemd read the files again; nothing is restarted.
-
-        Raises:
-            ResourceFailed: systemd fails.
-        """
+        """Make systemd read the files again; nothing is restarted. Raises ResourceFailed if systemd fails."""
         context.must(["systemctl", "daemon-reload"])

@@ -10,8 +10,7 @@ from slurmfab.on_hosts.agent.files import firewall_rules, pam_modules
 from slurmfab.on_hosts.agent.services import login_guard
 from slurmfab.on_hosts.agent.undo.restored_file import Restored
 
-CONTENT = ("content", "file")
-"""What a change of a file is named after its path alone."""
+CONTENT = ("content", "file")  # what a change of a file is named after its path alone
 
 
 class EarlierLogins(Resource):
@@ -40,8 +39,7 @@ class EarlierLogins(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Put the files back so that no login in between finds a line without its file; take back what fails.
 
-        Raises:
-            ResourceFailed: a copy or a module is missing, or systemd refuses the guard.
+        Raises ResourceFailed if a copy or a module is missing, or systemd refuses the guard.
         """
         restored = self.in_order(context)
         for one in restored:

@@ -12,15 +12,13 @@ from slurmfab.on_hosts.agent.backup.staged_parts import is_done, mark_done, requ
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.database import mariadb
 
-PROOF = "%s_slurmfab_proof"
-"""The name of the database into which the dump is loaded; it exists as long as that takes."""
+PROOF = "%s_slurmfab_proof"  # the name of the database into which the dump is loaded; it exists as long as that takes
 
 SPACE = (
     "select coalesce(sum(data_length + index_length), 0) from information_schema.tables where table_schema = %s;"
     " select @@datadir;"
 )
-MARGIN = 256 << 20
-"""Bytes that have to stay free on the database's disk."""
+MARGIN = 256 << 20  # bytes that have to stay free on the database's disk
 
 COUNT = "select %s, count(*) from %s.%s;"
 COUNT_SECONDS = 7200.0
@@ -82,8 +80,7 @@ class ProvedDump(Resource):
     def tried(self, context: Context, name: str) -> str:
         """What a conversion of the loaded database showed, in words.
 
-        Raises:
-            ResourceFailed: the new slurmdbd cannot be fetched, or does not convert it.
+        Raises ResourceFailed if the new slurmdbd cannot be fetched, or does not convert it.
         """
         from slurmfab.on_hosts.agent.upgrade.tried_conversion import try_on  # few requests need it
 
@@ -95,10 +92,7 @@ class ProvedDump(Resource):
     def require_room(self, context: Context) -> bool:
         """Make sure that a second database of this size fits beside the original, and return whether a third does.
 
-        A conversion copies the largest tables.
-
-        Raises:
-            LeftAsItWas: the second does not; with the numbers.
+        A conversion copies the largest tables. Raises LeftAsItWas if the second does not; with the numbers.
         """
         import os
 
@@ -114,11 +108,7 @@ class ProvedDump(Resource):
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, int]:
     """The number of rows of each table of a database of this host's server.
 
-    Args:
-        request: `database`: its name.
-
-    Raises:
-        ResourceFailed: the server does not answer.
+    `request`: `database`: its name. Raises ResourceFailed if the server does not answer.
     """
     return rows(context, request["database"])
 
@@ -137,12 +127,8 @@ def rows(context: Context, database: str) -> Dict[str, int]:
 def refuse_difference(before: Mapping[str, int], loaded: Mapping[str, int], now: Mapping[str, int]) -> None:
     """Refuse a dump that has other tables, or other numbers of rows, than the original had around its time.
 
-    Args:
-        before: rows by table before the dump.
-        now: of the original, after the dump.
-
-    Raises:
-        ResourceFailed: it is such a dump; with the first tables.
+    `before`: rows by table before the dump. `now`: of the original, after the dump. Raises ResourceFailed if it is such
+    a dump; with the first tables.
     """
     wrong = []
     for table in sorted({*loaded, *now}):

@@ -45,12 +45,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
 def try_one(context: Context, node: str, partition: str, work: Sequence[str], is_busy: bool) -> str:
     """Run a job on a node.
 
-    Args:
-        work: srun's further options, and the command.
-        is_busy: whether jobs run there, so that there may be no room.
-
-    Returns:
-        As for `read`.
+    `work`: srun's further options, and the command. `is_busy`: whether jobs run there, so that there may be no room.
+    Returns as for `read`.
     """
     name, is_plain = NAME % node, work[-1] == HOSTNAME
     argv = [

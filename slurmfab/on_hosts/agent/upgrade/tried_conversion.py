@@ -31,8 +31,7 @@ PluginDir=%s
 PidFile=%s/slurmdbd.pid
 """
 OWN_SETTINGS = "/etc/slurm/slurmdbd.conf"
-KEPT = ("authinfo=",)
-"""How lines of the host's slurmdbd.conf begin that hold for this one, too: munged's socket."""
+KEPT = ("authinfo=",)  # how lines of the host's slurmdbd.conf begin that hold for this one, too: munged's socket
 
 PLUGIN = "usr/lib/*/*/accounting_storage_mysql.so"
 STARTED = " started"
@@ -78,8 +77,7 @@ def write_settings(context: Context, place: str, database: str, plugins: str) ->
 def run(place: str, program: str, plugins: str) -> float:
     """Run it until it has converted the database, and return how long that took.
 
-    Raises:
-        ResourceFailed: it ends before, with its last words.
+    Raises ResourceFailed if it ends before, with its last words.
     """
     import subprocess  # not every request needs it
     import tempfile

@@ -32,8 +32,7 @@ FLAGS = frozenset(
 )  # fmt: skip
 """Options of `podman run` without a value; all others have one."""
 
-SHORT_FLAGS = frozenset("diqtP")
-"""Letters of options without a value, which may follow each other as in `-it`."""
+SHORT_FLAGS = frozenset("diqtP")  # letters of options without a value, which may follow each other as in `-it`
 
 VOLUMES = frozenset({"-v", "--volume", "--mount"})
 CLOSED = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
@@ -41,8 +40,7 @@ CLOSED = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", 
 
 QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
-RANK = "PMIX_RANK"
-"""The variable by which a task of a step knows that Slurm's server of PMIx is there for it."""
+RANK = "PMIX_RANK"  # the variable by which a task of a step knows that Slurm's server of PMIx is there for it
 
 OF_MPI = ("--env=PMIX_MCA_gds=hash", "--env=OMPI_MCA_btl=^sm,vader")
 """What a container of an MPI program lacks: the files of PMIx's server, and numbers of processes that differ from those
@@ -67,8 +65,7 @@ class Call(NamedTuple):
 def command(words: Sequence[str], environment: Mapping[str, str], scratch: str = "") -> List[str]:
     """The call of Podman for a call of sdocker.
 
-    Args:
-        scratch: the variable that tells a job its directory; empty for none.
+    `scratch`: the variable that tells a job its directory; empty for none.
     """
     if not words or words[0] not in ("run", "create"):
         return [PODMAN, *words]
@@ -206,10 +203,8 @@ def forget_ended(uid: int, runtime: str = RUNTIME, proc: str = "/proc") -> bool:
     """Have Podman forget containers that ended with another job; whether there were any.
 
     Slurm ends all processes of a job, also the one by which Podman finds its containers. Podman then refuses to work,
-    until it takes the loss of its files in /run for a boot.
-
-    Args:
-        runtime: the user's directory in /run, with a place for the UID.
+    until it takes the loss of its files in /run for a boot. `runtime`: the user's directory in /run, with a place for
+    the UID.
     """
     directory = runtime % uid
     if not os.path.isdir(directory + "/libpod"):
@@ -236,11 +231,7 @@ def processes(uid: int, proc: str) -> Iterator[str]:
 
 
 def run(words: Sequence[str], scratch: str = "") -> int:
-    """Become Podman; the exit code if that fails.
-
-    Args:
-        scratch: as for `command`.
-    """
+    """Become Podman; the exit code if that fails. `scratch`: as for `command`."""
     environment = dict(os.environ)
     runtime = RUNTIME % os.getuid()
     if os.path.isdir(runtime) and os.stat(runtime).st_uid == os.getuid():

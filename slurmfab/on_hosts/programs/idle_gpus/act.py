@@ -21,8 +21,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.programs import replaced_file
 from slurmfab.on_hosts.programs.idle_gpus import notes
 
-OLDEST = 600.0
-"""Seconds since each node has looked; a node repeats its note every 240 s."""
+OLDEST = 600.0  # seconds since each node has looked; a node repeats its note every 240 s
 
 FIELDS = (
     "JobID", "State", "UserName", "Account", "QOS", "Partition", "NumNodes", "BatchFlag", "Requeue", "HetJobID",
@@ -57,13 +56,9 @@ class Holder(NamedTuple):
 def main(settings: str) -> int:
     """Look at all jobs once.
 
-    Args:
-        settings: path of a JSON file: `after` and `grace` (seconds), `mail` (whether to mail users), `then` (`nothing`,
-            `requeue` or `cancel`), `spare` (users, accounts and QOS), `partitions` (empty for all), `state` (path of
-            the file that keeps when users were told).
-
-    Returns:
-        The exit code: 1 if slurmctld did not answer, or mail could not be sent.
+    `settings`: path of a JSON file: `after` and `grace` (seconds), `mail` (whether to mail users), `then` (`nothing`,
+    `requeue` or `cancel`), `spare` (users, accounts and QOS), `partitions` (empty for all), `state` (path of the file
+    that keeps when users were told). Returns the exit code: 1 if slurmctld did not answer, or mail could not be sent.
     """
     os.environ.update(ENGLISH)
     wanted = json_objects.parse(read_bytes(settings)) or {}
@@ -86,11 +81,7 @@ def log(text: str) -> int:
 
 
 def holders(context: Context) -> Iterator[Holder]:
-    """The running jobs that a node has noted.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
-    """
+    """The running jobs that a node has noted. Raises ResourceFailed if slurmctld does not answer."""
     for row in commands.jobs(FIELDS, "--states=RUNNING").ask(context):
         number, _, user, account, qos, partition, nodes, batch, requeue, whole, comment = (one.strip() for one in row)
         note = notes.Note.read(comment)
@@ -103,20 +94,14 @@ def holders(context: Context) -> Iterator[Holder]:
 class Policy:
     """What is done about jobs whose GPUs are idle.
 
-    Args:
-        wanted: the settings, see `main`.
-        told: when the user of each job was told, in seconds since 1970.
+    `wanted`: the settings, see `main`. `told`: when the user of each job was told, in seconds since 1970.
     """
 
     def __init__(self, context: Context, wanted: Mapping[str, Any], told: Dict[str, int]) -> None:
         self.context, self.wanted, self.told, self.failures = context, wanted, told, 0
 
     def look(self, now: float) -> None:
-        """Look at all jobs.
-
-        Raises:
-            ResourceFailed: slurmctld does not answer.
-        """
+        """Look at all jobs. Raises ResourceFailed if slurmctld does not answer."""
         there = [*holders(self.context)]
         numbers = {job.number for job in there}
         self.told = {job: when for job, when in self.told.items() if job in numbers}
@@ -129,8 +114,7 @@ class Policy:
     def judge(self, job: Holder, now: float) -> None:
         """Tell the user of a job, end it, or forget what was told if it works again.
 
-        Raises:
-            ResourceFailed: slurmctld refuses a change.
+        Raises ResourceFailed if slurmctld refuses a change.
         """
         since = job.note.since(job.nodes, now, OLDEST)
         if since is None or now - since < self.wanted["after"]:
@@ -185,11 +169,7 @@ class Policy:
             )
 
     def end(self, job: Holder, since: int, now: float) -> None:
-        """End a job, if its note still says what it said.
-
-        Raises:
-            ResourceFailed: slurmctld refuses.
-        """
+        """End a job, if its note still says what it said. Raises ResourceFailed if slurmctld refuses."""
         present = notes.of_job(self.context, job.number)
         if present is None or present.since(job.nodes, now, OLDEST) != since:
             return

@@ -13,8 +13,7 @@ from typing import Dict, NamedTuple, Optional, Tuple
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
-SECONDS = 30.0
-"""Time limit of a question to slurmctld."""
+SECONDS = 30.0  # time limit of a question to slurmctld
 
 _NOTE = re.compile(r" ?\[idle GPUs: (?P<text>[^\[\]|]*)\|(?P<nodes>[^\[\]|]*)\]")
 _NODE = re.compile(r"(\S+) (\d{1,12})-(\d{1,12})")
@@ -63,9 +62,7 @@ class Note(NamedTuple):
     def since(self, count: int, now: float, oldest: float) -> Optional[int]:
         """Since when all GPUs of a job are idle; `None` if one of its nodes has not told so lately.
 
-        Args:
-            count: number of the job's nodes.
-            oldest: most seconds since a node has looked.
+        `count`: number of the job's nodes. `oldest`: most seconds since a node has looked.
         """
         if len(self.nodes) < count or any(not 0 <= now - idle.seen <= oldest for _, idle in self.nodes):
             return None
@@ -73,11 +70,7 @@ class Note(NamedTuple):
 
 
 def of_job(context: Context, job: str) -> Optional[Note]:
-    """The note of a running job; `None` for another.
-
-    Raises:
-        ResourceFailed: slurmctld does not answer.
-    """
+    """The note of a running job; `None` for another. Raises ResourceFailed if slurmctld does not answer."""
     table = commands.jobs(("State", "admin_comment"), "--jobs=" + ",".join(commands.job_ids([job])))
     done = context.run(table.argv, seconds=SECONDS, env=table.env)
     error = done.stderr.decode(errors="replace").strip()
@@ -90,11 +83,7 @@ def of_job(context: Context, job: str) -> Optional[Note]:
 
 
 def write(context: Context, job: str, note: Note) -> None:
-    """Write an AdminComment.
-
-    Raises:
-        ResourceFailed: slurmctld does not take it.
-    """
+    """Write an AdminComment. Raises ResourceFailed if slurmctld does not take it."""
     context.must(commands.update_job(job, "AdminComment=" + note.written()), seconds=SECONDS)
 
 

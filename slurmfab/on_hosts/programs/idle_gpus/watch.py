@@ -24,17 +24,10 @@ from slurmfab.on_hosts.agent.facts import nvidia_gpus
 from slurmfab.on_hosts.agent.facts.pci import address
 from slurmfab.on_hosts.programs.idle_gpus import notes
 
-EVERY = 10
-"""Seconds between two reports."""
-
-LONGEST_GAP = 13.5
-"""Seconds between two reports within which every sample is in one of them."""
-
-TELL_EVERY = 60.0
-"""Seconds between two rounds of notes."""
-
-REPEAT = 240.0
-"""Seconds after which an unchanged note is written again, since an old one does not count."""
+EVERY = 10  # seconds between two reports
+LONGEST_GAP = 13.5  # seconds between two reports within which every sample is in one of them
+TELL_EVERY = 60.0  # seconds between two rounds of notes
+REPEAT = 240.0  # seconds after which an unchanged note is written again, since an old one does not count
 
 REMOVALS = 5
 """How many rounds a removed note is looked for, because a controller may have written it at the same moment."""
@@ -50,11 +43,8 @@ SAMPLES = "GPU Utilization Samples"
 def main(settings: str) -> int:
     """Look at GPUs until nvidia-smi ends.
 
-    Args:
-        settings: path of a JSON file: `node` (NodeName) and `after` (seconds).
-
-    Returns:
-        The exit code: 1, since nvidia-smi should not end; systemd then starts this again.
+    `settings`: path of a JSON file: `node` (NodeName) and `after` (seconds). Returns the exit code: 1, since nvidia-smi
+    should not end; systemd then starts this again.
     """
     os.environ.update(ENGLISH)
     wanted = json_objects.parse(read_bytes(settings)) or {}
@@ -86,9 +76,7 @@ def gpus() -> List[Dict[str, Any]]:
 def watch_reports(watch: Watch, minors: Dict[str, int], run: subprocess.Popen[bytes]) -> None:
     """Give each report to the watch, and have it write its notes.
 
-    Args:
-        minors: number of the device file of each GPU, by its slot.
-        run: nvidia-smi.
+    `minors`: number of the device file of each GPU, by its slot. `run`: nvidia-smi.
     """
     assert run.stdout is not None
     context, told = Context(), time.monotonic()
@@ -128,10 +116,8 @@ class Reports:
 class Watch:
     """Since when each GPU is idle, and what is noted about jobs.
 
-    Args:
-        node: its NodeName.
-        after: seconds without work after which a job is noted.
-        now: seconds since 1970; before that, all GPUs count as busy.
+    `node`: its NodeName. `after`: seconds without work after which a job is noted. `now`: seconds since 1970; before
+    that, all GPUs count as busy.
     """
 
     def __init__(self, node: str, after: int, now: float) -> None:

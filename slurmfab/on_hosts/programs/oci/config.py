@@ -10,18 +10,15 @@ from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from slurmfab.on_hosts.programs.containers.driver import PLACE, Pairs
 
-NO_HOME = "slurmfab.home"
-"""An annotation of a bundle; with the value `no`, its containers do not have the user's home."""
+NO_HOME = "slurmfab.home"  # an annotation of a bundle; with the value `no`, its containers do not have the user's home
 
 OTHER_PLACE = "/dev/nvidia-driver"
-KEPT = ("HOME", "TERM")
-"""Variables that an image does not set: they are those of the job."""
+KEPT = ("HOME", "TERM")  # variables that an image does not set: they are those of the job
 
 SLURMS, BATCH = "/tmp/slurm/", "/dev/slurm-batch/"  # noqa: S108 - the first is Slurm's choice
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MEMORY = "/dev/shm"  # noqa: S108 - the job's own shared memory
-RANK = "PMIX_RANK"
-"""The variable by which a task of a step knows that Slurm's server of PMIx is there for it."""
+RANK = "PMIX_RANK"  # the variable by which a task of a step knows that Slurm's server of PMIx is there for it
 
 NO_MPI = (
     "this Slurm gives a container nothing of PMIx, so its tasks would not find each other: run an MPI program in a "
@@ -49,10 +46,7 @@ def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Con
     """The configuration with what the job has.
 
     Limits of the bundle's own are left out, because the job's hold: those of its control groups, and of setrlimit.
-
-    Args:
-        config: the configuration that slurmstepd has made of the bundle's.
-        image: variables that the image sets.
+    `config`: the configuration that slurmstepd has made of the bundle's. `image`: variables that the image sets.
     """
     process = {key: value for key, value in config.get("process", {}).items() if key != "rlimits"}
     linux = {key: value for key, value in config.get("linux", {}).items() if key not in ("resources", "cgroupsPath")}
@@ -85,9 +79,7 @@ def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
     """The mounts of a container: the directories of the job, those of the configuration, and the GPUs.
 
     The directories come first: a bundle is usually in the home, which then does not show what is mounted in the bundle.
-
-    Args:
-        config: the configuration that slurmstepd has made.
+    `config`: the configuration that slurmstepd has made.
     """
     root = config.get("root", {}).get("path", "")
     given = [{**one, "destination": moved(one.get("destination", ""))} for one in config.get("mounts", ())]
@@ -157,8 +149,7 @@ def placed(driver: Pairs, place: str) -> Pairs:
 def has_room(root: str, path: str) -> bool:
     """Whether a mount point is in a bundle's file system, or can be made there.
 
-    Args:
-        path: the mount point in the container; below /dev, which is no part of the bundle, there is always room.
+    `path`: the mount point in the container; below /dev, which is no part of the bundle, there is always room.
     """
     place = root + path
     while place != root and not os.path.lexists(place):

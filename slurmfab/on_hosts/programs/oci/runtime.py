@@ -19,8 +19,7 @@ from slurmfab.on_hosts.programs.containers import driver, gpus
 from slurmfab.on_hosts.programs.oci import config, records
 
 CRUN = "/usr/bin/crun"
-FAILED = 125
-"""Exit code of a container that was not started, as podman has it."""
+FAILED = 125  # exit code of a container that was not started, as podman has it
 
 CLEAN = {"PATH": config.DEFAULT_PATH, "LANG": "C.UTF-8"}
 """The environment of crun: of slurmd's own, a container shall see nothing."""
@@ -108,8 +107,7 @@ def home_of(own: dict[str, Any]) -> str:
 def directories(variables: dict[str, str], names: list[str]) -> tuple[str, ...]:
     """The directories of the host that a container sees, besides the home: /tmp, and the job's own.
 
-    Args:
-        names: variables that name directories of the job; what does not belong to the user is left out.
+    `names`: variables that name directories of the job; what does not belong to the user is left out.
     """
     mine = [path for path in (variables.get(name, "") for name in names) if is_mine(path)]
     return tuple(dict.fromkeys(("/tmp", *mine)))  # noqa: S108 - the job's own
@@ -127,12 +125,7 @@ def is_mine(path: str) -> bool:
 
 
 def read(path: str) -> dict[str, Any]:
-    """The configuration in a file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is no JSON object.
-    """
+    """The configuration in a file. Raises OSError if it cannot be read. Raises ValueError if it is no JSON object."""
     with open(path, encoding="utf-8") as file:
         found = json.load(file)
     if not isinstance(found, dict):
