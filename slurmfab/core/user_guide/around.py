@@ -137,7 +137,6 @@ def _sending(cluster: Cluster) -> str:
     registry, use = cluster.registry, cluster.containers.use if cluster.containers else ()
     if registry is None or not {"podman", "oci", "docker"} & set(use):
         return ""
-    sent: tuple[str, ...]
     image, logins = f"{registry.place}/{_OWN_IMAGE}", "--authfile ~/.config/containers/auth.json"
     login, sent = {
         "podman": (f"podman login {logins}", f"podman build -t {image} .\npodman push {logins} {image}"),
