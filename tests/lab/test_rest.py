@@ -37,8 +37,8 @@ known = ask("/openapi/v3").replace("\\\\/", "/")
 print(ask(path % max(re.findall("/slurm/(v[0-9.]+)/jobs", known))))
 """
 LEFT = (
-    f"ls -d {KEY} /etc/systemd/system/slurmrestd* /run/slurmrestd /usr/sbin/slurmrestd /var/lib/slurmfab/owned/rest* "
-    "2>/dev/null; grep -i authalt /etc/slurm/*.conf; ls /usr/lib/*/slurm-wlm/auth_jwt.so 2>/dev/null; :"
+    f"ls -d {KEY} /etc/systemd/system/slurmrestd* /run/slurmrestd /usr/sbin/slurmrestd "
+    "/var/lib/slurmfab/owned/rest.json 2>/dev/null; grep -i authalt /etc/slurm/*.conf; ls /usr/lib/*/slurm-wlm/auth_jwt.so 2>/dev/null; :"
 )
 
 
@@ -61,7 +61,9 @@ class Site:
 
     def ask(self, token: str, path: str) -> Any:
         """What slurmrestd answers ann with this token."""
-        said = self.lab.on("n2", f"echo ann {token} '{path}' | {AS_ANN} python3 -c {shlex.quote(ASK)}")
+        said = self.lab.on(
+            "n2", f"cd /tmp; echo ann {token} '{path}' | runuser -u ann -- python3 -c {shlex.quote(ASK)}"
+        )
         return json.loads(said) if said.startswith("{") else {"errors": [said]}
 
     def outcomes(self) -> set[str]:
