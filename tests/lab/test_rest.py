@@ -38,7 +38,8 @@ print(ask(path % max(re.findall("/slurm/(v[0-9.]+)/jobs", known))))
 """
 LEFT = (
     f"ls -d {KEY} /etc/systemd/system/slurmrestd* /run/slurmrestd /usr/sbin/slurmrestd "
-    "/var/lib/slurmfab/owned/rest.json 2>/dev/null; grep -i authalt /etc/slurm/*.conf; ls /usr/lib/*/slurm-wlm/auth_jwt.so 2>/dev/null; :"
+    "/var/lib/slurmfab/owned/rest.json 2>/dev/null; grep -i authalt /etc/slurm/*.conf; "
+    "ls /usr/lib/*/slurm-wlm/auth_jwt.so 2>/dev/null; :"
 )
 
 
