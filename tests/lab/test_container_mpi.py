@@ -112,8 +112,11 @@ def test_a_program_of_an_image_when_srun_starts_it_on_two_nodes_then_is_one_prog
         assert "run an MPI program in a container by `srun sdocker run` or `srun apptainer exec`" in " ".join(found)
         assert site.srun("-n2 --mpi=none", f"--container={BUNDLE} /bin/cat /etc/kind") == ["of the image"] * 2
     else:
-        assert found == rings(2)
-        assert site.srun("-n4 --overcommit", WAYS[way]) == rings(4)
+        # PMIx of Debian 12 complains of its lock in the stand-in for Apptainer, and works.
+        complaint = "PMIX ERROR" if (site.suite, way) == ("bookworm", "apptainer") else "\0"
+        assert [line for line in found if complaint not in line] == rings(2)
+        more = site.srun("-n4 --overcommit", WAYS[way])
+        assert [line for line in more if complaint not in line] == rings(4)
 
 
 def test_nodes_when_programs_have_ended_then_have_no_traces_of_them(site: Site) -> None:
