@@ -37,8 +37,8 @@ OTHERWISE = {
     "missing": "missing, says dpkg --verify",
     "unlinked": "missing, the link of update-alternatives to the program",
 }
-LEFT_OUT = tuple(f"/usr/share/{name}/" for name in ("doc", "man", "locale", "info", "lintian"))
-"""What a site may keep dpkg from unpacking (dpkg(1), --path-exclude)."""
+LEFT_OUT = ("/etc/", *(f"/usr/share/{name}/" for name in ("doc", "man", "locale", "info", "lintian")))
+"""Places of settings, and what a site may keep dpkg from unpacking (dpkg(1), --path-exclude)."""
 
 MOST_FILES = 3
 WRITABLE, OPEN = 0o7, 0o1007

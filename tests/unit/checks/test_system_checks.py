@@ -113,6 +113,7 @@ def of(name: str, pattern: str, text: str | CommandResult) -> CheckedHost:
         ("unlinked /usr/sbin/slurmstepd", "/usr/sbin/slurmstepd is missing, the link of update-alternatives"),
         ("??5?????? c /etc/default/slurmd", ""),
         ("missing     /usr/share/doc/slurmd/copyright", ""),
+        ("missing     /etc/slurm/plugstack.conf.d", ""),
         ("", ""),
     ],
 )
