@@ -64,7 +64,7 @@ HOLD_CONVERSION = (
 )
 """Has slurmdbd wait at the first table that it converts, as it would with a very large one."""
 
-CONVERTING = "mariadb -Ne 'show processlist' | grep -ci 'alter table txn_table'"
+CONVERTING = "mariadb -Ne 'show processlist' | grep -ci 'slurm_acct_db.*alter table txn_table'"
 RELEASE = "systemctl stop hold"
 ROWS = int(os.environ.get("UPGRADED_JOBS", "20000"))
 """How many jobs of before the database has besides, each with one step."""
