@@ -67,7 +67,6 @@ class Platform:
     libraries: str  # pattern of the directories of libraries
     programs: str  # directory of the daemons
     commands: str  # directory of Slurm's commands
-    makes_state: bool  # whether the packages make the directories of logs and state with slurm's ownership
     rotates_logs: bool  # whether they rotate the logs in Slurm's directory of logs
     oldest: SlurmVersion  # the first Slurm with such packages
     slurm: SystemAccount  # the account of Slurm's daemons; `munge` is that of MUNGE
@@ -219,7 +218,6 @@ DEBIAN = Platform(
     libraries="/usr/lib/*",
     programs="/usr/sbin",
     commands="/usr/bin",
-    makes_state=True,
     rotates_logs=True,
     oldest=SlurmVersion(22, 5),
     slurm=SystemAccount("slurm", 64030, "/nonexistent", "/usr/sbin/nologin", made_by="slurm-wlm-basic-plugins"),
@@ -271,7 +269,6 @@ DEBIAN_SMD = Platform(
     programs="/usr/sbin",
     commands="/usr/bin",
     # They have /etc/slurm, /var/log/slurm and /var/lib/slurm/slurmctld of root's, and neither user nor logrotate.
-    makes_state=False,
     rotates_logs=False,
     oldest=SlurmVersion(23, 11),
     slurm=SystemAccount("slurm", 64030, "/nonexistent", "/usr/sbin/nologin"),
@@ -298,7 +295,6 @@ SOURCE = replace(
     libraries="/usr/local/lib",
     programs="/usr/local/sbin",
     commands="/usr/local/bin",
-    makes_state=False,
     rotates_logs=False,
     slurm=SystemAccount("slurm", 64030, "/nonexistent", "/usr/sbin/nologin"),
 )
