@@ -140,10 +140,7 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
 
 
 def key_files(options: paramiko.SSHConfigDict, host: str) -> dict[str, Any]:
-    """The options of ssh_config about host keys, as fields of a route; empty if there are none.
-
-    `host`: its name, for `%h` and `%n`.
-    """
+    """The options of ssh_config about host keys, as fields of a route; `%h` and `%n` are the host."""
     if not options.keys() & KEY_FILES:
         return {}
     letters = {"%%": "%", "%d": str(Path.home()), "%u": getpass.getuser(), "%h": host, "%n": host}

@@ -106,10 +106,7 @@ def command(*, become: bool) -> str:
 
 
 class Session:
-    """The agent on one host, from its greeting to the end of its input.
-
-    `clock`: returns seconds, as `time.monotonic`.
-    """
+    """The agent on one host, from its greeting to its input's end; `clock` is like `time.monotonic`."""
 
     def __init__(self, host: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = host
@@ -173,10 +170,7 @@ class Session:
             self.stream.sendall(data)
 
     def beat(self) -> None:
-        """Send a heartbeat, unless other data is being sent, which serves as one.
-
-        A host that reads nothing gets none: one thread sends the heartbeats of all hosts, and must not wait for it.
-        """
+        """Send a heartbeat, unless data is on its way, or the host reads nothing: one thread serves all hosts."""
         if self.sending.acquire(blocking=False):
             try:
                 if self.stream.has_room():

@@ -243,10 +243,7 @@ def _layer(tree: Path, recipe: str, build: Callable[[Path], None], progress: Cal
 
 
 def remove_cache() -> None:
-    """Remove base trees, and packages installed on them, that neither a lab nor kept disks use.
-
-    Raises LabError if another process is building a tree.
-    """
+    """Remove base trees, and packages on them, that nothing uses; LabError while another process builds one."""
     with state.locked(CACHE, patience=0, make=False):
         used = {lab.base for lab in state.states()} | {kept.base for kept in disks.all_kept()}
         used |= {str(one) for lab in state.states() if lab.spec.newer_slurm for one in CACHE.glob("newer-slurm-*")}

@@ -183,10 +183,7 @@ def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float =
 
 
 def _forget(host: HostLayout) -> None:
-    """Unmount and remove what systemd-nspawn keeps per machine and root file system, and leaves when it is killed.
-
-    Raises LabError if something is mounted there that cannot be unmounted.
-    """
+    """Unmount and remove what systemd-nspawn leaves of a machine; LabError if a mount stays."""
     for place in (directory / host.machine for directory in NSPAWN_DIRECTORIES):
         mounts.unmount_all(place)
         shutil.rmtree(place, ignore_errors=True)

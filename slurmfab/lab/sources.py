@@ -123,10 +123,7 @@ def on_mirror(mirror: str, suite: str) -> tuple[Source, ...]:
 
 
 def require_ubuntu(suite: str, found: tuple[Source, ...], has_keys: Callable[[str], bool]) -> None:
-    """Check that hosts with an Ubuntu suite can get packages.
-
-    Raises LabError if there is no mirror, or its keys are missing; the text says what to set.
-    """
+    """Check that Ubuntu hosts can get packages; LabError, with what to set, without mirror or keys."""
     if not found:
         raise LabError(
             f"This machine's package sources name no mirror of Ubuntu, so there are no packages for {suite}. Name one "

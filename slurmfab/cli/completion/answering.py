@@ -54,12 +54,7 @@ def has_our_fabfile(directory: Path) -> bool:
 
 
 def format_word(shell: str, word: str, text: str, words: Sequence[str], part: str) -> str:
-    """A word as the shell's script reads it.
-
-    Args:
-        shell: one of `SHELLS`.
-        part: for bash, the part of the last word that it will replace: bash ends words at `=`, `:` and `@`, too.
-    """
+    """A word as the script of one of `SHELLS` reads it; for bash the `part` that it replaces, after `=`, `:` or `@`."""
     if shell == BASH:
         stays = len(words[-1]) - len(part) if words and words[-1].endswith(part) else 0
         return word[stays:]

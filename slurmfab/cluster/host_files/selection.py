@@ -76,10 +76,7 @@ def text_of(path: Path) -> str:
 
 
 def read(text: str, where: str) -> HostFile:
-    """Read a file in the format that its text and its name suggest.
-
-    Raises InputError if the text is too long, or cannot be read in this format.
-    """
+    """Read a file in the format that its text and name suggest; InputError if it is too long, or cannot be read."""
     if len(text) > LARGEST:
         raise InputError(f"{where}: a list of hosts with more than {LARGEST >> 20} MB is not read.")
     name = Path(where).name.lower()

@@ -36,10 +36,7 @@ def first(uid: int) -> int:
 
 
 def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """The users who cannot have a range, each with the reason.
-
-    `numbers`: the UIDs as in the lock, such as `ann.uid`.
-    """
+    """The users who cannot have a range, each with the reason; `numbers` are the lock's, such as `ann.uid`."""
     uids = {user.name: numbers[f"{user.name}.uid"] for user in cluster.users if f"{user.name}.uid" in numbers}
     owners = {uid: name for name, uid in uids.items()}
     for name, uid in uids.items():
@@ -51,10 +48,7 @@ def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str
 
 
 def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Name and first number of the range of each user with a UID, in the order of the file, and of slurm.
-
-    `numbers`: the UIDs as in the lock.
-    """
+    """Name and first number of the range of each user with a UID, in the file's order, and of slurm, from the lock."""
     people = [user.name for user in cluster.users] if cluster.unix_users else []
     uids = ((name, numbers.get(f"{name}.uid", 0)) for name in (*people, SLURM))
     return tuple((name, first(uid)) for name, uid in uids if FIRST_UID <= uid <= LAST_UID)
@@ -110,10 +104,7 @@ def further_groups(cluster: Cluster) -> tuple[str, ...]:
 
 
 def is_systems(group: str, facts: Mapping[str, HostFacts], pinned: Numbers) -> bool:
-    """Whether a group is a system group of the hosts, such as video, whose GID may differ between hosts.
-
-    `pinned`: the numbers of the lock; a group in them is not a system group.
-    """
+    """Whether a group that the lock does not have is the hosts' own, such as video, whose GID may differ."""
     found = [fact.groups[group] for fact in facts.values() if group in fact.groups]
     return f"{group}.gid" not in pinned and bool(found) and all(gid < FIRST_OF_PEOPLE for gid in found)
 
@@ -150,10 +141,7 @@ def decide(
 
 
 def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
-    """Users being removed that still exist on a host, or may exist on a host that did not answer.
-
-    `facts`: facts of every host that answered, by name.
-    """
+    """Users being removed that exist on a host that answered, or may on one that did not."""
     gone = former(cluster, lock.ids)
     silent = any(host not in facts for host in cluster.hosts)
     return tuple(
@@ -218,10 +206,7 @@ def specified_ids(cluster: Cluster) -> set[int]:
 
 
 def prevailing(name: str, kind: str, facts: Mapping[str, HostFacts]) -> int | None:
-    """The number that most hosts have for a user or group; `None` if no host has it.
-
-    `name`: name of the user or group. `kind`: `accounts` for the UID of a user, `groups` for the GID of a group.
-    """
+    """The number that most hosts have for a name of a kind (`accounts`, `groups`); `None` if no host has it."""
     if kind == "groups":
         found = Counter(fact.groups[name] for fact in facts.values() if name in fact.groups)
     else:
@@ -235,10 +220,7 @@ def owners(chosen: Numbers) -> tuple[str, ...]:
 
 
 def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterable[str]:
-    """One line for each conflict of hosts with the numbers of a name; hosts with the same conflict are folded.
-
-    `name`: name of a user or group.
-    """
+    """A line for each conflict of hosts with the numbers of a user or group; hosts with the same one are folded."""
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():
         for what in differences(name, chosen, fact):

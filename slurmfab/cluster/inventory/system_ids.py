@@ -69,10 +69,7 @@ def choose(
 def offer(
     facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int], controller: str
 ) -> tuple[str, ...]:
-    """The lines about what --move-ids would change; empty if it cannot solve the conflict.
-
-    `declared`: the cluster file's `ids`.
-    """
+    """What --move-ids would change, given the cluster file's `ids`; empty if it cannot solve the conflict."""
     try:
         chosen = choose(facts, declared, pinned, controller=controller, moving=True)
     except IdConflict:

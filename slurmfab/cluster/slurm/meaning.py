@@ -162,9 +162,6 @@ def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
 
 
 def is_same_place(one: str, other: str, is_same_host: SameHost) -> bool:
-    """Whether daemons that are given these names or addresses connect to the same one.
-
-    A second address of a host is another network, with another route and other firewalls.
-    """
+    """Whether names or addresses mean one place to daemons; a host's second address is another network."""
     both = (family(one), family(other))
     return (NO_ADDRESS in both or canonical(one) == canonical(other)) and is_same_host(one, other)

@@ -72,11 +72,7 @@ DISTRIBUTION: Mapping[str, str] = {
 
 
 def distribution_version(codename: str) -> SlurmVersion:
-    """The Slurm version of a release of Debian or Ubuntu.
-
-    `codename`: `VERSION_CODENAME` of os-release(5). Raises SlurmfabError if the release is unknown, or its Slurm is too
-    old for slurmfab.
-    """
+    """Debian's or Ubuntu's Slurm version by VERSION_CODENAME; SlurmfabError if unknown or too old."""
     if codename not in DISTRIBUTION:
         raise SlurmfabError(
             f"slurmfab does not know which Slurm the release “{codename}” has (known: {', '.join(DISTRIBUTION)}; "

@@ -138,10 +138,7 @@ def names_in(only: str, jobs: Mapping[str, AcceptanceJob]) -> tuple[str, ...]:
 
 
 def wanted_job(known: Inventory, name: str, nodes: Sequence[str], user: str) -> WantedJob:
-    """One job; the arguments are those of `wanted_jobs`.
-
-    Raises InputError if its script cannot be run, or there are not as many nodes as it wants.
-    """
+    """One job, by the arguments of `wanted_jobs`; InputError if its script or number of nodes cannot be had."""
     said = known.cluster.acceptance[name]
     shipped = said.shipped(name)
     script = script_of(known, name, said, shipped)

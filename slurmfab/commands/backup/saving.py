@@ -65,10 +65,7 @@ def backup(cluster: str, to: str, output: Output) -> int:
 
 
 def trust_own_key(known: Inventory) -> None:
-    """Save this user's public signing key in the lock file, so that colleagues trust archives that it has signed.
-
-    Raises InputError if the lock file cannot be read or written.
-    """
+    """Save this user's public signing key in the lock, so that colleagues trust what it has signed."""
     path, keys = loading.lock_path(known.path), signatures.own_keys()
     if set(keys) <= set(known.lock.signers):
         return
@@ -249,10 +246,7 @@ def summary(backup: Backup) -> str:
 
 
 def list_backups(cluster: str) -> int:
-    """Print descriptions of the backups beside the cluster file, oldest first; each is verified.
-
-    Returns the exit code: 1 if one of them is damaged.
-    """
+    """Describe and verify the backups beside the cluster file, oldest first; returns 1 if one of them is damaged."""
     path = loading.named_path(cluster)
     place = archive.directory(path)
     found = archive.all_in(place)

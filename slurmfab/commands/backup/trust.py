@@ -146,10 +146,7 @@ def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trus
 
 
 def warning(backup: Backup, reason: str, known: Inventory) -> Iterator[str]:
-    """Yield the lines about a backup that is not trusted.
-
-    `reason`: why it is not trusted. `known`: the cluster that it is restored to.
-    """
+    """Yield the lines about a backup that is not trusted, for this reason, to restore the cluster `known`."""
     yield f"{backup.path}: {reason}. Whoever could write this file can have changed it, and become root with it."
     yield "It brings, among other things:"
     if parts.CLUSTER_FILE in backup.parts and not known.path.exists():

@@ -191,10 +191,7 @@ def collect(run: Run, host: str, to: str) -> Path:
 
 @contextmanager
 def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
-    """A context in which a host has the source of Slurm's packages; it is taken back unless it was there before.
-
-    Raises HostError if the host cannot have it.
-    """
+    """A context in which a host has the source of Slurm's packages, if not before; HostError if it cannot."""
     asked = slurm_source.of_cluster(run.inventory.cluster, repository_key.read(run.inventory))
     if asked is None:
         yield

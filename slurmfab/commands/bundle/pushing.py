@@ -76,12 +76,7 @@ def package_texts(resources: tuple[Resource, ...]) -> tuple[str, ...]:
 
 
 def send_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], sent: SentBytes) -> None:
-    """Send a host the package files that it lacks.
-
-    Raises:
-        HostError: the host cannot be reached, or cannot store the files.
-        InputError: the bundle has become shorter.
-    """
+    """Send a host the package files that it lacks; HostError of the host, InputError of a shorter bundle."""
     answer = request_step(run, host, bundle.digest, {"do": "begin", "index": bundle.index, "names": names})
     for name in answer["lacking"]:
         part = bundle.parts.get(name)

@@ -124,10 +124,7 @@ def last_errors(host: CheckedHost, unit: str) -> list[str]:
 
 
 def last_words(host: CheckedHost, unit: str) -> str:
-    """The last errors that a daemon wrote since its start, with what the site has changed of its unit; or nothing.
-
-    A daemon that wrote no error is told by the last line of its journal.
-    """
+    """A daemon's last errors since its start, or its journal's last line, and the site's changes of its unit."""
     errors = last_errors(host, unit)
     changes = sentences(host.run(line_of((*QUESTION_ABOUT, unit))).stdout, lambda path: host.run("cat %s", path).stdout)
     if errors:

@@ -166,10 +166,7 @@ class SshShell:
         return None
 
     def _login(self, command: str, deadline: float) -> Exchange:
-        """The conversation with a command, of which nothing is left that was printed before it began.
-
-        Raises LoginRefused if the login shell ended without running it.
-        """
+        """The conversation with a command, without what came before; LoginRefused if the shell ended first."""
         channel = self._opened(deadline)
         session = Exchange(channel, deadline)
         try:

@@ -50,10 +50,7 @@ def home_user(cluster: Cluster, host: str, mount: Mount) -> tuple[str, str]:
 
 
 def proofs(cluster: Cluster, host: str, mount: Mount, token: str) -> tuple[Proof, Proof]:
-    """What root and an ordinary user write to a mount: a user in its home, or `nobody` in a directory that root makes.
-
-    `host`: the host that writes.
-    """
+    """What root and an ordinary user (one in its home, or `nobody` in a new directory) write from this host."""
     name = f".slurmfab-check-{token}"
     user, home = home_user(cluster, host, mount)
     directory = f"{mount.path}/{name}"

@@ -312,11 +312,7 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
 
 
 def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
-    """Fail if no process listens on a TCP port; skip if the daemon does not run.
-
-    Args:
-        daemon: name of the daemon's unit.
-    """
+    """Fail if no process listens on a TCP port; skip if the daemon's unit does not run."""
     need_running(host, daemon)
     assert number in listening_ports(host), f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
 
@@ -335,13 +331,6 @@ def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
 
 
 def complain(host: CheckedHost, complaint: str, newer: Sequence[str]) -> None:
-    """Fail if there are files that are newer than a daemon.
-
-    Args:
-        complaint: the message, before the names of the files.
-
-    Raises:
-        Drifted: there are some.
-    """
+    """Fail, by `Drifted` with this complaint, if files are newer than a daemon."""
     if newer:
         raise Drifted(OLDER_FILE, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}")

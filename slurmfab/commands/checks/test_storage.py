@@ -151,11 +151,7 @@ def homes_on(cluster: Cluster, host: CheckedHost, mount: Mount) -> list[str]:
 
 
 def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
-    """What is wrong with a mount; empty if nothing is.
-
-    Args:
-        table: what is mounted on the host.
-    """
+    """What is wrong with a mount, given what is mounted on the host; empty if nothing is."""
     there = mounted_at(table, mount.path)
     waits = mount.automount and any(one.path == mount.path and one.type == AUTOFS for one in table)
     if there is None:

@@ -116,10 +116,7 @@ def state(host: CheckedHost, number: str) -> JobState:
 
 
 def read(host: CheckedHost, who: Person, path: str) -> tuple[str, str]:
-    """Read the end of a user's file on a host, and remove it.
-
-    Returns the text, and why it cannot be read; empty if it was read.
-    """
+    """Read the end of a user's file on a host, and remove it; its text, and why it cannot be read, if so."""
     name = shlex.quote(path)
     # Its owner may have put a FIFO or an endless file in its place.
     end = f"test -f {name} && timeout {READ_SECONDS} tail -c {MOST_OUTPUT} -- {name} && rm -f -- {name}"
@@ -135,10 +132,7 @@ def read(host: CheckedHost, who: Person, path: str) -> tuple[str, str]:
 def read_output(
     host: CheckedHost, opener: Opener, known: Inventory, who: Person, *, path: str, node: str
 ) -> tuple[str, str]:
-    """Read a job's output where it was submitted, where it is if homes are shared, or else on the job's first node.
-
-    `node`: the job's first node; empty if it is not known. Returns as for `read`.
-    """
+    """Read a job's output as `read` does, where it was submitted or, without shared homes, on its first node."""
     output, trouble = read(host, who, path)
     if not trouble or node in ("", host.name) or node not in known.cluster.hosts:
         return output, trouble

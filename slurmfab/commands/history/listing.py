@@ -135,11 +135,7 @@ def show(cluster: str, word: str, json_file: str) -> int:
 
 
 def find(records: Sequence[Record], word: str, path: Path) -> Record:
-    """The run that the user means.
-
-    `records`: oldest first. `word`: an id, a prefix that only one id has, or `last`. Raises InputError if there is no
-    such run, or more than one.
-    """
+    """The run by id, unique prefix or `last`; InputError if none, or more than one, is meant."""
     if not records:
         raise InputError(no_runs_text(path))
     if word == LAST:
@@ -187,10 +183,7 @@ def result_text(one: Record) -> str:
 
 
 def is_running(one: Record) -> bool:
-    """Whether the process of an unfinished run still runs on this machine.
-
-    A process with the same number that began after the run is another one.
-    """
+    """Whether the process of an unfinished run still runs here; one of that number that began later does not count."""
     is_here = one.by.rpartition("@")[2] == socket.gethostname()
     start = process_start(one.pid) if is_here and one.pid else 0.0
     return bool(start) and start <= one.begun.timestamp() + 1

@@ -64,11 +64,7 @@ def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Aske
 
 
 def first_member(hosts: str, answers: Mapping[str, Any]) -> str:
-    """The first host that is a member of a cluster.
-
-    `hosts`: as the user typed them. `answers`: Slurm's files by host. Raises InputError if none is, or they are members
-    of several clusters.
-    """
+    """The first host that is a member; InputError if none is, or of several clusters."""
     clusters: dict[str, list[str]] = {}
     for name in answers:
         if mark := cluster_of(answers[name]):
@@ -198,10 +194,7 @@ def meet_members(
 
 
 def same_host(contact: Contact, member: Member, own: Sequence[str]) -> str:
-    """The host that was met before and is this member; empty for none.
-
-    `own`: the hosts with a slurm.conf of the cluster, whose names tell them apart.
-    """
+    """The member among the hosts met before; empty for none. Those with a slurm.conf are told apart by names."""
     address = member.address.lower()
     if is_dotted(address) and (found := contact.host_of((address,))):
         return found
@@ -225,10 +218,7 @@ def merged(keys: Mapping[str, str], known: Members, contact: Contact) -> Mapping
 def asked_accounts(
     contact: Contact, controller: str, answers: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any] | None, str, frozenset[str] | None]:
-    """What slurmdbd has of the cluster, `None` without an answer; why there is none; and users that exist.
-
-    `controller`: the primary controller, as it was met. `answers`: Slurm's files by host.
-    """
+    """What slurmdbd has of the cluster, or `None` and why; and which of its users exist."""
     conf, fact = parse(answers[controller]["slurm_conf"]), contact.facts[controller]
     if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
         return None, "", None

@@ -95,10 +95,7 @@ def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, ev
 
 
 def is_job(known: Inventory, target: str) -> bool:
-    """Whether a word of the command line is the id of a job, and names no host of the cluster.
-
-    Raises InputError if it can be neither.
-    """
+    """Whether a word of the command line is a job's id, and no host of the cluster; InputError if it is neither."""
     try:
         if any(host in known.cluster.hosts for host in expand(target)):
             return False
@@ -109,10 +106,7 @@ def is_job(known: Inventory, target: str) -> bool:
 
 
 def find_job(known: Inventory, transport: Transport, job: str) -> Job:
-    """When and where a job ran, from the first controller that answers.
-
-    Raises SlurmfabError if no controller knows it. Raises HostError if no controller answers.
-    """
+    """When and where a job ran, by the first controller that answers; SlurmfabError if unknown, HostError if silent."""
     lost: HostError | None = None
     for host in known.cluster.controllers:
         try:
@@ -151,10 +145,7 @@ def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Ite
 
 
 def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_line: bool) -> Answers:
-    """The answers of the hosts of a question, of the controllers, and of slurmdbd's host.
-
-    `wanted`: the question: its hosts are in `asked`.
-    """
+    """The answers of the hosts that the question names, of the controllers, and of slurmdbd's host."""
     cluster, targets = known.cluster, wanted.asked
     hosts = tuple(dict.fromkeys((*targets, *cluster.controllers, *cluster.database_hosts)))
     jobs = wanted.job.ids if wanted.job else ()

@@ -48,10 +48,7 @@ Result = TypeVar("Result")
 
 
 def rotate_munge_key(cluster: str, output: session.Output) -> int:
-    """Give all hosts of a cluster a new munge key.
-
-    Returns the exit code; 3 if hosts could not be reached, which keep the old key. Raises SlurmfabError: see `rotate`.
-    """
+    """Give all hosts a new munge key; 3 if unreachable ones keep the old, otherwise as `rotate`."""
     known = loading.load_named(cluster)
     return session.perform(session.start(known, "", output, RunOptions(COMMAND)), output, rotate)
 
@@ -87,10 +84,7 @@ def rotate(run: Run) -> None:
 
 
 def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse hosts without munge, and a controller without a munge key.
-
-    Raises SlurmfabError if there is such a host; nothing was changed.
-    """
+    """Refuse hosts without munge, and a controller without munge key, by SlurmfabError; nothing was changed."""
     without = [host for host, fact in facts.items() if "munge" not in fact.packages or "munge" not in fact.accounts]
     if without:
         raise SlurmfabError(f"{fold(without)}: munge is not installed there yet. First: {FAB} deploy. {NO_CHANGE}")
@@ -99,10 +93,7 @@ def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
 
 
 def stage(run: Run, content: str) -> None:
-    """Write the new key beside the old one on all hosts; if one fails, remove it from all hosts again.
-
-    `content`: the key in base64. Raises SlurmfabError if it cannot be written on a host.
-    """
+    """Write the new key (base64) beside the old one on all hosts; if one fails, remove it again everywhere."""
     try:
         together(run, "staging", run.remaining(run.hosts), lambda host: applied(run, host, StagedMungeKey(content)))
     except SlurmfabError:

@@ -248,10 +248,7 @@ def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> No
 
 
 def refuse_controller_alone(discovered: discovery.Discovery) -> None:
-    """Stop if only one host has python3, since its role depends on the others.
-
-    Raises SlurmfabError if all hosts but one lack python3.
-    """
+    """Stop by SlurmfabError if only one host has python3, since its role depends on the others."""
     if discovered.without_python and len(discovered.discovered_hosts) == 1:
         raise SlurmfabError(
             f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "

@@ -95,12 +95,7 @@ def without_options(known: Inventory, facts: HostFacts) -> PlanInput:
 
 
 def planned(plan_input: PlanInput, host: str, *, guards_logins: bool) -> Iterator[Resource]:
-    """Yield what phases take back from a host.
-
-    Args:
-        plan_input: from `without_options`.
-        guards_logins: whether the phases that another login proves are meant, or all others.
-    """
+    """Yield what phases take back from a host, those that a login proves, or all others."""
     for phase in PHASES:
         if phase.taken_back and phase.guards_logins == guards_logins:
             # The files of Slurm's directory are removed with all others there.

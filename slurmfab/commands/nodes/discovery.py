@@ -174,10 +174,7 @@ def on_all(hosts: Iterable[str], function: Callable[[str], Result]) -> tuple[dic
 
 
 def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str, ...]] = FACT_SELECTION) -> HostFacts:
-    """Gather a host's facts; install python3 first if the host lacks it.
-
-    `names`: as for `discover`. Raises HostError if the host does not answer, or python3 cannot be installed.
-    """
+    """Gather a host's facts, installing python3 if need be; HostError if it is silent, or that fails."""
     try:
         return ask_new(transport, text, names)
     except PythonMissing:
@@ -198,10 +195,7 @@ def text_of(endpoint: Endpoint) -> str:
 
 
 def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
-    """The route to an endpoint, with the settings of ssh_config for its name.
-
-    `text`: the endpoint as the user typed it.
-    """
+    """The route to an endpoint, with the settings of ssh_config for its name as the user typed it."""
     options = ssh.model_copy(update={"endpoints": {endpoint.address: text}} if endpoint.user or endpoint.port else {})
     return to_host(endpoint.address, options)
 

@@ -163,10 +163,7 @@ def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -
 
 
 def refuse_known(known: Inventory, hostlist: str) -> None:
-    """Refuse hosts that are in the cluster already, before any host is contacted.
-
-    Raises InputError if a host is in the cluster already, by name or address.
-    """
+    """Refuse, before any host is contacted, hosts that are in the cluster by name or address, by InputError."""
     named = {canonical(endpoint.address) for endpoint in expand_endpoints(hostlist)}
     addresses = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
     members = {host for host in known.cluster.hosts if host in named} | {

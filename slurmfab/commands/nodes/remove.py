@@ -143,10 +143,7 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
 
 
 def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
-    """Take back what a host has of the cluster.
-
-    `known`: the cluster with the host. Raises SlurmfabError if the host failed, or something is in use there.
-    """
+    """Take back what a host has of the cluster with it; SlurmfabError if it failed, or something is in use."""
     facts = ask_facts(run.transport, host, with_secrets=False, names=fact_selection(known, host))
     opened = decommission.open_again(known, facts)
     if opened:
@@ -158,10 +155,7 @@ def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
 
 
 def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
-    """The hosts that another cluster uses, which are removed from the files and left as they are: names and reasons.
-
-    Hosts that do not answer are none of them; later steps name these.
-    """
+    """Hosts that another cluster uses, with reasons, which are left as they are; silent ones are not judged."""
     inventory = run.inventory
     answers = on_each(
         leaving,
@@ -205,10 +199,7 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
 def consequences(
     leaving: tuple[str, ...], options: RemoveNodeOptions, jobs: Sequence[Job], pending: Sequence[str]
 ) -> str:
-    """What a removal does, for the user's decision.
-
-    `jobs`: the jobs that run there. `pending`: the ids of pending jobs that ask for the nodes.
-    """
+    """What a removal does to jobs that run there, and pending ones that ask for the nodes, for the user's decision."""
     names = fold(leaving)
     there = job_waiting.format_jobs(jobs)
     if options.now and (jobs or pending):
@@ -263,10 +254,7 @@ def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
 
 
 def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
-    """Print which hosts were removed from the cluster but could not be cleaned, and what is left there.
-
-    `known`: the cluster with these hosts. `leaving`: the nodes that were removed.
-    """
+    """Print which removed nodes could not be cleaned, and what is left there."""
     unclean = [host for host in leaving if host in run.failed_hosts]
     if not unclean:
         return

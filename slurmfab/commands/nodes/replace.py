@@ -91,10 +91,7 @@ def replace_node(cluster: str, host: str, options: ReplaceNodeOptions, output: O
 
 
 def refuse_other_roles(known: Inventory, host: str) -> None:
-    """Refuse a host that is not in the cluster, or has another role than compute.
-
-    Raises InputError if the host is not in the cluster file, or is not only a compute node.
-    """
+    """Refuse, by InputError, a host that is not in the cluster, or not a compute node alone."""
     roles = known.cluster.roles(host)
     if not roles:
         nodes = fold(known.cluster.compute_nodes)
@@ -218,10 +215,7 @@ def carry_out(run: Run, host: str, text: str) -> None:
 
 
 def refuse_jobs(run: Run, host: str) -> None:
-    """Stop if the node has jobs. COMPLETING jobs do not count on a node that does not answer: they cannot end there.
-
-    Raises SlurmfabError if the node has jobs.
-    """
+    """Stop by SlurmfabError if the node has jobs; COMPLETING ones on a silent node do not count: they cannot end."""
     before = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     if host not in before.by_name:
         return

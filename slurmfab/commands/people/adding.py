@@ -80,10 +80,7 @@ def carry_out(run: Run, name: str, text: str) -> None:
 
 
 def grown_text(known: Inventory, name: str, options: AddUserOptions, keys: Sequence[str]) -> str:
-    """The text of the cluster file with the user and the options.
-
-    Raises InputError if an account does not exist, or the user has another UID, comment or sudo already.
-    """
+    """The file's text with the user; InputError for missing accounts, or another UID, comment or sudo."""
     refuse_unknown_accounts(known, options.accounts)
     text = loading.read_text(known.path)
     old = next((user for user in known.cluster.users if user.name == name), None)
@@ -122,10 +119,7 @@ def new_keys(keys: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_other_properties(known: Inventory, old: User, options: AddUserOptions) -> None:
-    """Refuse options that would change the user in the cluster file, and not only add to it.
-
-    Raises InputError if an option differs; the message has all of them.
-    """
+    """Refuse, by one InputError, all options that would change the user in the file, and not only add to it."""
     pinned = known.lock.ids.get(f"{old.name}.uid")
     found = [
         f"--{key} {new}: {known.path} has {before}."

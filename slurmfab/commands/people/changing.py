@@ -42,10 +42,7 @@ def phases_of(names: Iterable[str]) -> list[Phase]:
 
 
 def write(run: Run, text: str) -> None:
-    """Write the cluster file and the lock, unless another run changes the cluster at the moment.
-
-    Raises SlurmfabError if there is another run; the files are unchanged.
-    """
+    """Write cluster file and lock; SlurmfabError, with nothing written, while another run changes the cluster."""
     requests.require_claim(run)
     file_writing.write(run, text)
 

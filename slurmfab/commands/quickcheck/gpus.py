@@ -59,10 +59,7 @@ def counted(gres: str) -> dict[str, int]:
 
 
 def nodes_of_each_kind(bench: Bench) -> dict[str, tuple[str, ...]]:
-    """Nodes with GPUs, by the GPUs that they have (`4 a100`).
-
-    If the user named the nodes, each node is a kind of its own, and the keys are the nodes' names.
-    """
+    """Nodes with GPUs by those that they have (`4 a100`); each by its own name if the user named nodes."""
     kinds: dict[str, tuple[str, ...]] = {}
     for name, record in bench.records().items():
         description = gpus_in(record).description

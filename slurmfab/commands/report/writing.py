@@ -59,10 +59,7 @@ def run_checks(known: Inventory, output: session.Output, password: str) -> Check
 
 
 def page_of_checks(file: str) -> Callable[[Inventory, CheckRun], None]:
-    """A function that writes a page about one run of `check-cluster`, which has the cluster and the run as arguments.
-
-    Raises InputError if the file cannot be written.
-    """
+    """A function that writes a page about a run of `check-cluster`; InputError if the file cannot be written."""
     path = Path(file)
     atomic_file.require_writable(path, "--html")
     return lambda known, run: save(gathering.of_checks(known, run), path)

@@ -53,10 +53,7 @@ class Rolling:
 
 
 def left_drained(seen: Snapshot, on_trial: Iterable[str]) -> tuple[str, ...]:
-    """The nodes that an update drained and did not give back: it was interrupted, or its job failed there.
-
-    `on_trial`: new nodes on which no job has run yet; those are no matter of an update.
-    """
+    """The nodes that an earlier update left drained, without new ones that are still on trial."""
     new = set(on_trial)
     return tuple(node.name for node in seen.nodes if node.name not in new and is_ours(node.state))
 

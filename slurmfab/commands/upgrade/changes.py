@@ -181,10 +181,7 @@ WORDS: Mapping[type[Resource], str] = {
 
 
 def package_words(begin: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the packages of each version.
-
-    `begin`: what stands before each line. `texts`: `NAME=VERSION` of each package.
-    """
+    """Yield the packages (`NAME=VERSION`) of each version, on lines that begin so."""
     by_version: dict[str, list[str]] = {}
     for name, _, version in (text.partition("=") for text in texts):
         by_version.setdefault(version, []).append(name)

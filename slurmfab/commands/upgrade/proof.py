@@ -65,10 +65,7 @@ def with_plain_dump(backup: Backup, dump: BinaryIO) -> Backup:
 
 
 def rows(run: Run) -> dict[str, int]:
-    """Rows of each table of the accounting database; empty if its server is elsewhere, or there is none.
-
-    Raises HostError if its host does not answer.
-    """
+    """Rows of each table of our accounting database, empty for none or another server; HostError if silent."""
     database = run.inventory.cluster.database
     if database is None or database.external:
         return {}

@@ -19,10 +19,7 @@ _SERIES = re.compile(r"\d\d\.\d\d")
 
 
 def wanted_version(given: str) -> str:
-    """A version as `--to` has it, as the cluster file has it: `26.05` becomes `26.05.*`.
-
-    Raises InputError if it is none, or of a Slurm that slurmfab does not know.
-    """
+    """The cluster file's `26.05.*` for `26.05` of `--to`; InputError for unknown Slurm."""
     text = given.strip()
     version = f"{text}.*" if _SERIES.fullmatch(text) else text
     try:
@@ -78,10 +75,7 @@ def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
 
 
 def refuse_source(present: SlurmPackages) -> None:
-    """Refuse Slurm of no package, with the order by hand and the way to packages.
-
-    Raises InputError if it is such a one.
-    """
+    """Refuse Slurm of no package by InputError, with the order by hand and the way to packages."""
     if present.packages == SOURCE.word:
         raise InputError(
             f"Slurm is of no package here (slurm: {{packages: none}}), and {FAB} upgrade exchanges packages. By hand: "

@@ -183,10 +183,7 @@ class Usage:
 
 
 def from_answer(cluster: str, answer: Mapping[str, Any]) -> Usage | None:
-    """The usage in an agent's answer; `None` if Slurm keeps no records.
-
-    `answer`: of `slurmfab.on_hosts.agent.accounting.job_records.read`, checked by its model.
-    """
+    """The usage in an answer of `slurmfab.on_hosts.agent.accounting.job_records.read`; `None` without records."""
     if not answer["accounting"]:
         return None
     tracked = set(answer["tracked"])

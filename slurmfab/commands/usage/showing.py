@@ -97,10 +97,7 @@ class UsageOptions:
     homes: bool = False
 
     def check(self, json_path: str) -> None:
-        """Refuse what cannot be.
-
-        Raises InputError if a key is unknown, a file cannot be written, or standard output is asked for twice.
-        """
+        """Refuse, by InputError, unknown keys, files that cannot be written, and standard output for two outputs."""
         unknown = [key for key in self.by if key not in KEYS]
         if unknown or not self.by:
             raise InputError(f"--by {','.join(self.by)}: give some of {','.join(KEYS)}.")

@@ -189,10 +189,7 @@ def wanted_value(change: Change) -> str:
 
 
 def unplanned_values(shown: Outcome, now: Outcome) -> Iterator[str]:
-    """The values of a resource that would become other than the plan shows, a line for each.
-
-    `now`: the outcome after the preparing phases.
-    """
+    """A line for each value of a resource that would become, after the preparing phases, other than the plan shows."""
     before = changes_by_name(shown)
     for change in now.changes:
         is_known = change.name in before and (now.id, change.name) not in LATE

@@ -80,10 +80,7 @@ def refuse_connection_options(cluster: str, connection_options: ConnectionOption
 
 
 def refuse_wrong_options(options: DeployOptions) -> None:
-    """Refuse options that exclude each other, and unknown names of disruptive changes.
-
-    Raises InputError if there are such options.
-    """
+    """Refuse options that exclude each other, and unknown names of disruptive changes, by InputError."""
     if options.retry_failed:
         retry.refuse_others(options.hosts, options.plan_file)
     if options.approvals.allowed:
@@ -150,10 +147,7 @@ def show_plan(run: Run, output: Output) -> Report:
 
 
 def dry_run(run: Run) -> Report:
-    """Report what a deployment would do, and close the connections.
-
-    Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
-    """
+    """Report what a deployment would do, and disconnect; SlurmfabError if there would be none."""
     try:
         ask_and_load(run)
         from slurmfab.core.engine import converge as deployment

@@ -181,10 +181,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
 
 
 def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) -> tuple[Step, ...]:
-    """Compare the resources of one host, in one request; a step for each phase.
-
-    Raises HostError if it does not answer.
-    """
+    """Compare the resources of one host, in one request; a step for each phase, HostError without an answer."""
     begun = time.monotonic()
     outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
     by_phase: dict[str, list[Outcome]] = {}

@@ -66,10 +66,7 @@ def after_slurmdbd(run: Run, plan_input: PlanInput) -> None:
 
 
 def after_slurmd(run: Run, plan_input: PlanInput) -> None:
-    """Put Slurm's files back on nodes where slurmd did not start; on all hosts, where it started on none.
-
-    Raises DeployFailed if slurmd started on no node.
-    """
+    """Put Slurm's files back where slurmd did not start; on all hosts, with DeployFailed, where it started on none."""
     failed = [
         host
         for host in starting_failed(run, "slurmd", "slurmd")

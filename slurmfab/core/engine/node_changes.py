@@ -43,10 +43,7 @@ def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource
 
 
 def work_on_each(run: Run, hosts: Iterable[str], work: Callable[[str], None]) -> None:
-    """Do work on hosts at once; a host that fails or does not answer is excluded.
-
-    `work`: called with a host's name; raises `SlurmfabError`.
-    """
+    """Do work on hosts at once; one that fails with a `SlurmfabError`, or does not answer, is excluded."""
     for host, answer in on_each(hosts, work):
         if isinstance(answer, HostError):
             run.exclude(host, answer)

@@ -101,10 +101,7 @@ def registry_users(registry: Registry | None, beside: Path) -> str:
 
 
 def entries_of(text: str, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the entries of a file of htpasswd(1), each with the number of its line.
-
-    Raises InputError if a line is none that the registry takes.
-    """
+    """Yield the entries of a file of htpasswd(1) with line numbers; InputError for one that the registry refuses."""
     for number, line in enumerate((line.strip() for line in text.splitlines()), start=1):
         if not line or line.startswith("#"):
             continue

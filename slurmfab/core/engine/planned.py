@@ -95,10 +95,7 @@ def refuse_other_options(options: DeployOptions, connection_options: ConnectionO
 
 
 def refuse_other_plan(plan: SavedPlan, known: Inventory, options: DeployOptions) -> None:
-    """Refuse a plan of another cluster, and options that the plan was made without.
-
-    Raises InputError if the plan does not match the cluster file or the options.
-    """
+    """Refuse, by InputError, a plan of another cluster, and options that the plan was made without."""
     if plan.cluster != known.cluster.name:
         advice = f"{known.path} describes {known.cluster.name}. Leave out --cluster, or make a plan of that cluster."
         raise InputError(f"{options.plan_file} is a plan of the cluster {plan.cluster}, and {advice}")

@@ -210,10 +210,7 @@ def outcome_model() -> SchemaValidator:
 
 
 def outcome_from(answer: Any, host: str = "") -> Outcome:
-    """The outcome in a line of an agent's answer; equal texts of many hosts are stored once.
-
-    `answer`: the value `outcome` of the line. Raises AgentFailed if it is no outcome.
-    """
+    """The outcome in a line of an agent's answer, equal texts stored once; AgentFailed if it is none."""
     line = checked_object(host, outcome_model(), answer, "outcome")
     changes = tuple(Change(**interned(without_secrets(change))) for change in line.get("changes", ()))
     message = hide(line.get("message", ""))

@@ -71,10 +71,7 @@ CLOCK_MARGIN = 1.0  # seconds by which the clocks of two hosts may differ when t
 
 
 def ask_ahead(run: Run) -> None:
-    """Ask the hosts of a run for their facts and do not wait; `gather` takes the answers later.
-
-    `run`: its hosts and inventory must stay the same until `gather`, since the requests depend on them.
-    """
+    """Ask a run's hosts for facts without waiting; its hosts and inventory stay until `gather` takes them."""
     hosts = run.remaining(hosts_to_ask(run))
     run.pending.answers[hosts] = begin_asking(run, hosts)
 
@@ -131,10 +128,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
 
 
 def refuse_in_use(run: Run, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse new hosts of another cluster before python3 is installed on others.
-
-    Raises InputError if there is such a host.
-    """
+    """Refuse new hosts of another cluster by InputError, before python3 is installed on others."""
     from slurmfab.core.plan.preflight import other_clusters  # hosts without python3 are rare
 
     inventory, allowed = run.inventory, run.options.approvals.allowed
@@ -174,12 +168,7 @@ def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabErr
 
 
 def may_be_asleep(run: Run, host: str, error: HostError) -> bool:
-    """Whether a host may be silent because Slurm has powered it down.
-
-    Args:
-        host: a host that did not answer.
-        error: how that showed; a host that refuses a login, or shows another key, is awake.
-    """
+    """Whether Slurm may have powered a silent host down: no sleeper refuses logins, or shows another key."""
     return type(error) is Unreachable and run.inventory.cluster.roles(host) == ("compute",)
 
 
@@ -204,10 +193,7 @@ def without_sleepers(
 
 
 def ask_woken(run: Run, hosts: tuple[str, ...], seconds: float) -> CollectedFacts:
-    """Ask hosts that have just booted for their facts; Slurm may have met slurmd there before sshd listens.
-
-    `seconds`: how long the silent ones are asked again.
-    """
+    """Ask hosts that have just booted for facts, silent ones for so long: slurmd may be up before sshd listens."""
     deadline = time.monotonic() + seconds
     facts, without_python, silent = collect_facts(run, begin_asking(run, hosts) if hosts else ())
     while silent and time.monotonic() < deadline:
@@ -233,10 +219,7 @@ def install_on(run: Run, hosts: Iterable[str]) -> dict[str, HostFacts]:
 
 
 def install_python(run: Run, host: str) -> HostFacts:
-    """Install python3 on a host, and return the host's facts.
-
-    Raises HostError if python3 cannot be installed, or the host does not answer.
-    """
+    """Install python3 on a host, and return the host's facts; HostError if it fails, or gives no answer."""
     begun = time.monotonic()
     run.before_change()
     try:
@@ -351,10 +334,7 @@ def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Ste
 
 
 def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostError) -> tuple[Outcome, ...]:
-    """The outcomes that a host sent before it was lost, and an unknown one for the resource at work then.
-
-    `resources`: what the host was to have, in order.
-    """
+    """The outcomes of ordered resources that a lost host sent, and an unknown one for that at work then."""
     if not isinstance(error, (AgentFailed, ConnectionLost)):
         return ()  # the agent was never given the resources, or refused them
     known: tuple[Outcome, ...] = ()

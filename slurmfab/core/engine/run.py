@@ -334,20 +334,14 @@ class Run:
         self._other_hardware = nodes
 
     def before_change(self) -> None:
-        """Begin the record, unless it is begun; called before anything that may change a host.
-
-        Raises InputError if the record cannot be written.
-        """
+        """Begin the record, once, before anything may change a host; InputError if it cannot be written."""
         with self.record.mutex:
             if not self.record.is_begun:
                 self.record.write(self)
                 self.record.is_begun = True
 
     def update_record(self) -> None:
-        """Write the record as of now, if it is begun, so that it tells what an interrupted run did.
-
-        A disk that is full by now does not stop the run; the end of the run reports that.
-        """
+        """Write the record as of now, if begun; a full disk stops no run, whose end reports it."""
         if self.record.is_begun:
             with suppress(InputError):
                 self.record.write(self)

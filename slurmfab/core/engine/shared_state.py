@@ -93,10 +93,7 @@ def apply_all(files: Mapping[str, LeftFile], apply: ApplyFile, is_dry: bool) -> 
 
 
 def not_shared(directory: str, host: str, other: str) -> str:
-    """The message about a state directory that is not shared.
-
-    `host`: the controller that does not see the file. `other`: the controller that wrote it.
-    """
+    """The message about a state directory that is not shared: `host` does not see the file that `other` wrote."""
     return (
         f"state_directory: {directory} is not the same directory on {other} and on {host}: a file that {other} "
         f"wrote there is not visible on {host}. A backup controller continues with the primary's state. Mount one "

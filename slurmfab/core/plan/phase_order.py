@@ -43,10 +43,7 @@ class PhaseOrder:
         self._move_front()
 
     def may_begin(self, number: int, host: str) -> bool:
-        """Whether a host that is through with its earlier phases may begin this one.
-
-        `host`: its name; all hosts but the primary controller get the same answer.
-        """
+        """Whether a host that is through with earlier phases may begin; alike for all but the primary controller."""
         phase = self.phases[number]
         if ALL in phase.needs:
             is_ready = self.front >= number

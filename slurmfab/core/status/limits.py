@@ -102,10 +102,7 @@ class UserLimits:
 
 
 def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str]] = ()) -> UserLimits | None:
-    """The limits in an agent's answer; `None` if slurmdbd did not answer.
-
-    `partitions`: the fields of each partition, by scontrol's names.
-    """
+    """The limits in an agent's answer, `None` if slurmdbd did not give it; partitions have scontrol's field names."""
     if "associations" not in answer:
         return None
     associations = read_associations(answer["associations"], ASSOCIATION_FIELDS)

@@ -1,7 +1,4 @@
-"""Make a cluster file, and add nodes to an existing one.
-
-An existing file is never written anew from the models: only the bytes that must change do.
-"""
+"""Make a cluster file, and add nodes to an existing one, of which only the bytes change that must."""
 
 from __future__ import annotations
 
@@ -114,10 +111,7 @@ def with_nodes(
 
 
 def write(path: Path, text: str) -> None:
-    """Write a cluster file atomically; a file with the same text is left unchanged.
-
-    Raises InputError if the file cannot be written.
-    """
+    """Write a cluster file atomically, unless it has this text already; InputError if it cannot be written."""
     atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
 
 

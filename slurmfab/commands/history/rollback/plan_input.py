@@ -420,10 +420,7 @@ def phase(
     controller_first: bool = False,
     guards_logins: bool = False,
 ) -> Phase:
-    """A phase of a rollback, which can only be planned from a `RollbackInput`.
-
-    `controller_first`: whether the controller converges before the other hosts. `guards_logins`: see `Phase`.
-    """
+    """A phase that is planned from a `RollbackInput`; see `Phase` for the arguments."""
 
     def of_host(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         assert isinstance(plan_input, RollbackInput), "a rollback is planned from the undo state of hosts"

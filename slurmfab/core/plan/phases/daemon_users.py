@@ -23,10 +23,7 @@ ROLES = {"slurmctld": "controller", "slurmdbd": "database"}  # the role of a hos
 
 
 def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, ...]:
-    """The file that extends a daemon's unit, in force from its next start; its removal where the unit needs none.
-
-    `daemon`: one of `ROLES`.
-    """
+    """The file that extends the unit of one of `ROLES`, from its next start; its removal where it needs none."""
     version = plan_input.slurm_of(host)
     log, pid = log_and_pid(plan_input, host, daemon)
     made = "" if pid == plan_input.platform.pid_files(version)[daemon] else pid

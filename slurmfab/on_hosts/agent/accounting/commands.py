@@ -165,9 +165,6 @@ def removals(wanted: WantedTree, found: ActualTree, places: Sequence[Place]) -> 
 
 
 def difference(wanted: WantedTree, found: ActualTree) -> Tuple[Dict[Place, Values], Dict[Place, Values]]:
-    """Compare the wanted tree with slurmdbd's.
-
-    Returns slurmdbd's values in the wanted places, and the wanted values that differ.
-    """
+    """Compare the wanted tree with slurmdbd's: its values in the wanted places, and the wanted ones that differ."""
     actual = wanted.actual_values(found)
     return actual, tree.differing(wanted.by_place(), actual)

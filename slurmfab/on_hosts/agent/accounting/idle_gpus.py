@@ -45,10 +45,7 @@ class Evidence(NamedTuple):
 
 
 def idle_row(job: Record, cpu_used: float, gpu_peak: float, *, is_running: bool) -> List[Tuple[Any, ...]]:
-    """The row of a job that held its GPUs idle; none for another.
-
-    `job`: with GPUs. `cpu_used`: seconds of CPU time. `gpu_peak`: as in `Evidence`.
-    """
+    """The row of a job that held GPUs idle, else none, by seconds of CPU time and the peak (see `Evidence`)."""
     if gpu_peak > 0 or (gpu_peak < 0 and cpu_used > job.whole * HARDLY_ANY):
         return []
     evidence = CPU_TIME if gpu_peak < 0 else GPU_USE

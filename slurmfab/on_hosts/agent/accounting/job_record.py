@@ -44,10 +44,7 @@ MEMORY = ("mem", "gres/gpumem", "vmem")
 
 
 def amounts(text: str, only: Container[str] = ()) -> Dict[str, float]:
-    """The amounts in `cpu=4,mem=50M,gres/gpu:a100=2`, memory in MiB and CPU time in seconds.
-
-    `text`: as Slurm prints it. `only`: names to look for, as there are very many texts; all when left out.
-    """
+    """The amounts in `cpu=4,mem=50M,gres/gpu:a100=2` (MiB, seconds), or of `only` these names."""
     found: Dict[str, float] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")

@@ -101,10 +101,7 @@ def text_of(when: int) -> str:
 
 
 def ask_records(context: Context, table: commands.Table, deadline: float) -> Iterator[List[str]]:
-    """The rows that sacct prints; the name of an account may have line breaks.
-
-    Raises ResourceFailed if it fails, answers with other fields, or takes longer than the deadline.
-    """
+    """The rows that sacct prints; ResourceFailed if it fails, has other fields, or misses the deadline."""
     return table.each(context.must(table.argv, seconds=max(deadline - time.monotonic(), 1), env=table.env))
 
 
@@ -116,10 +113,7 @@ def clipped_seconds(context: Context, since: int, until: int, deadline: float) -
 
 
 def ask_events(context: Context, since: int, until: int, deadline: float) -> Iterator[List[str]]:
-    """What the cluster consisted of, and from when to when, as rows of start, end and TRES.
-
-    Raises ResourceFailed if sacctmgr fails, or takes longer than the deadline.
-    """
+    """Rows of start, end and TRES of the cluster; ResourceFailed if sacctmgr fails or misses the deadline."""
     window = ("event=cluster", "start=uts%d" % since, "end=uts%d" % until)
     command = commands.accounts("event", ("TimeStart", "TimeEnd", "TRES"), *window)
     shown = context.must(command, seconds=max(deadline - time.monotonic(), 1), env=commands.IN_SECONDS)
@@ -183,10 +177,7 @@ def number(text: str) -> int:
 
 
 class Added:
-    """The sums, and the jobs to list.
-
-    `since`: seconds since 1970. `idle_seconds`: from which age on jobs can hold GPUs idle.
-    """
+    """The sums since then (seconds since 1970), and the jobs to list; from `idle_seconds` on, GPUs can be held idle."""
 
     def __init__(self, since: int, until: int, idle_seconds: int) -> None:
         self.since, self.until, self.idle_seconds = since, until, idle_seconds

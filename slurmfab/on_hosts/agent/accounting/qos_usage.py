@@ -37,10 +37,7 @@ def read(user: str, accounts: Collection[str], partitions: str, context: Context
 
 
 def rows_of(lines: Iterable[str], uid: str, accounts: Collection[str]) -> List[List[str]]:
-    """The rows in what `scontrol show assoc_mgr` printed; the arguments are those of `read`, the user as UID.
-
-    Slurm 22.05 prints users as `4001`, later versions as `ann(4001)`.
-    """
+    """The rows in `scontrol show assoc_mgr`, by `read`'s arguments; users are `4001`, later `ann(4001)`."""
     rows: List[List[str]] = []
     qos, scope, who, is_meant = "", OF_ALL, "", True
     for line in map(str.strip, lines):

@@ -78,10 +78,7 @@ class AccountTree(Resource):
         }
 
     def actual(self, context: Context) -> State:
-        """The same values in slurmdbd; empty ones in a dry run before slurmdbd is installed.
-
-        Names and texts with line breaks add a remark.
-        """
+        """The same values in slurmdbd; empty in a dry run without it, with a remark on texts with line breaks."""
         found = self.read(context)
         if found.odd:
             context.remark = odd_texts.REMARK % "; ".join(found.odd)
@@ -107,10 +104,7 @@ class AccountTree(Resource):
         return read_all(sacctmgr, self.cluster, qos_keys, keys)
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
-        """Change what differs, in the order that Slurm needs.
-
-        Raises ResourceFailed if sacctmgr refuses a command; the commands before it are done, those after it are not.
-        """
+        """Change what differs, in Slurm's order; ResourceFailed if sacctmgr refuses, what was before is done."""
         with Sacctmgr(context, self.conf) as sacctmgr:
             self.apply_changes(sacctmgr, frozenset(self.wanted(context)))
 

@@ -20,10 +20,7 @@ LIMITS_TIMEOUT = 20.0
 
 
 def read(user: str, context: Context) -> Dict[str, str]:
-    """The user's associations and all QOS, as sacctmgr prints them.
-
-    Returns the texts `associations` and `qos`; an empty dict if slurmdbd does not answer.
-    """
+    """The user's `associations` and all `qos` as texts of sacctmgr; empty if slurmdbd does not answer."""
     queries = {
         "associations": commands.accounts("associations", ASSOCIATION_FIELDS, "where", "user=" + user),
         "qos": commands.accounts("qos", QOS_FIELDS),

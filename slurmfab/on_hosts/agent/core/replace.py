@@ -34,10 +34,7 @@ Access = Tuple[int, int, int]  # UID, GID and permission bits
 
 
 def regular(path: str) -> Optional[os.stat_result]:
-    """The status of a regular file, `None` when nothing has this name.
-
-    Raises ResourceFailed if it is a symbolic link, a directory or a device.
-    """
+    """The status of a regular file, `None` for no such name; ResourceFailed if it is a link, directory or device."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:
@@ -50,10 +47,7 @@ def regular(path: str) -> Optional[os.stat_result]:
 
 
 def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
-    """Status and content of the same regular file, `None` when nothing has this name.
-
-    Raises ResourceFailed as for `regular`. Raises OSError if the file cannot be read.
-    """
+    """Status and content of a regular file, `None` for no such name; ResourceFailed as `regular`, or OSError."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:
@@ -63,10 +57,7 @@ def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
 
 
 def read(path: str) -> Optional[bytes]:
-    """The content of a regular file, `None` when nothing has this name.
-
-    Raises ResourceFailed as for `regular`. Raises OSError if the file cannot be read.
-    """
+    """The content of a regular file, `None` for no such name; ResourceFailed as `regular`, or OSError."""
     found = find(path)
     return None if found is None else found[1]
 
@@ -156,20 +147,14 @@ def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
 
 
 def rename(old: str, new: str) -> None:
-    """Rename a file within its directory.
-
-    `new`: its new path, in the same directory; a file there is replaced. Raises OSError if there is no such file.
-    """
+    """Rename a file within its directory to a new path, which it replaces; OSError if there is no such file."""
     folder, name = open_parent(old)
     with folder:
         folder.rename(name, os.path.basename(new))
 
 
 def unlink(path: str) -> None:
-    """Remove a file or a link, if there is one.
-
-    Raises OSError if it is a directory, or its file system is read-only.
-    """
+    """Remove a file or a link, if there is one; OSError if it is a directory, or its file system is read-only."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:

@@ -38,10 +38,7 @@ class LeftAsItWas(Exception):
 
 
 class OtherHostsFailed(Exception):
-    """Other hosts that are not as wanted, which is no failure of the host that tells it.
-
-    `reasons`: by host, why, and what to try.
-    """
+    """Other hosts are not as wanted, each with why and what to try; no failure of the host that tells it."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         super().__init__("; ".join("%s: %s" % pair for pair in reasons.items()))
@@ -264,10 +261,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
 
 
 def converge(resource: Resource, context: Context, changes: tuple[Change, ...]) -> Outcome:
-    """Converge a resource, and read its state again.
-
-    Raises ResourceFailed, OSError, LeftAsItWas if the resource raises it.
-    """
+    """Converge a resource, and read its state again; raises what the resource raises."""
     differing = frozenset(change.name for change in changes)
     context.keep(resource, context, differing)
     try:

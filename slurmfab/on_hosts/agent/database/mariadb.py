@@ -110,10 +110,7 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
 
 
 def load_library() -> ctypes.CDLL:
-    """The library, with the types of the functions used here (mysql.h).
-
-    Raises ResourceFailed if it is not installed, or python3 cannot load libraries.
-    """
+    """The library with the types used here (mysql.h); ResourceFailed if it or python3's loader is missing."""
     try:
         import ctypes  # few requests need it, and a minimal python3 has none
 

@@ -105,10 +105,7 @@ class SlurmdbdConf(Resource):
         return meaning(content) == meaning(self.content.encode("utf-8", "surrogateescape"))
 
     def refuse_other_storage(self, content: bytes) -> None:
-        """Refuse to move slurmdbd to another database, because the accounting history would stay behind unnoticed.
-
-        Raises ResourceFailed if the present file names another server or database.
-        """
+        """Refuse, by ResourceFailed, to move slurmdbd to another database, as the history would stay behind."""
         before, wanted = place_in(content), place_in(self.content.encode())
         if before and before != wanted:
             raise ResourceFailed(

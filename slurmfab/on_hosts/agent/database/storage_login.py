@@ -40,10 +40,7 @@ class StorageLogin(Resource):
         return {"login": "accepted"}
 
     def actual(self, context: Context) -> State:
-        """Whether the login is accepted; empty in a dry run before the library is installed with slurmdbd.
-
-        Raises ResourceFailed if it is not accepted; the text says why.
-        """
+        """Whether the login is accepted, else ResourceFailed; empty in a dry run before slurmdbd is there."""
         if context.dry_run and not mariadb.is_installed():
             return {}
         password = self.kept_password(context) if self.kept else self.password
@@ -58,10 +55,7 @@ class StorageLogin(Resource):
         )
 
     def kept_password(self, context: Context) -> str:
-        """The password in this host's slurmdbd.conf.
-
-        Raises ResourceFailed if there is none; the text says what to do.
-        """
+        """The password in this host's slurmdbd.conf; ResourceFailed, with what to do, if there is none."""
         try:
             return present_password(context)
         except ResourceFailed:

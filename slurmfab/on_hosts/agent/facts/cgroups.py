@@ -109,10 +109,7 @@ def v2_troubles(
 def v1_troubles(
     mounted: Mapping[str, Tuple[str, str]], known: Mapping[str, Tuple[str, str]], writable: List[str]
 ) -> List[str]:
-    """Problems of v1 controllers, each of which is a mount of its own.
-
-    `mounted`: of `parse_mounts`. `known`: of `parse_known`. `writable`: the controllers whose directory is writable.
-    """
+    """Problems of v1 controllers, each with a mount, of `parse_mounts`, `parse_known` and writable ones."""
     troubles = []
     for name in CONTROLLERS:
         kind, options = mounted.get("%s/%s" % (TOP, name), ("", ""))

@@ -291,10 +291,7 @@ def os_release(root: str) -> Dict[str, str]:
 
 
 def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:
-    """UID, GID, home and shell of the users that exist here, by name.
-
-    NSS is asked; with another root only /etc/passwd is read.
-    """
+    """UID, GID, home and shell of those users that exist, by name: by NSS, or /etc/passwd below another root."""
     if root:
         local = {fields[0]: fields for fields in entries(root + "/etc/passwd")}
         return {
@@ -330,10 +327,7 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
 
 
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
-    """Names by ID, from a file in the format of passwd(5) or group(5).
-
-    `more`: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
-    """
+    """Names by ID in a file as passwd(5) or group(5), and `more`: directory services are never listed."""
     listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
     return {**{fields[2]: fields[0] for fields in listed}, **more}
 
@@ -411,10 +405,7 @@ def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
 
 
 def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:
-    """ActiveState by unit, for the units that exist.
-
-    `units`: unit names. `shown`: the output of `systemctl show` for them.
-    """
+    """ActiveState by unit, for the units that exist, from the output of `systemctl show` for them."""
     return {
         unit: properties.get("ActiveState", "")
         for unit, properties in systemctl.parse_show(units, shown).items()

@@ -58,10 +58,7 @@ class MovedIds(Resource):
         }
 
     def actual(self, context: Context) -> State:
-        """The IDs; in a dry run with other IDs, a remark has the number of files and processes with the old ones.
-
-        Raises ResourceFailed if it is not safe to change the IDs.
-        """
+        """The IDs; a dry run remarks how many files and processes have old ones; ResourceFailed if unsafe."""
         now = self.numbers(context)
         if now != self.wanted(context):
             self.refuse_entries(context, now)
@@ -92,10 +89,7 @@ class MovedIds(Resource):
         return [unit for unit in self.daemons if show(context, unit).get("ActiveState") not in DOWN]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Stop the services, change the files, then change /etc/passwd and /etc/group.
-
-        Raises ResourceFailed if a process or a file keeps an old ID; then /etc/passwd and /etc/group are unchanged.
-        """
+        """Stop services, change files, then accounts; ResourceFailed, accounts unchanged, if old IDs are kept."""
         old = self.numbers(context)
         running = self.active(context)
         idle = {one.unit for one in self.refuse_processes(context, old)} - set(self.daemons)
@@ -148,10 +142,7 @@ class MovedIds(Resource):
         return [*fields[:NUMBER], str(self.gid), *fields[NUMBER + 1 :]] if fields[0] == self.user else fields
 
     def refuse_entries(self, context: Context, old: State) -> None:
-        """Refuse IDs that other users or groups share, and IDs that do not come from this host's /etc/passwd.
-
-        Raises ResourceFailed: with the names of the others.
-        """
+        """Refuse, by ResourceFailed, IDs that others share, or that are not of this host's /etc/passwd."""
         for file, kind, new in (("passwd", "uid", self.uid), ("group", "gid", self.gid)):
             if old[kind] == new:
                 continue

@@ -66,10 +66,7 @@ class FileSearch:
     hidden: Dict[str, Set[str]] = field(default_factory=dict)
 
     def run(self) -> FileTally:
-        """Search all local file systems.
-
-        Raises ResourceFailed if a directory tree is too deep, or /proc is not mounted.
-        """
+        """Search all local file systems; ResourceFailed if a tree is too deep, or /proc is not mounted."""
         found = mounts.read(self.context.path("/proc/self/mountinfo"))
         if not found:
             raise ResourceFailed("/proc/self/mountinfo cannot be read, so the mounted file systems are unknown")
@@ -140,10 +137,7 @@ class FileSearch:
         return inside
 
     def visit(self, name: str, directory: Optional[int], mount: Mount, path: str) -> None:
-        """Open a file, and count or change it if it is on the expected mount.
-
-        `name`: file name, or the whole path without a directory.
-        """
+        """Open a file (`name` is its path where there is no directory); count or change it on the expected mount."""
         try:
             descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
         except FileNotFoundError:

@@ -25,11 +25,7 @@ class Entry(NamedTuple):
 
 
 def read(context: Context, matches: Sequence[str], since: float, until: float) -> List[Entry]:
-    """The last lines of a period that match.
-
-    `matches`: arguments of journalctl, such as `--unit=slurmd`. Raises ResourceFailed if journalctl is missing, or
-    takes too long.
-    """
+    """The last lines of a period by journalctl's arguments; ResourceFailed if it is missing or slow."""
     argv = ["journalctl", *matches, "--since=@%.6f" % since, "--until=@%.6f" % until, "--lines=%d" % MOST_LINES,
             "--output=json", "--output-fields=" + FIELDS, "--no-pager", "--quiet"]  # fmt: skip
     # The agent would keep all of the output in memory; tail(1) keeps its end.

@@ -46,10 +46,7 @@ def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> 
 
 
 def search(file: BinaryIO, size: int, wanted: float) -> Tuple[int, int]:
-    """Two places in a log: all lines before the first are older than a time, and none after the second is.
-
-    `file`: the log, whose times only increase, but for a few lines.
-    """
+    """Two places in a log of increasing times: lines before the first are older, after the second are not."""
     low, high = 0, size
     while high - low > NEAR_BYTES:
         middle = (low + high) // 2

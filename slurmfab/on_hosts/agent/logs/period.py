@@ -45,10 +45,7 @@ def gather(
     sources: Sequence[str] = SOURCES,
     keep: Keep = lambda source, text: True,  # noqa: ARG005
 ) -> Gathered:
-    """Read the lines of a period from the log files that Slurm's configuration names, and from the journal.
-
-    `sources`: which logs, of `SOURCES`. `keep`: which lines.
-    """
+    """Read those lines of a period that `keep` takes from Slurm's log files and journal, of `SOURCES`."""
     lines: List[LogLine] = []
     notes: List[str] = []
     deadline = time.monotonic() + SECONDS

@@ -69,10 +69,7 @@ class Matters:
         self.all_lines = all_lines
 
     def __call__(self, source: str, text: str) -> bool:
-        """Whether a line matters.
-
-        `source`: the log, see `slurmfab.on_hosts.agent.logs.period.SOURCES`. `text`: the line without its time.
-        """
+        """Whether a line, without its time, of a log of `slurmfab.on_hosts.agent.logs.period.SOURCES` matters."""
         if self.jobs:
             jobs = jobs_in(text)
             if jobs:

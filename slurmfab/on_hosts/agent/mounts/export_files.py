@@ -47,10 +47,7 @@ class ExportFiles(Resource):
         return {**self.files(context).wanted(context), **{DIRECTORY + path: "there" for path in self.directories}}
 
     def actual(self, context: Context) -> State:
-        """The same as found.
-
-        Raises ResourceFailed if the kernel cannot serve NFS, or a directory's path is that of something else.
-        """
+        """The same as found; ResourceFailed if the kernel cannot serve NFS, or a path is no directory."""
         if self.exports and not has_server(context):
             raise ResourceFailed(
                 "the kernel of this host (%s) has no NFS server: it neither has nfsd nor a module of that name. "

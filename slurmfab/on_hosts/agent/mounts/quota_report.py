@@ -36,10 +36,7 @@ def command(point: str) -> List[str]:
 
 
 def read(context: Context, point: str) -> Dict[int, Limits]:
-    """The limits by UID.
-
-    Raises NoQuotas if repquota does not print any. Raises ResourceFailed if repquota is not installed, or does not end.
-    """
+    """The limits by UID; NoQuotas if repquota prints none, ResourceFailed if it is missing or does not end."""
     done = context.run(command(point))
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines()

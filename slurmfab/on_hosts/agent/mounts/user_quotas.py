@@ -73,10 +73,7 @@ class UserQuotas(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Set what differs, after a note of who will have limits.
-
-        Raises ResourceFailed if setquota fails, in its words.
-        """
+        """Set what differs, after a note of who will have limits; ResourceFailed in setquota's words."""
         own, before = self.own(context), record(context)
         entries = list(dict.fromkeys((*before, *own)))
         note(context, entries)

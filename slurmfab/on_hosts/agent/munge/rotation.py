@@ -56,10 +56,7 @@ class StagedMungeKey(Resource):
         return {"staged": replace.leftovers(context.path(self.path))}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Remove other files, write the new key and flush it to the disk.
-
-        Raises OSError if the file cannot be written.
-        """
+        """Remove other files, write the new key and flush it to the disk; OSError if it cannot be written."""
         path = context.path(self.path)
         replace.remove_leftovers(*os.path.split(path))
         if self.content:
@@ -106,11 +103,7 @@ class MungeKeySwitch(Resource):
         return {"key": digest(content) if content is not None else None, "munged": stale or AS_ON_DISK}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Put the new key in its place, restart munged and wait until it answers.
-
-        Raises:
-            ResourceFailed: the new key is not there, so the old one stays; or munged does not work with the new one.
-        """
+        """Put the key in its place, restart munged and wait; ResourceFailed without a new key, or if it fails."""
         path = context.path(self.path)
         place = staged(path, self.digest)
         if "key" in differing:
@@ -122,10 +115,7 @@ class MungeKeySwitch(Resource):
 
 
 def restart(context: Context) -> None:
-    """Restart munged, and wait until it makes credentials again.
-
-    Raises ResourceFailed if it does not within `ANSWER_SECONDS`.
-    """
+    """Restart munged, and wait until it makes credentials; ResourceFailed after `ANSWER_SECONDS`."""
     if context.run(["systemctl", "restart", UNIT], seconds=60).returncode != 0:
         # systemd refuses a unit that was started five times within ten seconds (systemd.unit(5), StartLimitBurst).
         context.run(["systemctl", "reset-failed", UNIT])

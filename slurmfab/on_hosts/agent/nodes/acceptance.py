@@ -44,10 +44,7 @@ LONGEST_REASON = 200
 
 
 class NodeAcceptance(Resource):
-    """Nodes in service, after a test job has run on each that slurmfab had kept out of service until then.
-
-    A node that a person has drained stays drained and counts as right.
-    """
+    """Nodes in service, after a test job where slurmfab kept them out; a person's drain stays, and is right."""
 
     kind: ClassVar[str] = "node-trial"
     deadline: ClassVar[float] = 600.0
@@ -77,10 +74,7 @@ class NodeAcceptance(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Wait for the nodes to register, test those that do, and drain those that fail, with the reason.
-
-        Raises ResourceFailed if the nodes could not be reserved; they stay drained.
-        """
+        """Wait for nodes to register, test them, and drain those that fail; ResourceFailed without reservation."""
         nodes = [node for node in self.nodes if node in differing]
         remove_reservation(context)
         late = self.wait(context, nodes, self.seconds)

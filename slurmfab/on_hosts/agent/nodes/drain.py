@@ -17,10 +17,7 @@ from slurmfab.on_hosts.agent.nodes.states import (
 
 
 class NodeDrain(Resource):
-    """Drained nodes; running jobs continue to their end.
-
-    A node that somebody drained or set DOWN without slurmfab keeps its reason, and counts as drained.
-    """
+    """Drained nodes, jobs going on; one drained or DOWN by somebody else counts, and keeps its reason."""
 
     kind: ClassVar[str] = "node-drain"
     nodes: Tuple[str, ...]  # NodeNames
@@ -63,10 +60,7 @@ class NodeDrain(Resource):
         return "drained: %s" % text
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Drain the nodes that differ.
-
-        Raises ResourceFailed if slurmctld does not know one of the nodes, or refuses.
-        """
+        """Drain the nodes that differ; ResourceFailed if slurmctld does not know one of them, or refuses."""
         known: Dict[str, NodeState] = node_states(context, self.nodes)
         missing = [node for node in self.nodes if node not in known]
         if missing:

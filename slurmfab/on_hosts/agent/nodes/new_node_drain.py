@@ -14,10 +14,7 @@ ANSWER_SECONDS = 30.0  # time that slurmctld gets after its start until it knows
 
 
 class NewNodeDrain(Resource):
-    """Nodes that are drained before their slurmd registers for the first time.
-
-    A node that is already in service, or that somebody has drained, counts as right.
-    """
+    """Nodes drained before slurmd first registers; those in service, or drained by somebody, are right."""
 
     kind: ClassVar[str] = "node-gate"
     nodes: Tuple[str, ...]  # NodeNames
@@ -51,10 +48,7 @@ class NewNodeDrain(Resource):
         return SHUT if state.is_drained or state.is_in_service else state.description
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Drain the nodes that differ; retry while slurmctld starts.
-
-        Raises ResourceFailed if slurmctld does not know one of them, or refuses.
-        """
+        """Drain the nodes that differ, with patience while slurmctld starts; ResourceFailed if it refuses."""
         nodes = [node for node in self.nodes if node in differing]
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:

@@ -15,10 +15,7 @@ _PARTITION = re.compile(r"^PartitionName=(\S+).* State=(\S+)", re.MULTILINE)
 
 
 class PartitionDrain(Resource):
-    """Partitions in state DRAIN: new jobs are refused, present ones continue (scontrol(1), State).
-
-    A partition in another state than UP, or that slurmctld does not know, counts as right.
-    """
+    """Partitions in DRAIN, refusing new jobs (scontrol(1)); those not UP, or unknown, count as right."""
 
     kind: ClassVar[str] = "partition-drain"
     partitions: Tuple[str, ...]

@@ -90,10 +90,7 @@ class SlurmNodes(Resource):
         return dict.fromkeys(self.nodes, READY)
 
     def actual(self, context: Context) -> State:
-        """Every node's state; empty while slurmctld does not answer or is not installed yet.
-
-        Nodes that an interrupted deployment has left drained add a remark.
-        """
+        """Every node's state, with a remark on those left drained; empty while slurmctld is silent or missing."""
         try:
             # sinfo retries for half a minute if slurmctld does not run.
             can_answer = is_active(context, "slurmctld") and not context.starting & {"slurmctld", "munge"}

@@ -17,10 +17,7 @@ DEFAULT_PORT = 6818  # Slurm's default of SlurmdPort (slurm.conf(5))
 
 
 def refusing(context: Context, nodes: Sequence[str]) -> Dict[str, str]:
-    """Why connections from here to the slurmd of nodes fail, by NodeName; nodes that accept them are missing.
-
-    Raises ResourceFailed if slurmctld does not answer.
-    """
+    """Why connections to the slurmd of nodes fail from here, by NodeName; ResourceFailed without slurmctld."""
     asked = nodes[:MOST_PROBED]
     shown = records(context.must(commands.show_nodes(*([",".join(asked)] if asked else []))))
     port = default_port(context.must(commands.SHOW_CONFIG))

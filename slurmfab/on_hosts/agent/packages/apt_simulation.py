@@ -41,10 +41,7 @@ class Candidate(NamedTuple):
 
 
 def simulate(context: Context, *arguments: str) -> str:
-    """What apt-get prints when it only simulates.
-
-    Raises ResourceFailed if apt-get refuses, as where dependencies are not met.
-    """
+    """What apt-get prints when it only simulates; ResourceFailed if it refuses, as with unmet dependencies."""
     from slurmfab.on_hosts.agent.packages import apt_errors
 
     done = context.run(["apt-get", "-q", "--simulate", *arguments], seconds=SECONDS, env=ENVIRONMENT)

@@ -38,10 +38,7 @@ class InstalledPackages(Resource):
         raise NotImplementedError
 
     def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
-        """What an interrupted installation left, by the keys of `LEFT`; `None` for nothing.
-
-        `is_whole`: whether all packages of this resource are installed.
-        """
+        """What an interrupted installation left, by `LEFT`, or `None`; `is_whole`: all packages are installed."""
         raise NotImplementedError
 
     def name(self) -> str:
@@ -60,10 +57,7 @@ class InstalledPackages(Resource):
         return {**states, **self.found_versions(context, states), **self.left(context, is_whole=is_whole)}
 
     def found_versions(self, context: Context, states: Dict[str, str]) -> Dict[str, str]:
-        """Of the packages that need a certain version and are installed: this version, or the other one that is there.
-
-        `states`: the states of packages by name.
-        """
+        """The wanted version, or the other one that is there, of installed packages that need a certain one."""
         wanted = dict(text.split("=") for text in self.versions)
         there = self.versions_of(context, [name for name in wanted if states.get(name) == INSTALLED])
         return {name: wanted[name] if is_version(one, wanted[name]) else one for name, one in there.items()}

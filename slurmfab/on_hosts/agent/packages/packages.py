@@ -45,10 +45,7 @@ class Packages(InstalledPackages):
     sites: Tuple[str, ...] = ()  # those that the cluster file names and that the host's own sources have to have
 
     def actual(self, context: Context) -> State:
-        """The state of each package, and what an interrupted run left.
-
-        Raises ResourceFailed: in a dry run, no source has a package of the site's.
-        """
+        """The state of packages, and what a run left; ResourceFailed in a dry run without a source for a site's."""
         state = super().actual(context)
         missing = self.texts([name for name in self.sites if state.get(name) != self.wanted(context)[name]])
         if missing and context.dry_run:
@@ -125,22 +122,14 @@ class Packages(InstalledPackages):
         bundle_place.remove(context)
 
     def mend(self, context: Context, differing: frozenset[str]) -> None:
-        """Finish packages, and bring back missing files, as far as either differs.
-
-        Raises:
-            ResourceFailed: files stay missing.
-            LeftAsItWas: a package that Slurm does not need cannot be finished.
-        """
+        """Finish packages, and bring files back; ResourceFailed if any is missing, LeftAsItWas for inessential ones."""
         if MISSING_FILES in differing:
             self.bring_back(context)
         if "unfinished" in differing:
             self.finish(context)
 
     def bring_back(self, context: Context) -> None:
-        """Unpack again the packages of which files are missing, in the versions that are installed.
-
-        Raises ResourceFailed if apt-get has no package of that version, or failed.
-        """
+        """Unpack packages with missing files again, in their versions; ResourceFailed if apt-get has none."""
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         for record in sorted({one.record for one in package_files.missing_links(context.root).values()}):
@@ -166,10 +155,7 @@ class Packages(InstalledPackages):
                 context.run(["systemctl", "try-restart", unit])
 
     def finish(self, context: Context) -> None:
-        """Complete packages that Slurm does not need; what fails is a remark, because jobs run without them.
-
-        Raises LeftAsItWas if a package is still unfinished.
-        """
+        """Complete packages that Slurm can do without: failures are remarks, unfinished ones LeftAsItWas."""
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         with daemon_policy.daemons_wait(context):

@@ -36,10 +36,7 @@ class RemovedPackages(Resource):
         return {**dpkg_status.states(dpkg_status.read(context.root), self.names)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Remove them, and the packages that depend on them.
-
-        Raises ResourceFailed if apt-get would also remove a daemon of Slurm that is not listed; or it failed.
-        """
+        """Remove them and what depends on them; ResourceFailed if another daemon of Slurm would go."""
         present = [package for package in self.names if package in differing]
         _, plan = apt_get(context, ["--simulate", "remove", "--", *present])
         unmeant = [package for package in removed(plan) if package in self.protected and package not in present]

@@ -47,10 +47,7 @@ class Release(NamedTuple):
 
 
 def releases(context: Context, digest: str = "") -> Optional[List[Release]]:
-    """What the source said of its releases when its lists were fetched first; `None` if that is not known.
-
-    `digest`: of the source that is meant; empty for the one that is there.
-    """
+    """The source's releases by lists fetched first, if known, of a digest or (empty) the present source."""
     record: Dict[str, Any] = host_records.read(context, RECORD)
     if not record or (digest and record.get("of") != digest):
         return None
@@ -112,10 +109,7 @@ def in_version(context: Context, wanted: List[str], slurm: Iterable[str], versio
 
 
 def from_source(context: Context, name: str, found: List[str], version: str) -> str:
-    """A package for apt-get, `NAME=VERSION`, in the newest wanted version.
-
-    `found`: the versions that there are, the newest first. Raises ResourceFailed if it is not there.
-    """
+    """`NAME=VERSION` of the newest wanted version found for apt-get; ResourceFailed if there is none."""
     fitting = [one for one in found if fits(one, version)]
     if not fitting:
         there = "it has " + ", ".join(found[:4]) if found else "it has no such package"
@@ -209,10 +203,7 @@ def offered(
 
 
 def is_from(source: apt_sources.Source, place: str) -> bool:
-    """Whether a package is from a source.
-
-    `place`: as `apt-cache madison` prints it: address, suite and component, architecture.
-    """
+    """Whether a package is from a source; `place` as `apt-cache madison` prints it: address, suite, component, …"""
     uri, suite = [*place.split(), "", ""][:2]
     return uri.rstrip("/") in [one.rstrip("/") for one in source.uris] and any(
         suite == one or suite.startswith(one.rstrip("/") + "/") for one in source.suites

@@ -141,10 +141,7 @@ class Updates(Resource):
         return {**found, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
 
     def found(self, context: Context, there: Optional[str], wanted: str) -> Optional[str]:
-        """A package's version for the comparison with the wanted one; a newer one is as good.
-
-        `there`: its version; `None` if it is not installed.
-        """
+        """The present version (`None`: not installed) to compare with the wanted one; a newer one is as good."""
         if there in (None, wanted):
             return there
         is_newer = context.run(["dpkg", "--compare-versions", str(there), "ge", wanted]).returncode == 0
@@ -184,10 +181,7 @@ class Updates(Resource):
 
 
 def version_of(status: bytes, name: str) -> Optional[str]:
-    """The version of an installed package; `None` if it is not installed.
-
-    `name`: as apt writes it, with the architecture where it is not the host's own.
-    """
+    """The version of a package, named as by apt (with a foreign architecture); `None` if not installed."""
     package, _, architecture = name.partition(":")
     for paragraph in dpkg_status.paragraphs(status, package):
         is_there = dpkg_status.field(paragraph, "Status").endswith(" ok installed")

@@ -53,10 +53,7 @@ class AuthorizedKeys(Resource):
         return {"keys": keys}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
-        """Replace the file in one step, as the user, with the new block; a damaged block is made anew at the end.
-
-        Raises LeftAsItWas if the file cannot be read or replaced.
-        """
+        """Replace the file as the user, a damaged block at its end; LeftAsItWas if it cannot be read or replaced."""
         lines, _ = self.read(context)
         keys = self.wanted(context)["keys"] or ""
         try:

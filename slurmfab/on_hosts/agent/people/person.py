@@ -37,10 +37,7 @@ class Person(HostUser):
         return {**super().wanted(context), **comment, "groups": ",".join(sorted(self.groups)) or None}
 
     def actual(self, context: Context) -> State:
-        """The same of the user on the host, empty where there is no such user.
-
-        Raises ResourceFailed if the user has another UID or primary group.
-        """
+        """The same of the user on the host, empty without one; ResourceFailed if UID or primary group differ."""
         found = super().actual(context)
         if not found:
             return {}
@@ -59,10 +56,7 @@ class Person(HostUser):
         return {**found, "groups": ",".join(sorted(inside)) or None}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Make the user by useradd(8), or change the line in /etc/passwd; then set the supplementary groups.
-
-        Raises ResourceFailed if the primary group does not exist, or useradd or usermod fail.
-        """
+        """Make the user, or change its line, then set groups; ResourceFailed of a group, useradd or usermod."""
         gid_of(context, self.group)
         if "uid" in differing:
             self.add(context, ["--comment", self.comment] if self.comment else [])

@@ -30,10 +30,7 @@ class PersonHome(Resource):
         return {"home": "there"}
 
     def actual(self, context: Context) -> State:
-        """Whether the home exists; one of another user, and one that its user has closed, give a remark.
-
-        Raises ResourceFailed if its file system does not work, so that no job of the user does.
-        """
+        """Whether the home exists, remarking on another's or a closed one; ResourceFailed if its mount is broken."""
         try:
             owner = worker.ask("owner", (self.uid, self.gid), context.path(self.home))
         except HomeTrouble as trouble:
@@ -51,10 +48,7 @@ class PersonHome(Resource):
         return {"home": "there"}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
-        """Make the home under a temporary name beside its path, and rename it.
-
-        Raises LeftAsItWas if root is not allowed to make it, or a symbolic link to nowhere has its path.
-        """
+        """Make the home under a temporary name, and rename it; LeftAsItWas if root must not, or at a dead link."""
         home, temporary = context.path(self.home), ".slurmfab-%s-%s" % (self.user, os.uname().nodename)
         try:
             worker.ask("make home", (self.uid, self.gid), home, temporary, context.path(SKELETON))

@@ -39,10 +39,7 @@ class RemovedPerson(Resource):
         return {"uid": None, "login": None}
 
     def actual(self, context: Context) -> State:
-        """The UID of the user on the host and whether the login is open, `None` as far as this may not be changed.
-
-        Raises ResourceFailed if the user has running processes, and `must` is set.
-        """
+        """UID and login of a user who may be removed, or `None`; ResourceFailed of processes, if it `must`."""
         found = find_user(context, self.user)
         if found is None or found.pw_uid != self.uid:
             return {}

@@ -15,10 +15,7 @@ class SudoRules(File):
     kind: ClassVar[str] = "sudo-rules"
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Replace the file, if the installed sudo accepts it.
-
-        Raises ResourceFailed if sudo is not installed or does not accept the file; the old file is unchanged.
-        """
+        """Replace the file, if the installed sudo accepts it; otherwise ResourceFailed, nothing changed."""
         import shutil  # slow to import, and most runs change nothing
 
         if shutil.which("visudo", path=SYSTEM_PATH) is None:

@@ -132,12 +132,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def journal(context: Context, match: str, lines: str, since: float = 0.0) -> str:
-    """The last lines in the journal that match, from this boot.
-
-    Args:
-        match: an option or a match of journalctl(1).
-        since: in seconds since 1970; lines from before are left out. 0 for all.
-    """
+    """The last lines of a match of journalctl(1) in this boot, since seconds of 1970, or 0 for all."""
     begun = ["--since=@%.3f" % since] if since else []
     argv = ["journalctl", match, "--boot", *begun, "--lines=" + lines, "--output=cat", "--no-pager", "--quiet"]
     if since:

@@ -84,10 +84,7 @@ class LoginGuard(Resource):
         return {"guard": "armed" if is_armed(context) else "left" if left else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Keep the change, or take it back, and remove the guard.
-
-        Raises ResourceFailed if the earlier files cannot be put back.
-        """
+        """Keep the change or take it back, and remove the guard; ResourceFailed if earlier files cannot return."""
         if not self.proved:
             take_back(context)
         disarm(context)
@@ -168,10 +165,7 @@ def disarm(context: Context) -> None:
 
 
 def take_back(context: Context) -> None:
-    """Put the earlier files back, and remove the guard, if there is one.
-
-    Raises ResourceFailed if they cannot be put back; the guard still tries it when the run ends, and at the next boot.
-    """
+    """Put earlier files back, and remove the guard; ResourceFailed if not now: the guard tries at end and boot."""
     if is_armed(context):
         context.must(["sh", "-c", RESTORE, "sh", context.path(EARLIER), context.path("/")])
         context.run(["systemctl", "stop", UNIT + ".service"])

@@ -6,10 +6,7 @@ from typing import Dict, List, Sequence
 
 
 def show_command(units: Sequence[str], properties: Sequence[str]) -> List[str]:
-    """The program and its arguments that print properties of units.
-
-    `units`: unit names. `properties`: names as in org.freedesktop.systemd1(5), such as `ActiveState`.
-    """
+    """The program and arguments that print properties of units, as in org.freedesktop.systemd1(5)."""
     return ["systemctl", "show", "--property=" + ",".join(properties), "--", *units]
 
 

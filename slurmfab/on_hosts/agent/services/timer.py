@@ -36,10 +36,7 @@ class Timer(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Reload the unit files, and enable and restart the timer.
-
-        Raises ResourceFailed if systemd does not load the timer.
-        """
+        """Reload the unit files, enable and restart the timer; ResourceFailed if systemd does not load it."""
         timer = self.unit + ".timer"
         context.must(["systemctl", "daemon-reload"])
         if show(context, timer).get("LoadState") != "loaded":

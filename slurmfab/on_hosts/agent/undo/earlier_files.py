@@ -30,10 +30,7 @@ class EarlierFiles(Resource):
         return {path: "changed" if compare(one, context) else BEFORE for path, one in restored.items()}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Put back each file that differs.
-
-        Raises ResourceFailed if a copy is missing. Raises OSError if a file cannot be written.
-        """
+        """Put back each file that differs; ResourceFailed if a copy is missing, OSError if it cannot be written."""
         for path, one in self.restored(context).items():
             if path in differing:
                 one.converge(context, frozenset(change.name for change in compare(one, context)))

@@ -67,10 +67,7 @@ class Restored(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Replace the file by the copy in one step, only set its owner, group and mode, or remove it.
-
-        Raises ResourceFailed if the copy, the owner or the group does not exist.
-        """
+        """Replace the file by the copy, set access, or remove it; ResourceFailed if copy or owner is missing."""
         entry, path = self.entry(context), context.path(self.path)
         if not entry["existed"]:
             replace.unlink(path)
@@ -89,10 +86,7 @@ class Restored(Resource):
             replace.change_access(path, uid, gid, int(mode, 8))
 
     def entry(self, context: Context) -> undo_store.Entry:
-        """The entry of the file in the run's manifest.
-
-        Raises ResourceFailed if there is none, or it was not a regular file.
-        """
+        """The file's entry in the run's manifest; ResourceFailed if there is none, or it was no regular file."""
         found = next((one for one in undo_store.entries(context, self.run) if one.get("path") == self.path), None)
         if found is None:
             raise ResourceFailed("this host has no copy of %s from before the run %s" % (self.path, self.run))

@@ -46,10 +46,7 @@ def read(stack: contextlib.ExitStack, context: Context, name: str, settings: str
 
 
 def ask(options: Any, descriptors: Any, statements: str) -> str:
-    """What the server answers to statements, as lines with tabs.
-
-    Raises ResourceFailed if there is no client, or the server does not answer or refuses.
-    """
+    """A server's answer as lines with tabs; ResourceFailed if there is no client, or it is silent or refuses."""
     import subprocess  # few requests need it
 
     argv = [find_client("mariadb", "mysql"), *options, "--batch", "--raw", "--skip-column-names"]

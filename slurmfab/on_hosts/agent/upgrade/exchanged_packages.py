@@ -96,10 +96,7 @@ class ExchangedPackages(Resource):
                 context.must(["apt-mark", "hold", *sorted(held)])
 
     def refuse_more(self, simulated: str) -> None:
-        """Refuse what nobody was shown, as after a change of the package sources since the plan.
-
-        `simulated`: what apt-get printed. Raises ResourceFailed if apt would change other packages, too.
-        """
+        """Refuse, by ResourceFailed, packages in apt-get's simulation that the plan has not shown."""
         planned = {text.partition("=")[0] for text in (*self.versions, *self.others)}
         more = sorted(slurm_release.changes_in(simulated).keys() - planned)
         if more:
@@ -117,10 +114,7 @@ class ExchangedPackages(Resource):
 
 
 def must_apt(context: Context, arguments: List[str]) -> str:
-    """Run apt-get, which has to succeed, and return what it printed.
-
-    Raises ResourceFailed if it failed, with the reason.
-    """
+    """Run apt-get, which has to succeed, and return what it printed; ResourceFailed if it failed, with the reason."""
     code, output = apt_get(context, arguments)
     if code != 0:
         raise ResourceFailed(apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root))))
@@ -128,10 +122,7 @@ def must_apt(context: Context, arguments: List[str]) -> str:
 
 
 def stop(context: Context, unit: str) -> None:
-    """Stop a daemon that runs; it is started when the run ends, if not before.
-
-    Raises ResourceFailed if it does not stop.
-    """
+    """Stop a daemon, which starts again by the run's end at the latest; ResourceFailed if it does not stop."""
     if is_active(context, unit):
         start_guard.arm(context, unit)
         context.must(["systemctl", "stop", unit], seconds=STOP_SECONDS)

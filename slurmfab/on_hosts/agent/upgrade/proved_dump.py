@@ -78,10 +78,7 @@ class ProvedDump(Resource):
         mark_done(context, self.staged, self.sha256)
 
     def tried(self, context: Context, name: str) -> str:
-        """What a conversion of the loaded database showed, in words.
-
-        Raises ResourceFailed if the new slurmdbd cannot be fetched, or does not convert it.
-        """
+        """How a conversion of the loaded database went; ResourceFailed if the new slurmdbd cannot be had or fails."""
         from slurmfab.on_hosts.agent.upgrade.tried_conversion import try_on  # few requests need it
 
         try:
@@ -106,10 +103,7 @@ class ProvedDump(Resource):
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, int]:
-    """The number of rows of each table of a database of this host's server.
-
-    `request`: `database`: its name. Raises ResourceFailed if the server does not answer.
-    """
+    """Rows of each table of the `database` of this host's server; ResourceFailed if it does not answer."""
     return rows(context, request["database"])
 
 

@@ -171,10 +171,7 @@ def plugins(context: Context, patterns: Iterable[str]) -> Iterator[Tuple[str, st
 
 
 def spank(context: Context, files: Any, places: Sequence[str]) -> List[List[Any]]:
-    """The plugins that plugstack.conf loads: path, whether it is required, and whether a package of Slurm's has it.
-
-    `places`: the plugin directory, in which relative paths begin.
-    """
+    """Path, need and package (of Slurm's or not) of plugstack.conf's plugins; relative ones are in `places`."""
     found = []
     for _, word, value in lines(context, PLUGSTACK):
         if word != "include":

@@ -75,10 +75,7 @@ def write_settings(context: Context, place: str, database: str, plugins: str) ->
 
 
 def run(place: str, program: str, plugins: str) -> float:
-    """Run it until it has converted the database, and return how long that took.
-
-    Raises ResourceFailed if it ends before, with its last words.
-    """
+    """Run it until the database is converted, and how long that took; ResourceFailed if it ends before."""
     import subprocess  # not every request needs it
     import tempfile
 

@@ -102,10 +102,7 @@ class Check:
         return [node for node in found if node.name in passed]
 
     def measured(self, measurements: Sequence[PlannedMeasurement]) -> List[Result]:
-        """Make measurements.
-
-        Nodes that an earlier check has drained are reserved and resumed first, and drained again if they fail.
-        """
+        """Make measurements; nodes that an earlier check drained are reserved, resumed, and drained if they fail."""
         drained = {planned.names[0]: planned.nodes[0].state.reason for planned in measurements if planned.is_reserved}
         if drained:
             with open(self.retested, "w", encoding="utf-8") as file:

@@ -107,10 +107,7 @@ def read_json(path: str) -> Dict[str, Any]:
 
 
 def save(path: str, text: str, *, is_new: bool) -> None:
-    """Save the state, or only update its time stamp. A failure is printed, and the run continues.
-
-    `is_new`: whether the content has changed.
-    """
+    """Save the state, or only update its time stamp where it is not new; a failure is printed, and the run goes on."""
     try:
         if not is_new:
             os.utime(path)

@@ -63,10 +63,7 @@ def log_failure(text: str) -> int:
 
 
 def choose(wanted: Mapping[str, Any]) -> int:
-    """Have Slurm switch off the nodes that have been idle for long enough.
-
-    Raises ResourceFailed if slurmctld does not answer, or refuses.
-    """
+    """Have Slurm switch off nodes that were idle for long enough; ResourceFailed if slurmctld fails or refuses."""
     context = Context()
     found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
     nodes = sleepers.choose(found, wanted, time.time())
@@ -116,10 +113,7 @@ def unknown(wanted: Mapping[str, Any], node: str) -> str:
 
 
 def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) -> str:
-    """Why a node is not switched off; empty if it may be.
-
-    `node`: its NodeName. `state`: its state in Slurm; `None` for an unknown node.
-    """
+    """Why a node is not switched off; empty if it may be. Its state in Slurm is `None` for an unknown node."""
     if unknown(wanted, node):
         return unknown(wanted, node)
     if node in wanted["always_on"]:

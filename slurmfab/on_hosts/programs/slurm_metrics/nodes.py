@@ -67,10 +67,7 @@ def collect(figures: Figures, records: Iterable[Mapping[str, str]]) -> None:
 
 
 def amounts_of(record: Mapping[str, str], state: NodeState) -> Dict[Tuple[str, ...], float]:
-    """What a node has: amounts by kind (`cpus`, `memory_bytes`, `gpus`), type of GPUs, and state.
-
-    `state`: its state; what is free on a node that gets no jobs is unavailable.
-    """
+    """Amounts by kind (`cpus`, `memory_bytes`, `gpus`), GPU type and state; free ones may be unavailable."""
     free = IDLE if state.is_in_service else UNAVAILABLE
     used, total = gpus_of(record.get("GresUsed", "")), gpus_of(record.get("Gres", ""))
     cpus = integer(record.get("CPUEfctv", "")) or integer(record.get("CPUTot", ""))
@@ -88,10 +85,7 @@ def amounts_of(record: Mapping[str, str], state: NodeState) -> Dict[Tuple[str, .
 
 
 def add_up(figures: Figures, amounts: Iterable[Tuple[Tuple[str, ...], Mapping[Tuple[str, ...], float]]]) -> None:
-    """Put the sums of what nodes have, of each partition and of the cluster.
-
-    `amounts`: for each node its partitions, and what it has.
-    """
+    """Put the sums of what nodes have, of each partition and of the cluster."""
     nodes = list(amounts)
     known = frozenset(first(one for partitions, _ in nodes for one in partitions))
     sums: Dict[Tuple[str, Tuple[str, ...]], float] = {}

@@ -17,10 +17,7 @@ MOST_WORDS = 20  # the most states, or kinds, that are told
 
 
 def collect_backups(figures: Figures, settings: Mapping[str, str]) -> None:
-    """Put time and size of the newest backup.
-
-    `settings`: `directory` of the backups, and `cluster`, with which their names begin.
-    """
+    """Put time and size of the newest backup in `directory`, whose name begins with `cluster`."""
     newest: Optional[os.stat_result] = None
     for name in names(settings["directory"]):
         if name.startswith(settings["cluster"] + "-") and name.endswith(".tar"):

@@ -55,12 +55,7 @@ class Answer(NamedTuple):
 
 
 class Running:
-    """A command that has been started.
-
-    Attributes:
-        answer: once it has ended or could not be started; `None` before.
-        streams: the descriptors of its output and its errors that are still open.
-    """
+    """A started command: `answer` once it ended (or `None`), and `streams`, its open descriptors."""
 
     def __init__(self, question: Question) -> None:
         self.answer: Optional[Answer] = None
@@ -129,12 +124,7 @@ class Started:
         self.running = {name: Running(question) for name, question in questions.items()}
 
     def answers(self, seconds: float = SECONDS, patience: float = PATIENCE) -> Dict[str, Answer]:
-        """Wait for all answers.
-
-        Args:
-            seconds: after which commands are stopped that have not ended.
-            patience: after which `scontrol ping` is asked; all are stopped if no slurmctld answers it.
-        """
+        """All answers, stopped after `seconds`, or when no slurmctld answers a ping after `patience`."""
         began = time.monotonic()
         ping: Optional[Running] = None
         while any(one.answer is None for one in self.running.values()):
@@ -152,10 +142,7 @@ class Started:
         return {name: one.answer for name, one in self.running.items() if one.answer is not None}
 
     def read(self, seconds: float, ping: Optional[Running]) -> None:
-        """Read what comes within some seconds, and return with the first.
-
-        `seconds`: at most. `ping`: a further command; `None` for none.
-        """
+        """Read what comes within some seconds, at most, and return with the first; `ping` is a further command."""
         poll, of = select.poll(), {}
         for one in (*self.running.values(), *((ping,) if ping else ())):
             for stream in one.streams:
@@ -172,11 +159,7 @@ class Started:
 
 
 def ask(questions: Mapping[str, Question], seconds: float = SECONDS) -> Dict[str, Answer]:
-    """Ask several questions at once.
-
-    `questions`: by name. `seconds`: after which commands are stopped that have not ended. Returns the answers by the
-    same names.
-    """
+    """The answers to several questions, by name, asked at once; stopped after so many seconds."""
     return Started(questions).answers(seconds)
 
 

@@ -72,10 +72,7 @@ def most_gpus(of: List[Node]) -> Dict[str, int]:
 
 
 def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Cluster:
-    """What Slurm answered.
-
-    `answers`: by question. `notes`: where to note what it did not. Raises Silent if slurmctld does not answer.
-    """
+    """What Slurm answered, by question, noting what it did not; Silent if slurmctld does not answer."""
     config = dict(re.findall(r"^(\w+) += (.*)$", answers["config"].must, re.MULTILINE))
     enforced = frozenset(config.get("AccountingStorageEnforce", "").strip().lower().split(","))
     accounts = [answers[name] for name in ("associations", "qos") if name in answers]
@@ -111,10 +108,7 @@ def groups() -> FrozenSet[str]:
 
 
 def account_limits(shown: str) -> Dict[str, Tuple[Tuple[str, str], ...]]:
-    """By account, GrpTRES of it and of those above it, with the account that has the limit.
-
-    `shown`: what `questions.use` printed.
-    """
+    """By account, GrpTRES of it and those above it, and whose limit it is, from the output of `questions.use`."""
     parents: Dict[str, str] = {}
     own: Dict[str, str] = {}
     for block in re.split(r"^ClusterName=\S* ", shown, flags=re.MULTILINE):

@@ -51,10 +51,7 @@ def check(wanted: Wanted, cluster: Cluster, partition: Partition) -> Iterator[Fi
 
 
 def holders(wanted: Wanted, cluster: Cluster, partition: Partition, limit: str) -> Iterator[Tuple[str, str]]:
-    """Yield whose limit of a name counts for a job, and the limit: QOS come before associations.
-
-    The QOS of the partition comes first, unless the job's has the flag OverPartQOS (sacctmgr(1)).
-    """
+    """Yield whose named limit counts: QOS before associations, the partition's first unless OverPartQOS."""
     by_name = {one.name: one for one in cluster.qos}
     mine = associations(wanted, cluster)
     default = mine[0].default_qos if len(mine) == 1 else ""
@@ -81,10 +78,7 @@ def associations(wanted: Wanted, cluster: Cluster) -> List[Association]:
 
 
 def counting(held: Iterable[Tuple[str, str]]) -> Iterator[Tuple[str, str, str]]:
-    """Yield holder, resource and amount of the limits that count.
-
-    Of a limit that two have, the first one's counts; but accounts that are above each other all count.
-    """
+    """Yield holder, resource and amount: the first of each, but of accounts above one another all."""
     first: Dict[str, str] = {}
     for holder, amounts in held:
         for resource, amount in tres_of(amounts).items():

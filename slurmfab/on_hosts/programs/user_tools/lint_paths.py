@@ -18,10 +18,7 @@ _PATTERN = re.compile(r"%(\d*)(.?)")
 
 
 def check(wanted: Wanted, here: str, user: str) -> Iterator[Finding]:
-    """Yield files of a job that could not be opened.
-
-    `wanted`: by the job. `here`: the directory from which it is submitted.
-    """
+    """Yield files that a job wants and could not open, if submitted from the directory `here`."""
     start = os.path.join(here, wanted.value("chdir"))
     if "chdir" in wanted.given and not is_local(start) and not os.path.isdir(start):
         text = "the directory %s does not exist, and the job would run in /tmp" % start

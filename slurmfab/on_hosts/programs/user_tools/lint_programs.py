@@ -26,10 +26,7 @@ MPIRUN_VALUES: Dict[str, int] = {
 
 
 def check(script: Script, start: str) -> Iterator[Finding]:
-    """Yield programs and bundles of containers that are not there, of those whose place a reader can tell.
-
-    `start`: the directory in which the job starts.
-    """
+    """Yield missing programs and container bundles, as far as a reader can tell, from the job's directory."""
     has_moved = False
     for number, line in commands(script) if shell(script) else ():
         has_moved = has_moved or bool(_MOVES.match(line))
@@ -82,10 +79,7 @@ def mpi_kinds(script: Script) -> List[Tuple[int, str]]:
 
 
 def unknown_kinds(named: List[Tuple[int, str]], shown: str) -> Iterator[Finding]:
-    """Yield kinds of MPI that this Slurm does not have.
-
-    `named`: what `mpi_kinds` found. `shown`: what `srun --mpi=list` printed; nothing is known if it lists none.
-    """
+    """Yield kinds of `mpi_kinds` that `srun --mpi=list` lacks, if it lists any."""
     known = available_kinds(shown)
     for number, kind in named if known else ():
         if kind not in known:

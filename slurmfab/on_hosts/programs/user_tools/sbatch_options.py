@@ -83,10 +83,7 @@ class Known(NamedTuple):
 
 
 def resolve(name: str, more: AbstractSet[str] = frozenset()) -> Known:
-    """The option of a long name, which may be abbreviated (getopt_long(3)).
-
-    `name`: without dashes. `more`: further options, such as those of plugins.
-    """
+    """The option of a long name without dashes, which may be abbreviated (getopt_long(3)); `more` are plugins'."""
     known = ALL | more
     if name in known:
         return Known(name)

@@ -193,10 +193,7 @@ def surroundings() -> Surroundings:
 
 
 def in_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield variables that count instead of what a script says (sbatch(1), INPUT ENVIRONMENT VARIABLES).
-
-    `variables`: by name.
-    """
+    """Yield variables, of these, that count instead of what a script says (sbatch(1), INPUT ENVIRONMENT VARIABLES)."""
     for name in OVERRIDING:
         if name in variables:
             text = "in your shell %s is %s, which counts instead of what the script says" % (name, variables[name])
@@ -262,10 +259,7 @@ def test(content: bytes) -> Verdict:
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], given: bytes, seconds: float) -> Tuple[int, str]:
-    """Run a command, and return its exit code and all that it printed.
-
-    `env`: variables besides the user's own. `seconds`: after which it is stopped.
-    """
+    """Run a command with further variables for at most so many seconds: its exit code and all that it printed."""
     try:
         done = subprocess.run(
             argv, input=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, check=False,
