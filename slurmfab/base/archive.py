@@ -159,15 +159,9 @@ def origin(when: datetime) -> dict[str, str]:
 
 
 def verified(path: Path, kind: Kind[OneManifest], build: Callable[[Contents[OneManifest], BinaryIO], Result]) -> Result:
-    """Compare every byte of an archive with its manifest, and build a value from its contents.
+    """Compare every byte of an archive with its manifest, and `build` a value from its contents and the open file.
 
-    Args:
-        build: makes the value from the contents and the open file; its errors that `UNREADABLE` lists, and
-            `ResourceFailed`, mean that the archive is damaged.
-
-    Raises:
-        InputError: the archive is damaged, is of another kind, or was made by a newer slurmfab.
-        OSError: the file cannot be read.
+    Raises OSError, or InputError if it is damaged (also by `UNREADABLE` errors of `build`), of another kind, or newer.
     """
     try:
         with open(path, "rb", opener=without_waiting) as file:

@@ -59,16 +59,9 @@ that disappears is noticed within 20 s, as data is sent every 5 s. Behind a jump
 
 
 def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None = None) -> paramiko.SSHClient:
-    """Open an SSH connection to a host.
+    """Open an SSH connection by a jump host's, if any; `policy`, which checks the host key, has it in `shown`.
 
-    Args:
-        policy: the check of its host key; the key that the host showed is in `policy.shown` afterwards.
-        gateway: the open connection to its jump host; `None` for a direct connection.
-
-    Raises:
-        Unreachable: no connection, and why; also its subclasses `HostKeyUnknown`, `HostKeyChanged` and
-            `LoginRefused`.
-        InputError: the private key cannot be read.
+    Raises Unreachable, with its subclasses for host keys and logins; InputError if the private key cannot be read.
     """
     client = paramiko.SSHClient()
     arguments = login(route, policy)

@@ -124,19 +124,9 @@ class Session:
     def start(self, *, become: bool, password: str = "", request: Mapping[str, Any] | None = None) -> None:
         """Send the agent's code to the host.
 
-        Without sudo the code is sent at once; with sudo after the greeting, as sudo would read it as a password.
-
-        Args:
-            password: for sudo; empty if none is known.
-            request: the first request, whose modules are sent; `None` to send all modules.
-
-        Raises:
-            SudoPasswordNeeded: sudo asks, and no password is known.
-            SudoPasswordWrong: sudo rejected the password.
-            BecomeRefused: sudo refused, or is not installed.
-            PythonMissing: python3 is not installed.
-            AgentFailed: the agent did not start, or the output before its greeting exceeds the bounds.
-            ConnectionLost: the connection ended.
+        Without sudo at once; with sudo after the greeting, as sudo would read it as a password. `request`: the first,
+        whose modules are sent; `None` for all. Raises SudoPasswordNeeded, SudoPasswordWrong, BecomeRefused,
+        PythonMissing, AgentFailed or ConnectionLost.
         """
         self.bounds = AnswerBounds(self.host, {}, self.clock)
         self.become = become
@@ -181,15 +171,8 @@ class Session:
     def ask(self, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
         """Send a request and return the lines of its answer, but for those with the key `piece` (parts of large data).
 
-        Args:
-            request: JSON values; the SSH channel protects secrets in them.
-            heard: called with each line as it arrives, also with those that have the key `piece`, and with the signs of
-                life that say what the host waits for.
-
-        Raises:
-            ConnectionLost: the connection ended, or no data arrived in time.
-            AnotherRun: another run has the host's lock.
-            AgentFailed: the agent reports an error, or its answer exceeds the bounds (`slurmfab.hosts.answer_bounds`).
+        The SSH channel protects secrets. `heard`: gets all lines, also pieces and signs of life. Raises ConnectionLost,
+        AnotherRun, or AgentFailed if the agent reports an error or exceeds `slurmfab.hosts.answer_bounds`.
         """
         body = json.dumps(request).encode("ascii")
         lacking = modules.needed(request) - self.known

@@ -148,11 +148,7 @@ def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:
 class SshTransport:
     """Transport over SSH: one connection and one running agent per host, opened when first needed.
 
-    Args:
-        routes: the route to each host, by name.
-        policies: the host key check of each host, by name.
-        ask_password: asks the user for the sudo password; `None` without a terminal.
-        password: the sudo password, if it is already known.
+    `routes`, `policies`: by host. `ask_password`: `None` without a terminal.
     """
 
     def __init__(

@@ -56,19 +56,10 @@ def up(
 ) -> Lab:
     """Start a lab; returns when each switched-on host has the expected state on port 22.
 
-    Leftovers of an interrupted `up` for this name are removed first. If the start fails, everything is removed.
-
-    Args:
-        directory: directory for the cluster file `lab-NAME.yaml` and its lock; `configs` by default.
-        progress: called with one-line messages.
-        output: path of the cluster file; overrides `directory`.
-        copied: name of kept disks (see `keep_disks`) to start from; empty for bare hosts. The hosts have the
-            addresses, keys, users and packages of the original lab; GPUs and faults of `spec` are added.
-        bare: hosts that get no copy; hosts without a kept disk are always bare.
-
-    Raises:
-        InputError: a file that no lab wrote is at the cluster file's path, or the kept disks do not exist or fit.
-        LabError: the machine cannot run this lab; the text says why. Nothing was made then.
+    Leftovers of an interrupted `up` are removed first, and everything if the start fails. `directory`: of the cluster
+    file, unless `output` is its path. `copied`: kept disks to start from, with the addresses, keys, users and packages
+    of the original; hosts in `bare`, or without such a disk, get none. Raises InputError of those files or disks;
+    LabError if the machine cannot run this lab.
     """
     require_machine()
     cluster_file = (output or (directory or Path("configs")) / f"lab-{spec.name}.yaml").absolute()

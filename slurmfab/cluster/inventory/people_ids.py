@@ -112,17 +112,10 @@ def is_systems(group: str, facts: Mapping[str, HostFacts], pinned: Numbers) -> b
 def decide(
     cluster: Cluster, pinned: Numbers, facts: Mapping[str, HostFacts], *, controller: str = "", moving: bool = False
 ) -> dict[str, int]:
-    """Choose all UIDs and GIDs of a cluster: of slurm and munge, of users, and of former users.
+    """Choose all UIDs and GIDs of a cluster by key, such as `slurm.uid`: of slurm, munge, users and former users.
 
-    Args:
-        controller: see `system_ids.choose`.
-        moving: see `system_ids.choose`.
-
-    Returns:
-        Numbers by key, such as `slurm.uid` and `ann.gid`.
-
-    Raises:
-        IdConflict: numbers conflict with those on a host; the error lists all conflicts.
+    `controller`, `moving`: see `system_ids.choose`. Raises IdConflict with all conflicts of numbers with those on
+    hosts.
     """
     complaints: list[str] = []
     system: dict[str, int] = {}
@@ -151,20 +144,11 @@ def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) 
 
 
 def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) -> dict[str, int]:
-    """Choose the numbers of all users and of their groups.
+    """Choose numbers of users and groups by key, such as `ann.uid` and `ml.gid`; none with `unix_users: false`.
 
     Numbers come from the cluster file first, then from the lock, then from most hosts, else the first number that is
-    free as UID and GID on all hosts is used. Numbers of former users are not free, as files may still have them.
-
-    Args:
-        pinned: the numbers of the lock, with those of slurm and munge.
-
-    Returns:
-        Numbers by key, such as `ann.uid`, `ann.gid` and `ml.gid`; empty with `unix_users: false`.
-
-    Raises:
-        IdConflict: a host has a user or group with another number, or another user or group with a chosen number; the
-            error lists all conflicts.
+    free as UID and GID on all hosts is used. Numbers of former users are not free, as files may still have them. Raises
+    IdConflict with all names that hosts have with other numbers, and the reverse.
     """
     if not cluster.unix_users or not (cluster.users or pinned):
         return {}
@@ -273,16 +257,7 @@ def system_accounts(cluster: Cluster, chosen: Numbers, facts: Mapping[str, HostF
 
 
 def refuse_partial(cluster: Cluster, asked: Collection[str], before: Numbers, chosen: Numbers) -> None:
-    """Refuse to assign new numbers if not all hosts were asked which numbers are free.
-
-    Args:
-        asked: the hosts that were asked, whether or not they answered.
-        before: the numbers of the lock before this run.
-        chosen: the numbers now.
-
-    Raises:
-        IdConflict: not all hosts were asked, and a user or group has no number yet.
-    """
+    """Refuse new numbers, by IdConflict, if not all hosts were asked (even in vain) which are free."""
     left = [host for host in cluster.hosts if host not in asked]
     declared = {user.name for user in cluster.users if user.uid}
     new = [name for name in owners(chosen) if f"{name}.gid" not in before and name not in declared]

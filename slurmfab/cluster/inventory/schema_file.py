@@ -46,18 +46,10 @@ def text(version: SlurmVersion | None) -> str:
 
 
 def write_or_show(cluster: str, slurm: str, output: str) -> int:
-    """Write the schema to a file or to standard output.
+    """Write the schema to a file, or standard output (empty); returns 0.
 
-    Args:
-        cluster: path of the cluster file, whose lock says which Slurm is installed; empty for the default one.
-        slurm: the version of Slurm whose keys it has, or `all`; empty for the installed one.
-        output: the file; empty for standard output.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InputError: there is no such version, or a file cannot be read or written.
+    `slurm`: the version whose keys it has, or `all`; empty for the one in the lock. Raises InputError for other
+    versions, and files.
     """
     made = text(wanted_version(loading.named_path(cluster), slurm))
     if output:

@@ -129,13 +129,9 @@ def partition_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
 def is_same_setting(
     key: str, actual: str, wanted: str, is_same_host: SameHost, defaults: Mapping[str, str] = SETTINGS
 ) -> bool:
-    """Whether two values of a setting mean the same.
+    """Whether two values of a setting (key in lower case) mean the same; `actual` is empty if the file has none.
 
-    Args:
-        key: in lower case.
-        actual: one value; empty if the file does not set it.
-        wanted: the other one.
-        is_same_host: knows which names and addresses are one host's, and which name and number one user's.
+    `is_same_host`: knows which names and addresses are one host's, and which name and number one user's.
     """
     one, other = (meaning(key, value, defaults) for value in (actual, wanted))
     if key in ("slurmuser", "slurmduser"):

@@ -140,14 +140,9 @@ def complaints(
     *,
     slurmdbd_conf: Mapping[str, str | None] | None = None,
 ) -> tuple[str, ...]:
-    """The user's settings that a Slurm version refuses or ignores.
+    """The user's settings that a Slurm refuses or ignores; `None` in them leaves a line out.
 
-    Args:
-        slurm_conf: values by key for slurm.conf; `None` leaves the line out.
-        slurmdbd_conf: values by key for slurmdbd.conf.
-
-    Returns:
-        One sentence for each, such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (added in 24.05)`.
+    A sentence each, such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (added in 24.05)`.
     """
     asked = (
         ("slurm_conf", SLURM_CONF, slurm_conf),

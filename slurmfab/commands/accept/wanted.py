@@ -99,15 +99,9 @@ class PlannedRun:
 
 
 def wanted_jobs(known: Inventory, only: str, nodes: Sequence[str], user: str) -> tuple[WantedJob, ...]:
-    """The jobs to run.
+    """The jobs to run, of `only` (comma-separated; empty for all), on `nodes` (empty for all), else by this user.
 
-    Args:
-        only: names of jobs, separated by commas; empty for all.
-        nodes: names of the nodes that may be used; empty for all.
-        user: who runs the jobs that name no user.
-
-    Raises:
-        InputError: there are no jobs, a name is unknown, a script cannot be run, or a job has too few nodes.
+    Raises InputError: there are no jobs, a name is unknown, a script cannot be run, or a job has too few nodes.
     """
     jobs = known.cluster.acceptance
     if not jobs:

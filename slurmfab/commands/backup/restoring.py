@@ -49,18 +49,10 @@ class RestoreOptions:
 
 
 def restore(cluster: str, file: str, options: RestoreOptions, output: Output) -> int:
-    """Restore a cluster from a backup.
+    """Restore a cluster from a backup, also its cluster file if there is none.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one. If there is none, the backup's is written there.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the archive is damaged, not trusted, encrypted to other keys, or a backup of another cluster;
-            nothing was changed.
-        SlurmfabError: the restoration is refused, or the controller failed.
+    Raises InputError if the archive is damaged, not trusted, encrypted to others, or another cluster's: nothing was
+    changed; SlurmfabError if the restoration is refused, or the controller failed.
     """
     given = [archive.verified(Path(one)) for one in (file, options.database) if one]
     path = loading.named_path(cluster)
@@ -204,18 +196,7 @@ def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> Pre
 
 
 def ask_part(run: Run, host: str, request: Mapping[str, Any], phases: RestorePhases, name: str) -> Mapping[str, Any]:
-    """Ask a host for the present state of one part.
-
-    Args:
-        request: where the agent finds the part: its `directory` or its `database`.
-        name: name of the part.
-
-    Returns:
-        The agent's answer; empty if this restoration put the part there before it was interrupted.
-
-    Raises:
-        HostError: the host does not answer.
-    """
+    """Ask a host for the present state of a part; empty if this restoration put it there before an interruption."""
     place, sha256 = phases.staged(name)
     lines = run.transport.call(host, {"op": "backup", **request, "staged": place, "sha256": sha256})
     answer = answer_value(host, lines, "backup")

@@ -197,19 +197,7 @@ def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: Binar
 def fetch(
     run: Run, archive_file: Archive, host: str, name: str, request: Mapping[str, Any], *, copy: BinaryIO | None = None
 ) -> dict[str, Any]:
-    """Fetch a part from a host and add it to the archive, piece by piece.
-
-    Args:
-        name: name of the part.
-        request: which part the agent reads, and from where.
-        copy: gets the same bytes.
-
-    Returns:
-        What the agent reports about the part: `next_job_id` and `jobs` for slurmctld's state, otherwise nothing.
-
-    Raises:
-        HostError: the host does not send the whole part.
-    """
+    """Fetch a part piece by piece from a host into the archive, and `copy`; what the agent reports about it."""
     run.progress.begin(f"saving {PART_TITLES[name]}", (host,))
     archive_file.begin()
 

@@ -134,19 +134,10 @@ def open_shells(
     ask_password: Callable[[], str] | None = None,
     password: str = "",
 ) -> Iterator[Shells]:
-    """Open shells on these hosts at the same time; closed at the end of the `with` block.
+    """Open shells on these hosts at once; each host has its shell, or the `HostError` that prevented it.
 
-    Args:
-        hosts: names of hosts.
-        policies: the pinned host key of each host, by name.
-        ask_password: prompts for the sudo password, again if it is wrong; `None` if prompting is impossible.
-        password: the sudo password if it is known already; empty if not.
-
-    Returns:
-        For each host its shell, or the `HostError` that prevented it.
-
-    Raises:
-        SlurmfabError: an error that concerns the whole cluster, not one host.
+    `policies`: pinned host keys by name. `ask_password`: prompts for the sudo password, again if it is wrong; `None` if
+    nobody can be asked. Raises SlurmfabError for what concerns the whole cluster.
     """
     transport = SshTransport(route.to_hosts(inventory.cluster), policies)
     sudo = SudoPassword(ask_password, password)

@@ -58,13 +58,9 @@ BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority"
 
 
 class Slurm:
-    """Slurm's commands on the controller.
+    """Slurm's commands on the controller, or another host that has them.
 
-    Args:
-        controller: the primary controller, or another host with Slurm's commands.
-        user: login name of the user who submits the jobs.
-        sender: command prefix that runs a command as this user, such as `AS_SLURM`.
-        seconds: time limit of each job, waiting included.
+    `sender`: the prefix that runs a command as the submitting user. `seconds`: limit of each job, with its waiting.
     """
 
     def __init__(
@@ -139,15 +135,10 @@ class Slurm:
         options: Sequence[str] = (),
         under: Sequence[str] = (),
     ) -> CommandResult:
-        """Run a command in one job with a task on each of these nodes, and return srun's result.
+        """Run a command in a job with a task on each of these nodes, and return srun's result.
 
-        Args:
-            memory: MiB per node.
-            under: a command on the controller that runs srun and ends with its exit code; empty for none.
-
-        Raises:
-            AssertionError: Slurm did not run the job.
-            pytest.skip.Exception: a node takes no jobs now, or other jobs use the resources.
+        `memory`: MiB per node. `under`: a command on the controller around srun. Raises AssertionError if Slurm did not
+        run it; skips if nodes take no jobs now, or have no room.
         """
         for node in nodes:
             self.need_room(node)

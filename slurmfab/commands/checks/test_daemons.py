@@ -267,9 +267,6 @@ def assert_has_files(unit: str, hand_made: HandMade) -> None:
 
     Before Slurm 23.11 a reconfigure by hand leaves no trace in the daemon's process, so nothing is told by a file that
     was made by hand and is right.
-
-    Args:
-        unit: the daemon's unit.
     """
     newer = newer_files(hand_made.host, unit)
     leaves_trace = not hand_made.lock.slurm or reconfigure_renews_daemons(SlurmVersion.parse(hand_made.lock.slurm))
@@ -318,15 +315,7 @@ def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
 
 
 def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
-    """Fail if a file of a daemon was changed after the daemon's start; skip if it does not run.
-
-    Args:
-        unit: the daemon's unit, a key of `WATCHED`.
-        complaint: the message, before the names of the files.
-
-    Raises:
-        Drifted: the daemon runs with older files.
-    """
+    """Fail, by Drifted, if a file of a daemon (unit in `WATCHED`) is newer than it; skip if it does not run."""
     complain(host, complaint, newer_files(host, unit))
 
 

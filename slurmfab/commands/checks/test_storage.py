@@ -117,12 +117,9 @@ def test_scratch_has_its_place(scratch_node: CheckedHost, cluster: Cluster) -> N
 
 
 def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
-    """What is wrong with the directory for those of jobs; empty if nothing is.
+    """What is wrong with the directory for those of jobs, by what `stat` and `df` printed; empty if nothing is.
 
-    Args:
-        size: the gigabytes that slurm.conf lets jobs reserve.
-        mount: the mount point that it should be on; empty for any.
-        printed: what `stat` and `df` printed.
+    `size`: gigabytes that jobs may reserve. `mount`: the mount point that it should be on; empty for any.
     """
     if len(printed) != 2:
         return f"{path} is missing"
@@ -164,14 +161,7 @@ def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
 
 
 def not_shared(cluster: Cluster, host: CheckedHost, other: CheckedHost, mount: Mount) -> str:
-    """Why files of a mount do not come from one host to another; empty if they do.
-
-    A file server may give root no rights, if an ordinary user has them.
-
-    Args:
-        host: the host that writes.
-        other: the host that reads.
-    """
+    """Why files of a mount do not get to another host; empty if root's, or else an ordinary user's, do."""
     some, why = storage.proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
     try:
         why = root_is_not_shared(host, other, some[0]) or user_is_not_shared(host, other, some[1])

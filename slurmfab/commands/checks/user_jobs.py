@@ -71,17 +71,9 @@ def submit(
     directory: str = "",
     seconds: int = SUBMIT_SECONDS,
 ) -> tuple[str, str]:
-    """Submit a batch job.
+    """Submit a batch job in a directory; its ID, or an empty one and Slurm's error.
 
-    Args:
-        options: of sbatch.
-        variables: of the job's environment, as `NAME=VALUE`.
-        script: of the job; empty if the options have its command.
-        directory: in which the user submits it.
-        seconds: time limit of sbatch.
-
-    Returns:
-        The job's ID, or an empty one and Slurm's error.
+    `variables`: `NAME=VALUE` each. `script`: empty if the options have the command. `seconds`: time limit of sbatch.
     """
     command: tuple[str, ...] = ("timeout", str(seconds), "sbatch", "--parsable", *options)
     if directory:

@@ -114,18 +114,9 @@ class Alarm:
             self.mail(news, memory.UNCOMPARED[1], str(error))
 
     def mail(self, news: News, summary: str, cause: str = "") -> bool:
-        """Send a mail if there is news, and keep what it told.
+        """Send a mail if there is news, and keep what it told; whether one was sent.
 
-        Args:
-            news: what has changed since the last mail.
-            summary: the subject, without the cluster.
-            cause: why the hosts could not be compared; empty where they could.
-
-        Returns:
-            Whether a mail was sent.
-
-        Raises:
-            SlurmfabError: it was not taken, or what it told cannot be kept.
+        `cause`: why hosts could not be compared, if so. Raises SlurmfabError if it was not taken, or cannot be kept.
         """
         if not news.is_any:
             return False

@@ -110,18 +110,9 @@ class RecordedRun(Listed):
 
 
 def show(cluster: str, word: str, json_file: str) -> int:
-    """Print all runs, newest last, or one in full.
+    """Print all runs, newest last, or one in full, by id, unique prefix or `last`; also as JSON into a file.
 
-    Args:
-        cluster: the cluster file's path, empty for the default one; the file need not be there.
-        word: a run's id, a prefix that only one id has, or `last`; empty for all runs.
-        json_file: file for the same as JSON; `-` for standard output, empty for none.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: no run has that id, or several begin with it.
+    The cluster file need not be there. Raises InputError if no run, or several, have that id.
     """
     path = loading.named_path(cluster)
     records, complaints = record.load_all(path)

@@ -46,14 +46,7 @@ def found_target(name: str, address: str, ssh: Ssh) -> Target:
 class Contact:
     """Connections to hosts, more of which can be met one after the other; use it in a `closing` block.
 
-    Args:
-        accept_new: whether to trust SSH host keys that are not in known_hosts.
-        ask_password: asks for the sudo password; `None` if nobody can be asked.
-
-    Attributes:
-        targets: the hosts that were tried, by name.
-        facts: facts of the hosts that answered, by name.
-        failed: errors of the others, by name.
+    `targets` are the hosts that were tried, `facts` and `failed` those that answered or did not, by name.
     """
 
     def __init__(self, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[], str] | None) -> None:

@@ -72,16 +72,10 @@ class Answers:
 
 
 def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, every_line: bool) -> Answers:
-    """Ask the hosts, and the controllers, for lines that matter for a node or a job.
+    """Ask the hosts, and the controllers, for lines that matter for a node (hostlist) or a job (its id).
 
-    Args:
-        target: a hostlist, or the id of a job.
-        asked: the period; by default the last hour, or that of the job.
-
-    Raises:
-        InputError: the target is neither a host of the cluster nor the id of a job, or a time is none.
-        SlurmfabError: Slurm does not know the job.
-        HostError: no controller answers, so nothing is known of the job.
+    The period is by default the last hour, or that of the job. Raises InputError for a wrong target or time,
+    SlurmfabError for an unknown job, HostError if no controller answers for it.
     """
     now = time.time()
     if not is_job(known, target):

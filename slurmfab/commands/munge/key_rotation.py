@@ -56,11 +56,8 @@ def rotate_munge_key(cluster: str, output: session.Output) -> int:
 def rotate(run: Run) -> None:
     """Rotate the key on the hosts that can be reached; the others are excluded from the run.
 
-    Raises:
-        DeployFailed: the controller does not answer; nothing was changed.
-        InputError: a new host belongs to another cluster; nothing was changed.
-        SlurmfabError: a host that answers cannot store the new key, so that no host has it; or the controller failed
-            after the switch, so that the new key cannot be proved.
+    Raises DeployFailed or InputError without controller, or for another cluster's host; nothing was changed. Raises
+    SlurmfabError if a host cannot store the new key, so that none has it, or the controller fails after the switch.
     """
     facts = gather(run, run.hosts, may_prepare=False)
     refuse_undeployed(run, facts)
@@ -170,18 +167,9 @@ def resume(run: Run, controllers: Iterable[str]) -> None:
 
 
 def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Result]) -> dict[str, Result]:
-    """Do on all hosts what has to succeed on all of them before any key is switched.
+    """Do on all reachable hosts what has to succeed on all of them before any key is switched.
 
-    Args:
-        run: the run; hosts that cannot be reached are excluded from it, and the others continue.
-        doing: what is done, for the progress.
-
-    Returns:
-        The results, by host.
-
-    Raises:
-        DeployFailed: the controller cannot be reached.
-        SlurmfabError: it failed on a host that answers, for example because another run is active there.
+    Raises DeployFailed without the controller; SlurmfabError if it failed on a host, as for another active run.
     """
     answers = {}
     refusing = []

@@ -40,17 +40,9 @@ def add_node(cluster: str, hosts: str, options: AddNodeOptions, accept_new: bool
     """Prepare new hosts, write them into the cluster file, deploy, and resume them once a test job ran there.
 
     Nothing is written, and nothing is changed on the cluster's hosts, before all new hosts have their packages and
-    users. An add-node that was interrupted later than that is continued.
-
-    Args:
-        hosts: a Slurm hostlist of names, addresses or `user@address:port`.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: a host is in the cluster already, or an option names something that does not exist.
-        SlurmfabError: a host did not answer, or cannot be a node of this cluster; nothing was changed.
+    users. An add-node that was interrupted later than that is continued. `hosts`: names, addresses or
+    `user@address:port`. Raises InputError for known hosts and wrong options; SlurmfabError if one does not answer, or
+    cannot be a node.
     """
     require_known(options.approvals)
     known = loading.load_named(cluster)

@@ -26,16 +26,8 @@ LONGEST_REASON = 200
 def drain(cluster: str, hosts: str, reason: str, minutes: int | None, output: session.Output) -> int:
     """Drain compute nodes, and wait until their jobs have ended if the user wants that.
 
-    Args:
-        reason: why the nodes are drained.
-        minutes: how long to wait for jobs; 0 for no limit, `None` for no waiting.
-
-    Returns:
-        The exit code; 1 if jobs still run after that time.
-
-    Raises:
-        InputError: a host is not a compute node, or the reason cannot be stored.
-        HostError: the controller does not answer.
+    `minutes`: 0 for no limit, `None` for no waiting. Returns 1 if jobs still run after that time. Raises InputError for
+    other hosts, or a reason that cannot be stored; HostError if the controller does not answer.
     """
     known = loading.load_named(cluster)
     names, text = compute_nodes(known, hosts), checked_reason(reason)

@@ -75,14 +75,10 @@ def refuse_unfit(known: Inventory, names: Sequence[str], options: RebootOptions)
 
 
 def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable[[float], None] = time.sleep) -> None:
-    """Reboot nodes, a few at a time, until one of them does not come back.
+    """Reboot nodes, a few at a time, until one of them does not come back, and is excluded.
 
-    Args:
-        run: the run; a step is added to it for each node that is back, and a node that is not is excluded from it.
-
-    Raises:
-        HostError: a host does not answer at the start, or the controller for `job_waiting.SILENCE_SECONDS`.
-        InputError: a node is out of service; no node was rebooted.
+    Raises HostError if a host, or later the controller for `job_waiting.SILENCE_SECONDS`, does not answer; InputError,
+    before any reboot, if a node is out of service.
     """
     seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     drain.refuse_unknown(run.controller, seen, names)

@@ -54,12 +54,8 @@ class RemoveNodeOptions:
 def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Output) -> int:
     """Drain nodes, wait for their jobs, remove the nodes from all files, and clean their hosts.
 
-    Returns:
-        The exit code: 3 if a node was removed, but its host could not be reached to clean it.
-
-    Raises:
-        InputError: a host is not only a compute node, or no node would be left; nothing was changed.
-        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    Returns 3 if one could not be reached for that. Raises InputError if a host is not only a compute node, or none
+    would be left; SlurmfabError, files unchanged, if jobs do not end in time, or a host fails.
     """
     known = loading.load_named(cluster)
     leaving = expand(hosts)

@@ -65,15 +65,8 @@ class NewMachine:
 def replace_node(cluster: str, host: str, options: ReplaceNodeOptions, output: Output) -> int:
     """Check the new machine against the lock, prepare it, and put the node into service once a test job ran there.
 
-    Args:
-        host: name of the compute node.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the host is not only a compute node, or its host key or hardware differs and is not accepted.
-        SlurmfabError: jobs run on the node, or the machine cannot be this node; nothing was changed.
+    Raises InputError if it is no compute node alone, or its key or hardware is not accepted; SlurmfabError if jobs run,
+    or it cannot be this node. Nothing was changed then.
     """
     require_known(options.approvals)
     known = loading.load_named(cluster)
@@ -114,14 +107,7 @@ def checked_address(address: str) -> str:
 def inspect(known: Inventory, host: str, *, accept_key: bool, asker: Callable[[], str] | None) -> NewMachine:
     """Gather the facts of the new machine, if its SSH host key is a pinned one or is accepted.
 
-    Args:
-        known: the cluster, with the machine's address.
-        accept_key: whether to trust a host key that is not a pinned one.
-        asker: asks the user for the sudo password; `None` if the user cannot be asked.
-
-    Raises:
-        InputError: the host key is not a pinned one, and `accept_key` is false.
-        HostError: the machine does not answer.
+    Raises InputError for another key; HostError if the machine does not answer.
     """
     pinned = session.trusted_keys(known, host)
     policy = PinnedKey(host, pinned)
@@ -155,15 +141,9 @@ def gather_facts(known: Inventory, host: str, policy: PinnedKey, asker: Callable
 
 
 def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: Collection[str] = ()) -> None:
-    """Refuse a machine that cannot be this node.
+    """Refuse a machine that cannot be this node, beyond the disruptive changes that the user allows.
 
-    Args:
-        allowed: names of the disruptive changes that the user allows.
-
-    Raises:
-        InputError: the machine belongs to another cluster.
-        SlurmfabError: the machine cannot be this node.
-        IdConflict: a UID or GID of the cluster belongs to another user or group there.
+    Raises InputError if it is another cluster's, IdConflict if it has others of our IDs, else SlurmfabError.
     """
     ours = other_clusters.identity(known.cluster, known.lock, {})
     other_clusters.refuse_others(ours, {host: machine.facts}, allowed)

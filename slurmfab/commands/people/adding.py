@@ -39,17 +39,10 @@ class AddUserOptions:
 
 
 def add_user(cluster: str, name: str, options: AddUserOptions, output: Output) -> int:
-    """Add a user to the cluster file, and deploy the users of the cluster file to hosts and accounts.
+    """Add a user, or new options, to the cluster file, and deploy its users to hosts and accounts.
 
-    If the user is in the file already, the options that are new are added. Nothing is written before all hosts have
-    reported whether the user name and the UID are free.
-
-    Returns:
-        The exit code: 3 if a host could not be reached; the next deployment adds the user there.
-
-    Raises:
-        InputError: a file has no public keys, or the cluster file would be invalid.
-        IdConflict: the name or the UID belongs to another user on some host; nothing was changed.
+    Nothing is written before all hosts have told whether name and UID are free (else IdConflict). Returns 3 if a host
+    could not be reached. Raises InputError without public keys, or if the file would be invalid.
     """
     known = loading.load_named(cluster)
     if STDIN in options.key_files and output.ask_password:

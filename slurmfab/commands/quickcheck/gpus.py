@@ -123,16 +123,7 @@ def asked(there: Gpus) -> str:
 
 
 def probe_job(bench: Bench, node: str, count: int, option: str) -> int:
-    """Run a job with some GPUs.
-
-    Args:
-        node: name of the node on which it runs.
-        count: number of GPUs that it requests.
-        option: the option of srun that requests them, such as `--gres=gpu:1`.
-
-    Returns:
-        How many GPUs nvidia-smi lists in the job; 0 if there is no nvidia-smi.
-    """
+    """How many GPUs nvidia-smi, if there is one, lists in a job with `option`, such as `--gres=gpu:1`."""
     lock = bench.known.lock.hosts.get(node)
     known = {gpu.file: gpu.slot for gpu in lock.gpus} if lock else {}
     found = parse_job(bench.run((node,), job_script(tuple(known), opens=False), options=(option,)))

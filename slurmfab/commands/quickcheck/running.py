@@ -92,15 +92,9 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
 def quickcheck(
     known: Inventory, options: QuickcheckOptions, *, opener: Opener, heard: Callable[[Line], None] = lambda _: None
 ) -> Summary:
-    """Test a cluster with small jobs; remaining jobs are cancelled in any case.
+    """Test a cluster with small jobs, cancelled in any case; `heard` gets each line when its check ends.
 
-    Args:
-        heard: called with each line when its check ends.
-
-    Raises:
-        InputError: an option is wrong, or the cluster has never been deployed.
-        HostError: none of the hosts from which jobs are submitted is reachable.
-        SlurmfabError: slurmctld does not answer.
+    Raises InputError for options, or before a deployment; HostError if nothing submits; SlurmfabError of slurmctld.
     """
     checks = checks_for(known.cluster, options)
     nodes = nodes_of(known, options.hosts)

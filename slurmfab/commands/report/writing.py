@@ -23,17 +23,9 @@ from slurmfab.core.engine import session
 
 
 def report(cluster: str, file: str, output: session.Output, *, with_checks: bool) -> int:
-    """Write a page about a cluster.
+    """Write a page about a cluster; with checks run before, or the last ones.
 
-    Args:
-        file: path of the page; empty for one with the cluster's name in the current directory.
-        with_checks: whether the checks run first; otherwise the page shows the last ones.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the cluster file or an option is wrong, or the page cannot be written.
+    `file`: empty for the cluster's name here. Raises InputError if file or options are wrong, or it cannot be written.
     """
     known = loading.load_named(cluster)
     path = Path(file or f"{known.cluster.name}-report.html")

@@ -123,13 +123,7 @@ def offers(
 ) -> tuple[dict[str, Offer], dict[str, Offer]]:
     """What apt would install: by release and architecture, and by host; of hosts with equal packages one is asked.
 
-    Args:
-        hosts: what each has.
-        target: the key `slurm` as the upgrade would leave it.
-        version: the version that hosts are asked for.
-
-    Raises:
-        InputError: a file that the cluster file names for the packages cannot be used.
+    `target`: the key `slurm` as the upgrade would leave it. Raises InputError if a named file cannot be used.
     """
     by_release: dict[str, list[str]] = {}
     alike: dict[tuple[str, str], list[str]] = {}

@@ -41,16 +41,7 @@ class Options:
 def back(cluster: str, file: str, output: Output, options: Options) -> int:
     """Go back to the Slurm of before an upgrade: its packages first, then a restore of the backup.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        file: path of the upgrade's backup.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the archive is none of an upgrade's, or not trusted; nothing was changed.
-        SlurmfabError: a host fails; the same command goes on.
+    Raises InputError if that is no upgrade's, or not trusted; SlurmfabError if a host fails: the command goes on.
     """
     if not file:
         raise InputError("--abandon-jobs and --identity are for --back: an upgrade ends no job and reads no backup.")

@@ -191,17 +191,9 @@ def back_up(run: Run, plan: UpgradePlan, wanted: SlurmPackages) -> None:
 
 
 def finish(run: Run, plan: UpgradePlan, final: SlurmPackages) -> bool:
-    """Tell what is left; if nothing is, give the hosts the files of the new version, and end the upgrade.
+    """Tell what is left; if nothing is, give hosts the new version's files, and end the upgrade.
 
-    Args:
-        plan: what was shown of that.
-        final: the key `slurm` of the cluster file now.
-
-    Returns:
-        Whether nothing is left.
-
-    Raises:
-        InputError: the files would change in other ways than the plan has shown.
+    Returns whether nothing is left. Raises InputError if files would change in other ways than the plan has shown.
     """
     again = plans.made(run, final, "", "", is_whole=False)
     run.progress.end()

@@ -40,15 +40,9 @@ def reason_of(error: ValidationError) -> str:
 
 
 def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
-    """The key `slurm` as the upgrade would leave it; without a version where the suite's own is wanted.
+    """The key `slurm` as the upgrade leaves it; without a version where the suite's own is wanted.
 
-    Args:
-        present: the key as it is in the cluster file.
-        to: the version of `--to`; empty for the cluster file's, or whatever the suite has.
-        suite: of `--suite`; empty for the cluster file's source.
-
-    Raises:
-        InputError: nothing says where to, or a value is wrong.
+    `to`, `suite`: of the options, or empty. Raises InputError if nothing says where to, or a value is wrong.
     """
     refuse_source(present)
     if not to and not suite:

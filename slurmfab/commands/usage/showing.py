@@ -110,17 +110,9 @@ class UsageOptions:
 
 
 def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
-    """Print what jobs used.
+    """Print what jobs used; 1 if Slurm keeps no records, and directories were measured alone.
 
-    Args:
-        output: where to print, and whether as JSON.
-
-    Returns:
-        The exit code: 0; 1 if Slurm keeps no records, and directories were measured alone.
-
-    Raises:
-        InputError: an option is wrong.
-        HostError: no controller answers, slurmdbd does not, or Slurm keeps no records.
+    Raises InputError for options; HostError if no controller or slurmdbd answers, or nothing is kept.
     """
     options.check(output.json)
     known = loading.load_named(cluster)

@@ -130,13 +130,9 @@ def changes_by_name(outcome: Outcome | None) -> dict[str, Change]:
 
 
 def describe_change(name: str, before: Change | None, now: Change | None, *, is_steady: bool) -> str:
-    """How one value of a resource has changed since the plan was saved; empty if it has not.
+    """How a value, as `mode`, has changed since the plan (`None`: no difference then, or now); empty if it has not.
 
-    Args:
-        name: the name of the value, such as `mode`.
-        before: its difference in the plan; `None` for none.
-        now: its difference now; `None` for none.
-        is_steady: whether the actual value must be the same as in the plan.
+    `is_steady`: whether the actual value must be the same as in the plan.
     """
     subject = subject_of(name)
     if before is None:

@@ -39,17 +39,9 @@ def is_first_contact(cluster: str, options: DeployOptions) -> bool:
 
 
 def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
-    """Deploy the cluster file.
+    """Deploy the cluster file; connection options are for the first contact, and refused here.
 
-    Args:
-        connection_options: only for the first contact; refused here, since the cluster file has an ssh section.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the options contradict each other, or the cluster file has a mistake.
-        SlurmfabError: the deployment failed.
+    Raises InputError if options contradict, or for a mistake; SlurmfabError if the deployment failed.
     """
     refuse_wrong_options(options)
     if options.plan_file:
@@ -100,17 +92,9 @@ def deploy_and_accept(run: Run) -> None:
 
 
 def plan(cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output) -> int:
-    """Show what a deployment would do.
+    """Show what a deployment would do, and save it (empty: not); 4 when there is something to do.
 
-    Args:
-        save: file in which the plan is saved for `deploy --plan`; empty for none.
-        connection_options: only for the preview of a first contact; refused here.
-
-    Returns:
-        The exit code: 4 when there is something to do, otherwise that of the report.
-
-    Raises:
-        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
     """
     from slurmfab.core.engine import saved_plan
 

@@ -43,13 +43,7 @@ ADVICE = f"Correct the cluster file, then: {FAB} deploy."
 def after_phase(run: Run, plan_input: PlanInput, phase: str) -> None:
     """Put earlier files back where a daemon did not start in this phase, on hosts without which the run goes on.
 
-    Args:
-        run: the run; hosts that failed in the phase are excluded, and their reasons are completed.
-        plan_input: the facts of all hosts as they were before the phases.
-        phase: name of the phase.
-
-    Raises:
-        DeployFailed: slurmd started on no node, so the files of all hosts were put back.
+    Completes the reasons of failed hosts. Raises DeployFailed if slurmd started nowhere: all files went back.
     """
     if phase == "slurmd":
         after_slurmd(run, plan_input)

@@ -13,15 +13,9 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 
 
 def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool = False) -> None:
-    """Apply resources on one host; if this fails, the run ends.
+    """Apply resources on one host, proved by another login or taken back if asked; if this fails, the run ends.
 
-    Args:
-        run: gains a step if anything differed.
-        proved: whether another login proves the change, or else the host takes it back.
-
-    Raises:
-        DeployFailed: a resource failed.
-        HostError: the host does not answer.
+    Raises DeployFailed if a resource failed; HostError if the host does not answer.
     """
     run.progress.begin(phase, (host,))
     step = (apply_proved_step if proved else apply_step)(run, phase, host, resources)

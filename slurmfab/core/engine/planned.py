@@ -52,13 +52,7 @@ def start_run(
 ) -> Run | None:
     """Prepare the deployment of a saved plan; `None` for an empty plan, after that was printed.
 
-    Args:
-        cluster: path of the cluster file; empty for the one that the plan was made from.
-        connection_options: must be empty, since the cluster file has an ssh section.
-
-    Raises:
-        InputError: there is no such plan, it is a plan of another cluster, or other options contradict it.
-        PlanOutdated: the cluster file or the lock has changed since the plan was saved.
+    Raises InputError if it is missing, another cluster's, or contradicted; PlanOutdated if files have changed.
     """
     refuse_other_options(options, connection_options)
     plan = saved_plan.load(Path(options.plan_file))

@@ -88,18 +88,10 @@ def hosts_to_ask(run: Run) -> tuple[str, ...]:
 
 
 def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dict[str, HostFacts]:
-    """Ask hosts for their facts, all at once.
+    """The facts of those hosts that answer, in their order, all asked at once; `may_prepare` may install python3.
 
-    Args:
-        may_prepare: whether a missing python3 may be installed.
-
-    Returns:
-        The facts of the hosts that answered, by name, in the order of `hosts`.
-
-    Raises:
-        InputError: the ssh section cannot work for any host, as when the private key file is missing; a new host
-            belongs to another cluster, and another one lacks python3; or only the controller has the lock.
-        DeployFailed: the controller does not answer; nothing was changed on any host.
+    Raises InputError if SSH works for none, a new host is another cluster's while one lacks python3, or only the
+    controller has the lock; DeployFailed if the controller does not answer. Nothing was changed.
     """
     run.progress.begin("asking", hosts)
     answers = run.pending.answers.pop(hosts, None) or begin_asking(run, hosts)
@@ -268,15 +260,10 @@ def ask_facts(
     names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
     is_new: bool = False,
 ) -> HostFacts:
-    """Ask one host for its facts.
+    """Ask one host for its facts; with secrets (munge key, slurm.conf) the controller alone.
 
-    Args:
-        with_secrets: whether the facts include the munge key and slurm.conf; only the controller is asked for these.
-        names: the users, groups, packages and services to look up, by kind.
-        is_new: whether the host is new to the lock, so that the facts include whether a cluster uses it.
-
-    Raises:
-        HostError: the host does not answer.
+    `names`: to look up, by kind. `is_new`: new to the lock, so that it tells whether a cluster uses it. Raises
+    HostError.
     """
     request = {"op": "facts", **names, "with_munge_key": with_secrets, "with_slurm_conf": with_secrets}
     request |= {"is_new": True} if is_new else {}
@@ -309,15 +296,7 @@ def require_shown_key(host: str, facts: HostFacts, shown: tuple[str, str] | None
 def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Step:
     """Have a host's agent change what differs; if the host is lost meanwhile, what it did until then is kept.
 
-    Args:
-        run: the run; gains a step if the host is lost after it began.
-
-    Returns:
-        The step with all outcomes, which is not in the run yet.
-
-    Raises:
-        SlurmfabError: another run is changing the cluster.
-        HostError: the host does not answer, or was lost.
+    The step is not in the run yet. Raises SlurmfabError for another run; HostError if the host was lost.
     """
     wanted = tuple(resources)
     require_claim(run)
@@ -351,18 +330,10 @@ def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostE
 def request_apply(
     run: Run, host: str, resources: Iterable[Any], *, dry_run: bool, heard: Callable[[Line], None] = lambda _: None
 ) -> list[Outcome]:
-    """Have a host's agent compare resources, or change what differs.
+    """Have a host's agent compare resources, or change what differs: an outcome for each, in order.
 
-    Args:
-        dry_run: whether the agent only compares.
-        heard: called with each line of the answer as it arrives; what the host waits for is shown to the user.
-
-    Returns:
-        An outcome for each resource, in order.
-
-    Raises:
-        SlurmfabError: another run is changing the cluster, and this is no dry run.
-        HostError: the host does not answer.
+    `heard`: gets each line as it arrives. Raises SlurmfabError if another run changes the cluster, and this is no dry
+    run; HostError if the host does not answer.
     """
     if not dry_run:
         require_claim(run)
@@ -428,15 +399,8 @@ def take_claim(run: Run) -> bool:
     """Take the lock on the primary controller for this run, before the run changes anything on any host.
 
     Every run takes this lock first. So of two runs that begin at the same moment, one changes nothing. A run that
-    waited for it, or before it, does not undo what another run or an editor has written into its files meanwhile.
-
-    Returns:
-        Whether another run had the lock after the hosts were asked for facts, so that the facts may be outdated.
-
-    Raises:
-        SlurmfabError: another run has the lock; the message says who started it.
-        FilesChanged: the cluster file or the lock has changed since this run read it.
-        HostError: the controller does not answer.
+    waited for it does not undo what another has written into its files. Returns whether another run had it after the
+    facts, which may be outdated. Raises SlurmfabError while another run has it; FilesChanged; HostError.
     """
     try:
         lines = run.transport.call(run.controller, apply_request(run, (), dry_run=False))

@@ -117,16 +117,10 @@ def start(
     accept_new: bool = False,
     hooks: RunHooks | None = None,
 ) -> Run:
-    """Prepare a run over hosts of a cluster; no host is connected to yet.
+    """Prepare a run over hosts (empty for all) of a cluster; no host is connected to yet.
 
-    Args:
-        hosts: hostlist; empty for all hosts of the cluster.
-        password: sudo password; empty where it is not known, or there is none.
-        accept_new: whether host keys are trusted of hosts that have none in known_hosts or the lock.
-        hooks: functions of the command; when left out, the lock is saved and no survey is checked.
-
-    Raises:
-        InputError: a host is not in the cluster, or the lock is missing.
+    `password`: for sudo, if known. `accept_new`: trust hosts without known key. `hooks`: of the command; by default the
+    lock is saved and no survey is checked. Raises InputError for other hosts, or a missing lock.
     """
     missing_lock.refuse(known)
     names = select_hosts(known.cluster, hosts, known.path)

@@ -66,18 +66,7 @@ def state_mount(cluster: Cluster, host: str) -> Mount | None:
 
 
 def apply_all(files: Mapping[str, LeftFile], apply: ApplyFile, is_dry: bool) -> dict[str, Outcome]:
-    """Apply one file on each host at once.
-
-    Args:
-        files: by host.
-        is_dry: whether the hosts only compare.
-
-    Returns:
-        The outcomes, by host.
-
-    Raises:
-        HostError: a host failed.
-    """
+    """Apply, or only compare, one file on each host at once; the outcomes by host, or HostError."""
     outcomes: dict[str, Outcome] = {}
     for host, outcome in on_each(files, lambda host: apply(host, files[host], is_dry)):
         if isinstance(outcome, SlurmfabError):

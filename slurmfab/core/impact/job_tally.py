@@ -128,13 +128,8 @@ def tally(
 ) -> JobTally:
     """Compare the jobs before and after a change.
 
-    Args:
-        before: all that ran or waited.
-        now: the same, after it.
-        ends: what slurmctld says of jobs that are `missing`, by job id.
-        remembers: whether slurmctld must still know all jobs that ended since.
-        accepted: ids of the jobs that an allowed change hurts.
-        earlier: ids of the jobs whose processes were gone before the first change.
+    `ends`: what slurmctld says of `missing` ones. `remembers`: whether it must know all that ended since. `accepted`:
+    ids that an allowed change hurts. `earlier`: ids whose processes were gone before.
     """
     jobs, present = tuple(before), tuple(now)
     ended, lost = [], []

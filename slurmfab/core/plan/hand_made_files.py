@@ -105,11 +105,7 @@ def of_host(
 ) -> dict[str, str]:
     """The wanted texts of a host's files by name, where the primary controller's slurm.conf was made by hand.
 
-    Args:
-        present: the texts that the host told; files that slurmfab wrote may be missing.
-        node: its name as a compute node; empty if it is none.
-        rendered: the files that slurmfab would write.
-        primary: what `alike` returned.
+    `present`: as told; slurmfab's own may be missing. `node`: empty if it is none. `primary`: of `alike`.
     """
     found: dict[str, str] = {}
     for name, text in rendered.items():

@@ -27,13 +27,9 @@ def version(fact: HostFacts, cluster: Cluster) -> str:
 
 
 def in_lock(before: str, installed: str, now: str, cluster_before: str) -> str:
-    """A host's version in the lock, which has one only where its series is not the cluster's.
+    """A host's version in the lock, `now` the cluster's there, only where its series is another one.
 
-    Args:
-        before: what the lock has of the host.
-        installed: its version by its facts; empty where it did not answer, or has no Slurm.
-        now: the cluster's version that the lock gets.
-        cluster_before: the cluster's version in the lock before.
+    `installed`: by its facts; empty if it did not answer, or has no Slurm.
     """
     known = installed or before or cluster_before
     return known if now and known.split(".")[:2] != now.split(".")[:2] else ""

@@ -48,15 +48,8 @@ class Undoing:
 def rollback(cluster: str, word: str, output: Output, approvals: Approvals = NOTHING, *, dry_run: bool = False) -> int:
     """Put configuration and services of all hosts, the cluster file and the lock back into their state before a run.
 
-    Args:
-        word: id of the run, or a unique beginning of it; empty for the last run that changed something.
-        dry_run: whether only to show what the rollback would do.
-
-    Returns:
-        The exit code; 4 if a dry run finds something to do.
-
-    Raises:
-        InputError: there is no such run, or it cannot be undone; nothing was changed.
+    `word`: a run, or a unique beginning of its id; empty for the last that changed something. Returns 4 if a dry run
+    finds something to do. Raises InputError if the run is none, or cannot be undone; nothing was changed.
     """
     require_known(approvals)
     undoing = prepare(loading.named_path(cluster), word)

@@ -25,17 +25,9 @@ END_MARK = b"-- slurmfab: the end\n"  # the last line of a dump, which shows tha
 
 
 def save_database(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict[str, Any]:
-    """Dump slurmdbd's database as SQL; its users do not have to wait.
+    """Dump slurmdbd's database as SQL, without making users wait; the manifest says no more of this part.
 
-    Args:
-        request: `name`: of the database. `settings`: path of the slurmdbd.conf with the login for an external server;
-            empty for this host's server, where root needs no password.
-
-    Returns:
-        An empty dict: the manifest says nothing more about this part.
-
-    Raises:
-        ResourceFailed: the database cannot be read.
+    `request`: `name` of the database; `settings`: path of the slurmdbd.conf with an external server's login, or empty.
     """
     program = find_client("mariadb-dump", "mysqldump")
     with contextlib.ExitStack() as stack:

@@ -154,17 +154,9 @@ def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:
 
 
 def loader(stack: contextlib.ExitStack, context: Context, database: str) -> Tuple[List[str], Tuple[int, ...]]:
-    """Make the database user that loads a dump; it is removed when the stack ends.
+    """Make the database user that loads a dump into this database, until the stack ends.
 
-    Args:
-        stack: removes the user, and closes the file with its password.
-        database: the only database that it may use.
-
-    Returns:
-        The client's options, and the file descriptors that the client has to inherit.
-
-    Raises:
-        ResourceFailed: the server refuses.
+    Returns the client's options, and the descriptors that it inherits. Raises ResourceFailed if the server refuses.
     """
     user, password = "%s@'localhost'" % mariadb.quoted(LOADER), os.urandom(24).hex()
     removal = "DROP USER IF EXISTS %s;" % user

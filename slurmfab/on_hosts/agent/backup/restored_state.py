@@ -156,15 +156,9 @@ Member = Tuple[tarfile.TarInfo, tarfile.TarFile]
 
 
 def members(file: BinaryIO, most_bytes: int, most: int = MOST_STATE_FILES) -> Iterator[Tuple[Member, str]]:
-    """Iterate over the files of a compressed tar, with their paths.
+    """Iterate over the files of a compressed tar, with their paths, up to `most` of `most_bytes` together.
 
-    Args:
-        most_bytes: the most bytes that all files may have together.
-        most: the largest number of files that are read.
-
-    Raises:
-        ResourceFailed: a member is not a regular file or has an unsafe path, there are too many or they are too large,
-            or the tar is damaged.
+    Raises ResourceFailed for more, a damaged tar, unsafe paths, and members that are not regular files.
     """
     left = most_bytes
     try:

@@ -84,17 +84,10 @@ def put_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
 
 
 def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANGED, mode: int = 0o600) -> None:
-    """Write a temporary file beside a path and rename it to the path.
+    """Write a temporary file beside a path, whose directory exists, and rename it to the path.
 
-    Several processes may do this to one path at a time; the last one wins.
-
-    Args:
-        path: path of the file; its directory has to exist.
-        uid: UID of the owner, or `UNCHANGED`.
-        gid: GID of the group, or `UNCHANGED`.
-
-    Raises:
-        OSError: the disk is full, for example; the old file is unchanged and the temporary one is removed.
+    Several processes may do this to one path at a time; the last one wins. `uid`, `gid`: or `UNCHANGED`. Raises
+    OSError, with the old file unchanged and no temporary one.
     """
     folder, name = open_parent(path)
     with folder:
@@ -113,16 +106,7 @@ def exchange_in(folder: Folder, name: str, content: bytes, access: Access) -> No
 
 
 def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
-    """Write a new file and flush it to the disk; on failure nothing is left.
-
-    Args:
-        path: path of the file, which must not exist.
-        uid: UID of the owner, or `UNCHANGED`.
-        gid: GID of the group, or `UNCHANGED`.
-
-    Raises:
-        OSError: the file exists, or the disk is full, for example.
-    """
+    """Write a new file and flush it to the disk; on failure (OSError) nothing is left. IDs may be `UNCHANGED`."""
     folder, name = open_parent(path)
     with folder:
         write_in(folder, name, content, (uid, gid, mode))

@@ -117,16 +117,9 @@ class Context:
         env: Optional[Mapping[str, str]] = None,
         account: Optional[tuple[int, int]] = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a program, and return its exit code and output; it never reads the agent's own input.
+        """Run a program without the agent's input; exit code and output, ResourceFailed if missing or too slow.
 
-        Args:
-            argv: the program and its arguments; never a secret, because all users can see them.
-            seconds: time limit, after which the program is killed.
-            env: additional environment variables; never a secret.
-            account: UID and GID to run it as, without supplementary groups; by default those of the agent.
-
-        Raises:
-            ResourceFailed: the program is missing or took too long.
+        `argv`, `env`: never a secret. `account`: UID and GID to run it as, without supplementary groups.
         """
         import subprocess  # many requests run no program
 

@@ -167,12 +167,9 @@ class Folder:
             raise at(error, self.place(name)) from None
 
     def has_mark(self, marks: Sequence[str], uid: int = 0) -> bool:
-        """Whether a name in it shows what it is for.
+        """Whether a name in it matches a mark (fnmatch), and was made by root, the owner, or `uid` if it cannot write.
 
-        Args:
-            marks: patterns of such names (fnmatch); names that another user than root and its owner made do not count.
-            uid: UID of the user whose directory it should be. This user's names count too, if it cannot write there: so
-                it made them when the directory was its own.
+        Names of a user who cannot write there were made when the directory was its own.
         """
         from fnmatch import fnmatchcase  # seldom needed
 
@@ -268,15 +265,9 @@ class Opened:
 
 
 def open_folder(path: str, make: bool = False) -> Folder:
-    """Open a directory, following the links of root alone.
+    """Open a directory, following the links of root alone; `make` makes missing ones of root, mode 0755.
 
-    Args:
-        make: whether to make missing directories, with owner root and mode 0755.
-
-    Raises:
-        FileNotFoundError: it does not exist.
-        NotADirectoryError: something on the way is not a directory.
-        UnsafePath: a link on the way is not root's, or another user can change it.
+    Raises FileNotFoundError, NotADirectoryError, or UnsafePath if a link is not root's, or others can change it.
     """
     way = [Folder(os.open("/", WAY_FLAGS), "/")]
     names, links = path.split("/")[::-1], 0

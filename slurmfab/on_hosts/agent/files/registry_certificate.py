@@ -167,15 +167,9 @@ def lasts(context: Context, path: str, days: int) -> bool:
 
 
 def signed(context: Context, settings: str, days: int, by: str = "") -> Tuple[bytes, bytes]:
-    """A new key, and its certificate.
+    """A new key and certificate by a configuration of `openssl req` alone, for so many days.
 
-    Args:
-        settings: configuration of `openssl req`; the host's own, /etc/ssl/openssl.cnf, is not read.
-        days: how long it is valid.
-        by: file with the authority that signs it; empty for a certificate that is an authority itself.
-
-    Raises:
-        ResourceFailed: openssl fails.
+    `by`: file with the signing authority; empty for an authority itself. Raises ResourceFailed if openssl fails.
     """
     directory = tempfile.mkdtemp(prefix="slurmfab-registry-", dir=memory(context))
     try:

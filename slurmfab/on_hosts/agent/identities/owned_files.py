@@ -171,15 +171,9 @@ class FileSearch:
 
 
 def change_owner(descriptor: int, status: os.stat_result, uid: int, gid: int) -> None:
-    """Change owner and group of an open file, and restore the mode bits and capabilities that chown(2) removes.
+    """Change owner and group (-1: keep) of an open file, and restore mode and capabilities that chown(2) removes.
 
-    The path in /proc refers to the open file itself, even if another file has its name by now.
-
-    Args:
-        descriptor: of the file, opened with O_PATH or for reading.
-        status: of the file, before.
-        uid: the new UID; -1 to keep it.
-        gid: the new GID; -1 to keep it.
+    The path in /proc refers to the open file itself, even if another file has its name by now. `status`: of before.
     """
     path = "/proc/self/fd/%d" % descriptor
     is_program = stat.S_ISREG(status.st_mode) and status.st_mode & 0o111

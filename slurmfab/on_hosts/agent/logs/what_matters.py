@@ -55,12 +55,9 @@ ANY_JOB = re.compile(
 
 
 class Matters:
-    """Decides for each line whether it matters.
+    """Decides for each line whether it matters: it names a node, or the job by one of its ids.
 
-    Args:
-        nodes: names of hosts; lines that name one matter.
-        jobs: ids of one job, as `12` or `12_3`; lines that name it matter, and those that name only others do not.
-        all_lines: whether every line matters, apart from those of other jobs.
+    Lines that name only other jobs never do; otherwise `all_lines` may.
     """
 
     def __init__(self, nodes: Sequence[str] = (), jobs: Sequence[str] = (), all_lines: bool = False) -> None:

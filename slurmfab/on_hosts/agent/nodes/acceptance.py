@@ -161,17 +161,9 @@ def remove_reservation(context: Context) -> None:
 
 
 def run_test_job(context: Context, node: str, partition: Optional[str], work: Tuple[str, ...]) -> str:
-    """Run a job on a node as the slurm user, from the controller.
+    """Run a job by srun's options on a node as the slurm user; why it failed, or empty.
 
-    Args:
-        partition: of the job, `None` for slurmfab's own; empty if no partition has the node.
-        work: srun's further options, and the command.
-
-    Returns:
-        Why the job failed; empty if it ran.
-
-    Raises:
-        ResourceFailed: the job could not be started at all.
+    `partition`: `None` for slurmfab's own; empty if none has the node. Raises ResourceFailed if it could not start.
     """
     if partition == "":
         return "it is in no partition, so no job can run on it; add it to one"

@@ -134,14 +134,7 @@ class SlurmNodes(Resource):
 
 
 class Wait:
-    """Waiting for nodes to become ready.
-
-    Args:
-        wanted: the nodes, and for how long to wait for those that do not answer.
-
-    Attributes:
-        silence: why slurmctld did not answer when it was last asked; empty if it did.
-    """
+    """Waiting for nodes to become ready; `silence` is why slurmctld did not answer at last, or empty."""
 
     def __init__(self, context: Context, wanted: SlurmNodes) -> None:
         self.context = context

@@ -73,16 +73,9 @@ def owner(account: Account, home: str) -> Optional[int]:
 
 
 def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
-    """The content of ~/.ssh/authorized_keys, empty where there is no such file or home; and why it cannot be replaced.
+    """The content of ~/.ssh/authorized_keys, empty for none; and what, if known, prevents the user from replacing it.
 
-    Args:
-        home: path of the home directory; it may be a symbolic link itself.
-
-    Returns:
-        The content, and what prevents the user from replacing the file; empty if nothing is known to.
-
-    Raises:
-        OSError: the home belongs to another user, or there is a link, a device, a FIFO or a too large file.
+    Raises OSError if the home is another's, or there is a link, a device, a FIFO or a too large file.
     """
     with As(account):
         try:

@@ -93,13 +93,8 @@ class LoginGuard(Resource):
 def arm(context: Context, paths: Iterable[str], otherwise: Mapping[str, str] = MappingProxyType({})) -> None:
     """Have these files put back when the present run has ended, or the host has; called before they are changed.
 
-    Args:
-        context: the request's context; the agent holds the host's lock.
-        otherwise: by path, the text that comes in the place of a file that is not there yet.
-
-    Raises:
-        ResourceFailed: systemd refuses the guard.
-        OSError: the disk is full, for example.
+    The agent holds the host's lock. `otherwise`: texts for files that are not there yet. Raises ResourceFailed,
+    OSError.
     """
     take_back(context)
     context.must(["rm", "-rf", context.path(NEW)])

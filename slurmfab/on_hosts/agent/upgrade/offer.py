@@ -149,17 +149,9 @@ def choose(found: Mapping[str, Sequence[str]], wanted: str) -> Dict[str, str]:
 def simulated(
     context: Context, options: Sequence[str], source: Optional[apt_sources.Source], chosen: Mapping[str, str]
 ) -> Dict[str, Any]:
-    """What apt would do to install the chosen versions, without doing it.
+    """What apt would do to install the chosen versions, or what it would have to remove; see `prepare`.
 
-    Where it would have to remove packages, it says which.
-
-    Args:
-        options: of `prepare`.
-        source: likewise.
-        chosen: version by name.
-
-    Raises:
-        ResourceFailed: apt would not install them.
+    Raises ResourceFailed if apt would not install them.
     """
     flags, wanted = ("--allow-change-held-packages",), ["%s=%s" % pair for pair in chosen.items()]
     words, code, output = slurm_release.solved(context, wanted, options, flags, source)

@@ -41,15 +41,9 @@ POLL_SECONDS, END_SECONDS = 0.2, 60.0
 
 
 def try_on(context: Context, database: str, packages: Sequence[str], source: Dict[str, str]) -> float:
-    """Have the new slurmdbd convert a database, and return how many seconds that took.
+    """Have the new slurmdbd, of all these packages, convert a copy; how many seconds that took.
 
-    Args:
-        database: the copy.
-        packages: `NAME=VERSION` of all packages that this host gets.
-        source: as in a request of `slurmfab.on_hosts.agent.upgrade.offer`.
-
-    Raises:
-        ResourceFailed: the packages cannot be fetched, or slurmdbd ends; with its last words.
+    `source`: as of `slurmfab.on_hosts.agent.upgrade.offer`. Raises ResourceFailed, with slurmdbd's last words.
     """
     with temporary_directory(context) as place:
         options, _ = prepare(context, place, source)

@@ -143,13 +143,9 @@ Progress = Dict[str, Any]
 
 
 class Runner:
-    """Makes measurements.
+    """Makes measurements until `stop` is set; `report` gets the state of the jobs in the queue on changes.
 
-    Args:
-        settings: of the check, see `slurmfab.on_hosts.programs.gpu_check.main`.
-        stop: set to end all measurements.
-        wait_seconds: time that all jobs together may wait in the queue.
-        report: called with the state of the jobs in the queue whenever it has changed.
+    `settings`: see `slurmfab.on_hosts.programs.gpu_check.main`. `wait_seconds`: of all jobs together in the queue.
     """
 
     def __init__(
