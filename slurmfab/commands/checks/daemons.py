@@ -8,10 +8,9 @@ from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY
 from slurmfab.cluster.slurm.platform import DEBIAN, PLATFORMS
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.wanted import FILES
-from slurmfab.on_hosts.agent.services.daemon_log import causes
+from slurmfab.on_hosts.agent.services.daemon_log import QUESTION as QUESTION_ABOUT
+from slurmfab.on_hosts.agent.services.daemon_log import causes, sentences
 from slurmfab.on_hosts.agent.services.process import STOPPED
-from slurmfab.on_hosts.agent.services.unit_changes import QUESTION as QUESTION_ABOUT
-from slurmfab.on_hosts.agent.services.unit_changes import sentences
 
 WATCHED = {
     "munge": (MUNGE_KEY,),

@@ -11,7 +11,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.mounts import Mount, covering
 from slurmfab.cluster.inventory.storage import clients, exports_of, mounts_of
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
-from slurmfab.on_hosts.agent.mounts.exports_file import Entry
+from slurmfab.on_hosts.agent.mounts.exports import Entry
 
 SECONDS = 10  # time limit of each access: a file server that takes longer does not work for people either
 LATE = (124, 137)  # exit codes of timeout(1) for a command that it has stopped

@@ -14,7 +14,7 @@ from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
-from slurmfab.on_hosts.agent.packages.installed_packages import is_version
+from slurmfab.on_hosts.agent.packages.packages import is_version
 
 
 def test_packages_of_the_site_are_installed(host: CheckedHost, inventory: Inventory) -> None:

@@ -18,7 +18,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.storage import DENIED, NOBODY, Proof
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.identities import mounts
-from slurmfab.on_hosts.agent.mounts import exports_file, quota_report
+from slurmfab.on_hosts.agent.mounts import exports, quotas
 from slurmfab.on_hosts.agent.mounts.mount_point import is_right
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOFS, mounted_at
 
@@ -38,8 +38,8 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
     if not wanted:
         raise DoesNotApply("no other host may mount what it exports")
     server, threads = exporting.service("nfs-server"), exporting.file("/proc/fs/nfsd/threads")
-    table = exports_file.entries(exporting.run("exportfs -s").stdout)
-    lacking = exports_file.missing(wanted, table)
+    table = exports.exports_entries(exporting.run("exportfs -s").stdout)
+    lacking = exports.exports_missing(wanted, table)
     wrong = [
         *([] if server.is_running else [f"nfs-server is {server.systemd_properties['ActiveState']}"]),
         *(["the NFS server has no threads"] if threads.exists and threads.content_string.strip() == "0" else []),
@@ -53,19 +53,19 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
 def test_quotas_are_set(limiting: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """users have the quotas of the cluster file, on the host that has the file system"""
     point = limiting.ask(f"findmnt -n -o TARGET --target {shlex.quote(places(cluster)[limiting.name])}").strip()
-    done = limiting.run(shlex.join(quota_report.command(point)))
+    done = limiting.run(shlex.join(quotas.repquota(point)))
     assert done.rc == 0, (
         f"{point} cannot limit users: {last_words(done)}. Repair: mount it with the option usrquota (ext4 also needs "
         f"`tune2fs -O quota`), then {deploy(limiting.name)}"
     )
-    found = quota_report.parse(done.stdout)
+    found = quotas.parse_quotas(done.stdout)
     wrong = []
     for user, soft, hard in limits(cluster):
         uid = lock.ids.get(f"{user}.uid") or int(limiting.run("id -u %s", user).stdout.strip() or 0)
-        there = found.get(uid, quota_report.NONE)
+        there = found.get(uid, quotas.NONE)
         if (there.soft, there.hard) != (soft, hard):
             pairs = (there.soft, there.hard), (soft, hard)
-            actual, wanted = (quota_report.limits_text(*pair) for pair in pairs)
+            actual, wanted = (quotas.limits_text(*pair) for pair in pairs)
             wrong.append(f"{user} has {actual} instead of {wanted}")
     assert not wrong, f"on {point}, {'; '.join(wrong[:3])}. Repair: {deploy(limiting.name)}"
 

@@ -33,7 +33,7 @@ from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey, changed_key_text
 from slurmfab.hosts.known_hosts import HostKey
 from slurmfab.hosts.transport import SshTransport
-from slurmfab.on_hosts.agent.nodes.new_node_drain import NewNodeDrain
+from slurmfab.on_hosts.agent.nodes.drain import NewNodeDrain
 from slurmfab.on_hosts.agent.services.service import Service
 
 DRAIN_REASON = "it is being replaced"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.platform import PLATFORMS
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.packages.updates import Candidate
 from slurmfab.on_hosts.agent.services.restartable import is_restartable
 
 OLD_SECONDS = 86400.0

@@ -20,7 +20,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages

@@ -24,7 +24,7 @@ from slurmfab.core.plan.plan import Plan, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import OK, Resource
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 

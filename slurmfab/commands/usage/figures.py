@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from slurmfab.base.json_output import Key, shows
-from slurmfab.on_hosts.agent.accounting.idle_gpus import GPU_USE
+from slurmfab.on_hosts.agent.accounting.job_records import GPU_USE
 
 KEYS = ("user", "account", "partition", "gpu")
 """By what use can be told; `gpu` is the type of GPU, empty for jobs without GPUs."""

@@ -26,7 +26,7 @@ from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
 from slurmfab.on_hosts.agent.core.resource import FAILED, Resource
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
-from slurmfab.on_hosts.agent.undo.earlier_files import EarlierFiles
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierFiles
 
 STEP = "earlier files"  # the name of these steps in reports
 REPLACING = "slurm.conf"  # the phase that replaces Slurm's files

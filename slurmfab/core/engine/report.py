@@ -244,9 +244,9 @@ def hide(text: str) -> str:
     if not text:
         return ""
     # It has some 30 patterns that a run without differences need not compile.
-    from slurmfab.on_hosts.agent.logs import secret_texts
+    from slurmfab.on_hosts.agent.logs import secret_detectors
 
-    return secret_texts.without_secrets(text)
+    return secret_detectors.without_secrets(text)
 
 
 def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:

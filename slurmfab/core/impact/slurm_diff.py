@@ -93,7 +93,7 @@ class Difference:
         """A value of the difference for people and records."""
         if self.kind != SETTING:
             return value
-        from slurmfab.on_hosts.agent.logs.secret_texts import value_without_secrets  # few runs need it
+        from slurmfab.on_hosts.agent.logs.secret_detectors import value_without_secrets  # few runs need it
 
         return value_without_secrets(self.name, value)
 

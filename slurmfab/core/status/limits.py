@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slurmfab.on_hosts.agent.accounting.qos_usage import OF_ACCOUNT, OF_ALL, OF_USER
-from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
+from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, OF_ACCOUNT, OF_ALL, OF_USER, QOS_FIELDS
 from slurmfab.on_hosts.programs.user_tools.limits import Association, rows, set_limits
 from slurmfab.on_hosts.programs.user_tools.limits import associations as read_associations
 from slurmfab.on_hosts.programs.user_tools.use import amounts, named, sentence

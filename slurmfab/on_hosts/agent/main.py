@@ -274,7 +274,7 @@ READINGS = {
     "node-jobs": "nodes.jobs",
     "kept": "undo.undo_store",
     "lock-copy": "undo.lock_copy",
-    "munge": "munge.credentials",
+    "munge": "munge.rotation",
     "backup": "backup.reading",
     "accounts": "accounting.reading",
     "directory-sizes": "people.directory_sizes",

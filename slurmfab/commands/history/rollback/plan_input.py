@@ -30,8 +30,7 @@ from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.firewall_rules import RULE_FILES
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts
-from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS
-from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
+from slurmfab.on_hosts.agent.mounts.exports import EXPORTS, ExportsLoaded
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
 from slurmfab.on_hosts.agent.people.node_logins import LOGIN_FILES, SSHD
@@ -42,8 +41,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.slurm.state import SlurmState
-from slurmfab.on_hosts.agent.undo.earlier_logins import EarlierLogins
-from slurmfab.on_hosts.agent.undo.restored_file import Restored
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierLogins, Restored
 
 UNITS = {"slurmctld": ("controller",), "slurmd": ("compute",), "munge": ("controller", "database", "compute", "login")}
 """The roles that need each daemon; daemons in the order in which they are stopped."""

@@ -24,7 +24,7 @@ from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 UNITS = tuple(f"{UNIT_FILES}/{BACKUP_UNIT}.{kind}" for kind in ("service", "timer"))
 

@@ -16,7 +16,7 @@ from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 _PLAIN = re.compile(r"/[\w./-]+")  # a path that means the same to systemd and to a shell
 ROLES = {"slurmctld": "controller", "slurmdbd": "database"}  # the role of a host that has the daemon

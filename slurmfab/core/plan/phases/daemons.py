@@ -23,7 +23,7 @@ from slurmfab.core.plan.phases.users import moved
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, RECONFIGURE, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.nodes.new_node_drain import NewNodeDrain
+from slurmfab.on_hosts.agent.nodes.drain import NewNodeDrain
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause

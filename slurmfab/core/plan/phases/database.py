@@ -13,8 +13,7 @@ from slurmfab.core.plan.phases import daemon_users, rest
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH, SlurmdbdConf
-from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage
-from slurmfab.on_hosts.agent.database.storage_login import StorageLogin
+from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage, StorageLogin
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.services.listening import Listening

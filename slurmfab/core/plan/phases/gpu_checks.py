@@ -18,7 +18,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 SERVICE_FILE, TIMER_FILE = (f"{UNIT_FILES}/{GPU_CHECK_UNIT}.{kind}" for kind in ("service", "timer"))
 

@@ -12,16 +12,13 @@ from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.accounting.removed_associations import AssociationsGone
+from slurmfab.on_hosts.agent.accounting.tree import AssociationsGone
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.mounts import mount_units
-from slurmfab.on_hosts.agent.people.authorized_keys import AuthorizedKeys
-from slurmfab.on_hosts.agent.people.person import Person
-from slurmfab.on_hosts.agent.people.person_home import PersonHome
+from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome, SudoRules
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
-from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 SUDOERS = "/etc/sudoers.d/slurmfab"  # the file with slurmfab's sudo rules
 SUDO_ROLES = ("controller", "login")  # the roles of hosts with sudo rules; a host that is only a compute node has none

@@ -27,7 +27,7 @@ from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
 from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 SERVER, TRUST, USE = "registry", "registry-trust", "registry-use"
 """What hosts note slurmfab's files as: the server's, the certificate that all hosts trust, and their settings."""

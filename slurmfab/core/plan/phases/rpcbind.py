@@ -11,7 +11,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 OF = "rpcbind"
 UNITS = ("rpcbind.socket", "rpcbind.service")

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.backup.pieces import PIECE_BYTES, Sink, compressed
 from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
-from slurmfab.on_hosts.agent.database.slurmdbd_settings import parse_settings
+from slurmfab.on_hosts.agent.database.slurmdbd_conf import parse_settings
 
 DUMP_OPTIONS = ("--single-transaction", "--quick", "--skip-lock-tables", "--skip-comments", "--hex-blob")
 """For mariadb-dump(1): one consistent snapshot, row by row, without locks that slurmdbd would wait for."""

@@ -11,8 +11,16 @@ from typing import ClassVar, Dict, Optional
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.database.slurmdbd_settings import parse_settings
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, group_name, uid_of, user_name
+
+SETTING = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*(.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
+
+
+def parse_settings(content: bytes) -> Dict[str, str]:
+    """The settings in a slurmdbd.conf, by their names in lower case; the last of several equal names counts."""
+    text = content.decode("utf-8", "surrogateescape")
+    return {name.lower(): value.strip('"') for name, value in SETTING.findall(text)}
+
 
 PATH = "/etc/slurm/slurmdbd.conf"
 MODE = 0o600

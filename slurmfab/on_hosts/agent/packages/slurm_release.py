@@ -183,3 +183,20 @@ def is_from(source: apt_sources.Source, place: str) -> bool:
     return uri.rstrip("/") in [one.rstrip("/") for one in source.uris] and any(
         suite == one or suite.startswith(one.rstrip("/") + "/") for one in source.suites
     )
+
+
+ONLY = (
+    "-o", "Dir::Etc::sourcelist=" + SOURCES, "-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Get::List-Cleanup=0",
+)  # fmt: skip
+"""Options of apt-get update that leave the lists of all other sources as they are."""
+
+
+def refresh_lists(context: Context, options: Tuple[str, ...] = ONLY) -> str:
+    """Fetch the lists of the source of Slurm's packages, and of no other one.
+
+    `options`: of apt-get; empty to fetch the lists of all sources. Returns what apt-get printed if it complained,
+    otherwise an empty text.
+    """
+    code, output = apt_get(context, [*options, "update"])
+    failed = code != 0 or "\nErr:" in output or (options and "\nW: Failed to fetch" in output)
+    return "\n" + output if failed else ""

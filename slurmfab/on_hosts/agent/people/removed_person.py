@@ -8,8 +8,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource
 from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.id_processes import Process, listed, with_numbers
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
-from slurmfab.on_hosts.agent.people.authorized_keys import AuthorizedKeys
-from slurmfab.on_hosts.agent.people.person import CLOSED_SINCE, is_closed
+from slurmfab.on_hosts.agent.people.person import CLOSED_SINCE, AuthorizedKeys, is_closed
 
 MANAGERS = ("systemd", "(sd-pam)")
 """Processes that systemd keeps for ten seconds after the last logout (logind.conf(5), UserStopDelaySec)."""

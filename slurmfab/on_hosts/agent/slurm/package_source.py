@@ -19,8 +19,7 @@ from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.packages import apt_sources
-from slurmfab.on_hosts.agent.packages.slurm_lists import ONLY, refresh
-from slurmfab.on_hosts.agent.packages.slurm_release import RECORD, SOURCES, Release, releases
+from slurmfab.on_hosts.agent.packages.slurm_release import ONLY, RECORD, SOURCES, Release, refresh_lists, releases
 
 OF = "slurm-source"
 KEY = "/etc/apt/keyrings/slurmfab-slurm.asc"
@@ -143,7 +142,7 @@ class SlurmSource(Resource):
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         is_there_already = self.is_there_already(context)
-        output = refresh(context, () if is_there_already else ONLY)
+        output = refresh_lists(context, () if is_there_already else ONLY)
         if output:
             raise ResourceFailed("the source of Slurm's packages: " + apt_errors.explain_source(output))
         found = apt_sources.releases(context)

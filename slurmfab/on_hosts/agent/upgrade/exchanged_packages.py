@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.packages import (
-    apt_errors,
-    daemon_policy,
-    dpkg_status,
-    slurm_lists,
-    slurm_release,
-    unfinished,
-)
+from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, slurm_release, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
     CONFIGURE,
     DOWNGRADES,
@@ -110,7 +103,7 @@ class ExchangedPackages(Resource):
         if slurm_release.releases(context) is None:
             update(context)
         else:
-            slurm_lists.refresh(context)
+            slurm_release.refresh_lists(context)
 
 
 def must_apt(context: Context, arguments: List[str]) -> str:

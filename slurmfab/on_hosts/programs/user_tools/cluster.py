@@ -7,12 +7,11 @@ import os
 import re
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from slurmfab.on_hosts.programs.user_tools import limits, nodes, partitions
+from slurmfab.on_hosts.programs.user_tools import limits, nodes
 from slurmfab.on_hosts.programs.user_tools.asking import Answer
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, hint
 from slurmfab.on_hosts.programs.user_tools.limits import Association, Qos
-from slurmfab.on_hosts.programs.user_tools.nodes import Node
-from slurmfab.on_hosts.programs.user_tools.partitions import Partition
+from slurmfab.on_hosts.programs.user_tools.nodes import Node, Partition
 
 
 class Cluster(NamedTuple):
@@ -83,7 +82,7 @@ def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Clus
     known = {name: answers[name].text for name in ("associations", "qos", "use") if name in answers}
     most = config.get("MaxArraySize", "").strip()
     return Cluster(
-        partitions=partitions.read(answers["partitions"].must),
+        partitions=nodes.read_partitions(answers["partitions"].must),
         nodes=nodes.read(answers["nodes"].must),
         associations=limits.associations(known.get("associations", "")),
         qos=limits.qos(known.get("qos", "")),
