@@ -18,10 +18,7 @@ class Beating(Protocol):
 
 
 class Heartbeat:
-    """One thread that sends heartbeats in all sessions of a run, also while other hosts are at a step.
-
-    `seconds`: time between two heartbeats.
-    """
+    """One thread that sends heartbeats in a run's sessions every so many seconds, also while others work."""
 
     def __init__(self, hearts: Callable[[], Iterable[Beating]], seconds: float = HEARTBEAT) -> None:
         self.hearts = hearts

@@ -59,10 +59,7 @@ def import_in(package: str) -> re.Pattern[str]:
 
 
 def imported(text: str, package: str = PACKAGE, *, at_top: bool = False) -> frozenset[str]:
-    """The names of a package's modules that a source text imports.
-
-    `text`: the source text of a module, or a part of it. `at_top`: whether only imports without indentation count.
-    """
+    """The package's modules that a source, or a part of it, imports; `at_top`: without indentation alone."""
     found: set[str] = set()
     for indent, module, several in import_in(package).findall(text):
         if not (at_top and indent):
@@ -87,10 +84,7 @@ def closure(roots: Iterable[str], package: str = PACKAGE) -> frozenset[str]:
 
 
 def needed(request: Mapping[str, Any]) -> frozenset[str]:
-    """The names of the modules that a request needs; for an invalid request, those that the agent needs to refuse it.
-
-    `request`: JSON values, see `slurmfab.on_hosts.agent.main`.
-    """
+    """The modules that a request (`slurmfab.on_hosts.agent.main`) needs, or its refusal."""
     kinds = {resource["kind"] for resource in request.get("resources", ()) if resource.get("kind") in KINDS}
     return _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))
 

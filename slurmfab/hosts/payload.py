@@ -51,10 +51,7 @@ _PACKING = threading.Lock()  # many hosts need the same modules at the same time
 
 
 def payload(names: frozenset[str] | None = None) -> bytes:
-    """Pack modules of the agent: zlib-compressed JSON with the source text by full module name.
-
-    `names`: names of modules without the package, such as `files.file`; `None` for all modules.
-    """
+    """Modules (names without package, `None` for all) as zlib-compressed JSON of sources by full name."""
     wanted = modules.names() if names is None else names
     with _PACKING:
         if wanted not in _PACKED:

@@ -106,10 +106,7 @@ def command(*, become: bool) -> str:
 
 
 class Session:
-    """The agent on one host, from its greeting to the end of its input.
-
-    `clock`: returns seconds, as `time.monotonic`.
-    """
+    """The agent on one host, from its greeting to its input's end; `clock` is like `time.monotonic`."""
 
     def __init__(self, host: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = host
@@ -127,19 +124,9 @@ class Session:
     def start(self, *, become: bool, password: str = "", request: Mapping[str, Any] | None = None) -> None:
         """Send the agent's code to the host.
 
-        Without sudo the code is sent at once; with sudo after the greeting, as sudo would read it as a password.
-
-        Args:
-            password: for sudo; empty if none is known.
-            request: the first request, whose modules are sent; `None` to send all modules.
-
-        Raises:
-            SudoPasswordNeeded: sudo asks, and no password is known.
-            SudoPasswordWrong: sudo rejected the password.
-            BecomeRefused: sudo refused, or is not installed.
-            PythonMissing: python3 is not installed.
-            AgentFailed: the agent did not start, or the output before its greeting exceeds the bounds.
-            ConnectionLost: the connection ended.
+        Without sudo at once; with sudo after the greeting, as sudo would read it as a password. `request`: the first,
+        whose modules are sent; `None` for all. Raises SudoPasswordNeeded, SudoPasswordWrong, BecomeRefused,
+        PythonMissing, AgentFailed or ConnectionLost.
         """
         self.bounds = AnswerBounds(self.host, {}, self.clock)
         self.become = become
@@ -173,10 +160,7 @@ class Session:
             self.stream.sendall(data)
 
     def beat(self) -> None:
-        """Send a heartbeat, unless other data is being sent, which serves as one.
-
-        A host that reads nothing gets none: one thread sends the heartbeats of all hosts, and must not wait for it.
-        """
+        """Send a heartbeat, unless data is on its way, or the host reads nothing: one thread serves all hosts."""
         if self.sending.acquire(blocking=False):
             try:
                 if self.stream.has_room():
@@ -187,15 +171,8 @@ class Session:
     def ask(self, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
         """Send a request and return the lines of its answer, but for those with the key `piece` (parts of large data).
 
-        Args:
-            request: JSON values; the SSH channel protects secrets in them.
-            heard: called with each line as it arrives, also with those that have the key `piece`, and with the signs of
-                life that say what the host waits for.
-
-        Raises:
-            ConnectionLost: the connection ended, or no data arrived in time.
-            AnotherRun: another run has the host's lock.
-            AgentFailed: the agent reports an error, or its answer exceeds the bounds (`slurmfab.hosts.answer_bounds`).
+        The SSH channel protects secrets. `heard`: gets all lines, also pieces and signs of life. Raises ConnectionLost,
+        AnotherRun, or AgentFailed if the agent reports an error or exceeds `slurmfab.hosts.answer_bounds`.
         """
         body = json.dumps(request).encode("ascii")
         lacking = modules.needed(request) - self.known

@@ -56,19 +56,10 @@ def up(
 ) -> Lab:
     """Start a lab; returns when each switched-on host has the expected state on port 22.
 
-    Leftovers of an interrupted `up` for this name are removed first. If the start fails, everything is removed.
-
-    Args:
-        directory: directory for the cluster file `lab-NAME.yaml` and its lock; `configs` by default.
-        progress: called with one-line messages.
-        output: path of the cluster file; overrides `directory`.
-        copied: name of kept disks (see `keep_disks`) to start from; empty for bare hosts. The hosts have the
-            addresses, keys, users and packages of the original lab; GPUs and faults of `spec` are added.
-        bare: hosts that get no copy; hosts without a kept disk are always bare.
-
-    Raises:
-        InputError: a file that no lab wrote is at the cluster file's path, or the kept disks do not exist or fit.
-        LabError: the machine cannot run this lab; the text says why. Nothing was made then.
+    Leftovers of an interrupted `up` are removed first, and everything if the start fails. `directory`: of the cluster
+    file, unless `output` is its path. `copied`: kept disks to start from, with the addresses, keys, users and packages
+    of the original; hosts in `bare`, or without such a disk, get none. Raises InputError of those files or disks;
+    LabError if the machine cannot run this lab.
     """
     require_machine()
     cluster_file = (output or (directory or Path("configs")) / f"lab-{spec.name}.yaml").absolute()
@@ -255,21 +246,14 @@ def _restore_machine() -> None:
 
 
 def status(name: str = "") -> tuple[LabHost, ...]:
-    """Current state of the hosts of one lab, or of all labs.
-
-    `name`: the lab's name; empty for all labs. Raises LabError if the user is not root, or packages for labs are
-    missing.
-    """
+    """The state of the hosts of a lab, or of all (empty name); LabError without root or lab packages."""
     require_machine()
     found = (state.read(one) for one in ((name,) if name else names()))
     return tuple(_look(lab, host) for lab in found if lab for host in lab.spec.host_names)
 
 
 def load(name: str) -> Lab:
-    """Load a lab that is up; the `state` of its hosts is not probed and stays `off`.
-
-    Raises InputError if no lab of this name is up.
-    """
+    """Load a lab that is up, without probing its hosts (`state` stays `off`); InputError if it is not up."""
     remembered = state.read(name)
     if remembered is None or not _is_up(remembered):
         raise InputError(f"There is no lab {name} that is up (known: {' '.join(names()) or 'none'}). Try lab-up.")
@@ -306,10 +290,7 @@ def kill_host(lab: Lab, host: str) -> None:
 
 
 def start_host(lab: Lab, host: str) -> None:
-    """Switch on a host that was killed, or was `down` from the start; returns when it answers.
-
-    The host keeps its files. Does nothing if the host is on.
-    """
+    """Switch on a host, unless it is on, with the files that it had; returns when it answers."""
     remembered = _state_of(lab)
     name = lab.host(host).name
     with state.locked(remembered.layout.directory):

@@ -29,10 +29,7 @@ LEAST_MEMORY = 2 << 30  # bytes of memory with which a lab of three hosts deploy
 
 
 def require() -> None:
-    """Check that a lab can be started here.
-
-    Raises LabError if something is missing; the text has all of it, with what to do.
-    """
+    """Check that a lab can be started here; LabError names all that is missing, with what to do."""
     found = tuple(obstacles())
     if found:
         raise LabError("This machine cannot run a lab. " + " ".join(found))
@@ -49,10 +46,7 @@ def obstacles() -> Iterator[str]:
 
 
 def _settings(shut: Mapping[str, int]) -> Iterator[str]:
-    """Yield what to do about kernel settings that a lab would raise and cannot.
-
-    `shut`: the least value by name of each.
-    """
+    """Yield what to do about kernel settings (least value by name) that a lab would raise and cannot."""
     if shut:
         wanted = " ".join(f"{name.replace('/', '.')}={least}" for name, least in shut.items())
         yield f"/proc/sys is read-only here. Where it is not, such as outside of a container: sysctl -w {wanted}."
@@ -78,10 +72,7 @@ def remarks() -> Iterator[str]:
 
 
 def _firewalls(listing: str) -> Iterator[str]:
-    """Yield which firewalls drop packets between the lab's hosts and the package mirror.
-
-    `listing`: what `nft -j list chains` prints.
-    """
+    """Yield which firewalls of `nft -j list chains` drop packets between the lab's hosts and the mirror."""
     chains = [one["chain"] for one in json.loads(listing)["nftables"] if "chain" in one]
     for chain in chains:
         if chain.get("hook") == "forward" and chain.get("policy") == "drop":

@@ -35,10 +35,7 @@ def networks_in_use() -> tuple[IPv4Network, ...]:
 
 
 def resolver_text() -> str:
-    """Text of the hosts' /etc/resolv.conf: this machine's name servers and options, without search domains.
-
-    With search domains, `n1` could resolve to a real machine.
-    """
+    """The hosts' /etc/resolv.conf: this machine's, without search domains, by which `n1` could be a real one."""
     text = next((path.read_text() for path in RESOLVERS if path.exists()), "")
     return "".join(f"{line}\n" for line in text.splitlines() if line.startswith(("nameserver", "options")))
 
@@ -74,10 +71,7 @@ def has_bridge(lab: LabLayout) -> bool:
 
 
 def plug_in(host: HostLayout, addresses: Sequence[str], network: IPv4Network, offline: Container[str] = ()) -> None:
-    """Make a host's network namespace and veth pair, or set the link up again if they exist.
-
-    `addresses`: the host's addresses, IPv4 or IPv6. `offline`: names of hosts that get no default route.
-    """
+    """Make a host's network namespace and veth pair, or set it up again; `offline` hosts get no default route."""
     if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", addresses[0]]):
         call(["ip", "link", "set", host.link, "up"])
         return
@@ -122,10 +116,7 @@ def unplug(host: HostLayout) -> None:
 
 
 def remove_network(lab: LabLayout, network: str) -> None:
-    """Remove everything that this module made for a lab; parts that do not exist are skipped.
-
-    `network`: the lab's network; empty if none was chosen yet.
-    """
+    """Remove what this module made for a lab, as far as it is there; `network` is empty if none was chosen."""
     for link in _links(lab):
         _remove_host(link, "")
     for namespace in _namespaces(lab):

@@ -56,10 +56,7 @@ REMEDY = (
 
 
 def shortage(place: Path) -> str:
-    """Why no tmpfs can take the place of a file system that cannot hold disks; empty if one can.
-
-    `place`: an existing directory of that file system.
-    """
+    """Why no tmpfs can replace a file system, given by a directory, that cannot hold disks; empty if one can."""
     available = _available(MEMORY.read_text())
     if available >= NEEDED:
         return ""

@@ -62,10 +62,7 @@ def host_keys(host: HostLayout) -> Mapping[str, str]:
 
 
 def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
-    """Mount a host's root file system, and fill it on first use; later calls keep all changes in it.
-
-    `addresses`: the host's addresses, IPv4 or IPv6.
-    """
+    """Mount a host's root, and fill it on first use with its addresses, IPv4 or IPv6; changes in it are kept."""
     host = state.layout.host(name)
     fresh = not (host.directory / "prepared").exists()
     layers = (*disks.layers_of(host), state.base)

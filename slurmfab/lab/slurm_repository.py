@@ -113,10 +113,7 @@ def _workplace(name: str) -> Iterator[Path]:
 
 
 def _unknown_to_hosts(upper: Path, tree: Path) -> tuple[Path, ...]:
-    """The packages in the apt cache of an overlay that the lists of the base tree do not have.
-
-    Raises LabError if Slurm is not among them.
-    """
+    """The packages in an overlay's apt cache that the base tree's lists do not have; LabError without Slurm's."""
     lists = (tree / "var/lib/apt/lists").glob("*_Packages")
     known = {name_and_version(entry) for file in lists for entry in file.read_text().split("\n\n")}
     debs = sorted((upper / "var/cache/apt/archives").glob("*.deb"))
@@ -188,10 +185,7 @@ def _release(dist: Path, architectures: Iterable[str]) -> str:
 
 
 def _sign(dist: Path, key: Path) -> None:
-    """Sign the Release file with a new key, and write its public half; the secret one is deleted.
-
-    gpg needs a short path for its sockets.
-    """
+    """Sign the Release file with a new key, and write its public half alone; gpg's sockets need a short path."""
     with tempfile.TemporaryDirectory(prefix="sf-key-") as home:
         gpg = ("gpg", "--homedir", home, "--batch", "--quiet", "--no-tty", "--passphrase", "")
         try:

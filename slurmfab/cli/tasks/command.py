@@ -169,10 +169,7 @@ def end(code: int, message: str = "") -> NoReturn:
 
 
 def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
-    """Call a task's function; errors that are meant for people end as text and an exit code.
-
-    Raises Exit: with the error's text.
-    """
+    """Call a task's function; errors that are meant for people end as the text of an `Exit` with its exit code."""
     load_quickly()
     interrupts.raise_again()
     try:

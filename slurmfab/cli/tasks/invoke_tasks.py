@@ -53,10 +53,7 @@ def refuse_core_hosts(context: Context) -> None:
 
 
 def refuse_core_dry(context: Context) -> None:
-    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts.
-
-    Raises Exit if it was used.
-    """
+    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts."""
     if context.config.run.dry:
         end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
 

@@ -437,10 +437,7 @@ class Cluster(Model):
         return self.configless and host in self._settings_by_node and host not in self.controllers
 
     def settings_of(self, node: str) -> dict[str, str]:
-        """The settings of a compute node in the file, by key of a NodeName line.
-
-        Raises KeyError if the host is not a compute node.
-        """
+        """The settings of a compute node in the file, by key of a NodeName line; KeyError for other hosts."""
         return dict(self._settings_by_node[node])
 
     @cached_property

@@ -102,10 +102,7 @@ class DebFile:
             raise InputError(f"{self.path} cannot be read: {error.strerror}.") from error
 
     def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the file in pieces of a size, each with the number of bytes before it.
-
-        Raises InputError if the file cannot be read any more, or is another one than before.
-        """
+        """Yield the file in pieces with the number of bytes before; InputError if it is unreadable or has changed."""
         done = 0
         try:
             with self.path.open("rb") as file:
@@ -220,10 +217,7 @@ def unpack(suffix: str, data: bytes) -> bytes:
 
 
 def decompressor(suffix: str) -> Callable[[bytes, int], bytes]:
-    """The function that unpacks bytes, up to a size.
-
-    `suffix`: such as `.xz`; empty for what is not compressed. Raises InputError if Python cannot read it.
-    """
+    """The function that unpacks bytes, up to a size, by suffix (`.xz`, empty for none); InputError for others."""
     if suffix == "":
         return lambda data, most: data[:most]
     if suffix == ".gz":

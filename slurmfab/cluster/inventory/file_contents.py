@@ -20,11 +20,7 @@ class Content(NamedTuple):
 
 
 def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
-    """Read the files that a cluster file names.
-
-    Returns the contents, sorted by path. Raises InputError if a file is missing, unreadable or too large; one line for
-    each mistake.
-    """
+    """Read the files that a cluster file names, sorted by path; InputError has a line for each mistake."""
     found: list[Content] = []
     complaints: list[str] = []
     for path, one in sorted(cluster.files.items()):

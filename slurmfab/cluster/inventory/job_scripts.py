@@ -60,11 +60,7 @@ def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str
 
 
 def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str, ...]]:
-    """Read the scripts in a directory.
-
-    `key`: `prolog` or `epilog`, for complaints. Returns the valid scripts, sorted by name; and a complaint about each
-    other one.
-    """
+    """The valid scripts in a directory, sorted by name, and complaints about `key` (prolog, epilog) for the others."""
     try:
         paths = sorted(
             path for path in directory.iterdir() if not path.name.startswith(".") and not _LEFT_OUT.fullmatch(path.name)

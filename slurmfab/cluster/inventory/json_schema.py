@@ -50,10 +50,7 @@ class _WithPatterns(GenerateJsonSchema):
 
 
 def schema(version: SlurmVersion | None = None) -> Schema:
-    """The schema of a cluster file.
-
-    `version`: the Slurm whose keys it has; `None` for those of all supported versions.
-    """
+    """The schema of a cluster file with the keys of one Slurm; `None` for those of all supported versions."""
     made = Cluster.model_json_schema(by_alias=True, ref_template=_REFERENCE, schema_generator=_WithPatterns)
     definitions: dict[str, Schema] = made.pop("$defs")
     _add_slurms_keys(made, definitions, version)

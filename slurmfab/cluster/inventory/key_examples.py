@@ -78,10 +78,7 @@ def plain(node: Node) -> Any:
 
 
 def text_of(key: str) -> str:
-    """The lines of a key at the top of the file, with its value, from the first example that has it.
-
-    `key`: such as `power`.
-    """
+    """The lines of a key at the top of the file, such as `power`, with its value in the first example that has it."""
     for document in DOCUMENTS:
         lines = document.splitlines()
         starts = [number for number, line in enumerate(lines) if not line.startswith(" ")] + [len(lines)]

@@ -123,19 +123,13 @@ class Lock:
 
 
 def load(path: Path) -> Lock:
-    """Load a lock; an empty lock if the file does not exist.
-
-    Raises InputError if the file cannot be read, is damaged, or was written by a newer slurmfab.
-    """
+    """Load a lock, empty if there is none; InputError if it is unreadable, damaged, or of a newer slurmfab."""
     found = content(path)
     return Lock() if found is None else parse(found, path)
 
 
 def parse(text: bytes, path: Path) -> Lock:
-    """Make a lock from the bytes of its file.
-
-    `text`: the bytes. Raises InputError if the file is damaged, or was written by a newer slurmfab.
-    """
+    """Make a lock from the bytes of its file; InputError if it is damaged, or was written by a newer slurmfab."""
     try:
         lock, plain = strict_json.checked_and_plain(text, path, adapter())
     except BrokenFile as error:
@@ -162,10 +156,7 @@ def refuse_other_version(plain: Any, path: Path) -> None:
 
 
 def save(lock: Lock, path: Path) -> None:
-    """Write a lock atomically; a file with the same content is left unchanged.
-
-    Raises InputError if the file cannot be written.
-    """
+    """Write a lock atomically, unless the file has this content already; InputError if it cannot be written."""
     atomic_file.write(path, text_of(lock), mode=atomic_file.READABLE_BY_ALL)
 
 
@@ -186,10 +177,7 @@ def without_hosts(lock: Lock, names: Iterable[str]) -> Lock:
 
 
 def with_bundles(lock: Lock, digests: Mapping[str, str]) -> Lock:
-    """The lock with digests of bundles, which replace those of the same names.
-
-    `digests`: the SHA-256 of each bundle's manifest, by the bundle's name in the cluster file.
-    """
+    """The lock with manifests' digests of bundles, which replace those of the same names."""
     return replace(lock, bundles={**lock.bundles, **digests})
 
 

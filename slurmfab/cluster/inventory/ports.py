@@ -46,10 +46,7 @@ def setting(settings: Mapping[str, str | None], key: str) -> str:
 
 
 def port(cluster: Cluster, key: str, node: str = "") -> int:
-    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
-
-    `key`: one of `PORTS`. `node`: the compute node of a slurmd, which may have a port of its own (`Port`).
-    """
+    """The port, or first of a range, of a daemon in `PORTS`, by the file or by default; slurmd's may be its node's."""
     return _range(cluster, key, node)[0]
 
 
@@ -109,10 +106,7 @@ def ring(nodes: Sequence[str], controller: str) -> dict[str, str]:
 
 
 def needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> tuple[Target, ...]:
-    """What a host has to reach on others, each once.
-
-    `start`: the host that connects. `ring`: the host that connects to each compute node, beside slurmctld.
-    """
+    """What `start` has to reach on others, each once; `ring` is what connects to each node, beside slurmctld."""
     return tuple(dict.fromkeys(one for one in _needed(cluster, start, ring) if one.host != start))
 
 

@@ -39,28 +39,17 @@ def modeline(path: Path) -> str:
 
 
 def text(version: SlurmVersion | None) -> str:
-    """The schema as a file, with a line for each key.
-
-    `version`: the Slurm whose keys it has; `None` for those of all supported versions.
-    """
+    """The schema as a file, with a line for each key, those of one Slurm; `None` for all supported versions."""
     from slurmfab.cluster.inventory import json_schema  # takes a tenth of a second, and most runs need no schema
 
     return _written(json_schema.schema(version), "") + "\n"
 
 
 def write_or_show(cluster: str, slurm: str, output: str) -> int:
-    """Write the schema to a file or to standard output.
+    """Write the schema to a file, or standard output (empty); returns 0.
 
-    Args:
-        cluster: path of the cluster file, whose lock says which Slurm is installed; empty for the default one.
-        slurm: the version of Slurm whose keys it has, or `all`; empty for the installed one.
-        output: the file; empty for standard output.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InputError: there is no such version, or a file cannot be read or written.
+    `slurm`: the version whose keys it has, or `all`; empty for the one in the lock. Raises InputError for other
+    versions, and files.
     """
     made = text(wanted_version(loading.named_path(cluster), slurm))
     if output:
@@ -91,10 +80,7 @@ def version_of(lock: Lock) -> SlurmVersion | None:
 
 
 def provide(path: Path, lock: Lock) -> None:
-    """Write the schema of a new cluster file, unless a file of that name is somebody else's.
-
-    `lock`: says which Slurm is installed. Raises InputError if it cannot be written.
-    """
+    """Write the schema of a new cluster file, unless somebody else has that file; InputError if it cannot be."""
     place = schema_path(path)
     if not place.exists() or OURS in beginning(place):
         atomic_file.write(place, text(version_of(lock)), new=atomic_file.READABLE_BY_ALL)

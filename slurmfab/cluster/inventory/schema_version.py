@@ -7,8 +7,5 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 
 
 def made_from(version: SlurmVersion | None) -> str:
-    """The versions of slurmfab and of Slurm, as a sentence.
-
-    `version`: the Slurm whose keys the schema has; `None` for all supported versions.
-    """
+    """The versions of slurmfab and of the schema's Slurm, as a sentence; `None` is all supported versions."""
     return f"Made by slurmfab {__version__} for {f'Slurm {version}' if version else 'all versions of Slurm'}."

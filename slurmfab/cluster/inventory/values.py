@@ -30,10 +30,7 @@ _Validator = TypeVar("_Validator", bound=Callable[..., Any])
 
 
 def written_as(pattern: re.Pattern[str]) -> Callable[[_Validator], _Validator]:
-    """Make a decorator for a validator, which tells editors how the texts look that it takes.
-
-    `pattern`: matches each such text as a whole, and perhaps some more.
-    """
+    """Make a decorator of a validator that tells editors the pattern of its texts, or a somewhat wider one."""
 
     def remember(validator: _Validator) -> _Validator:
         PATTERNS[validator] = pattern.pattern
@@ -144,10 +141,7 @@ def is_address(text: str) -> bool:
 
 @written_as(re.compile("|".join([*_EVERY, _CLOCK.pattern])))
 def check_schedule(when: str) -> str:
-    """Return a schedule: `hourly`, `daily`, `weekly`, a time of the day, or a day of the week with a time.
-
-    Raises ValueError if it is something else.
-    """
+    """Return a schedule: `hourly`, `daily`, `weekly`, or a time with a day of the week or none; else ValueError."""
     if when not in _EVERY and not _CLOCK.fullmatch(when):
         raise ValueError(f'"{when}" is neither one of {", ".join(_EVERY)} nor a time such as "03:30" or "Sun 03:30"')
     return when

@@ -103,10 +103,7 @@ def typed_shares(value: str) -> str:
 
 
 def _shares(entry: str, gpus: Mapping[str, int]) -> tuple[str, ...]:
-    """An entry of Gres, divided among the types of GPUs if it is a share of them without a type.
-
-    `entry`: such as `shard:8`. `gpus`: number of GPUs by type.
-    """
+    """An entry of Gres such as `shard:8`, divided among these types of GPUs if it is a share of GPUs without type."""
     name, _, count = entry.partition(":")
     if name not in SHARED or not count.isdigit() or int(count) % sum(gpus.values()):
         return (entry,)

@@ -109,10 +109,7 @@ USER_BY_NAME = by_name((*ASSOCIATION, *USER))
 
 
 def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
-    """The keys that a version of Slurm has.
-
-    `limits`: limits of a QOS or of an association. `version`: version of Slurm as (year, month).
-    """
+    """The keys that a version of Slurm, as (year, month), has of limits of a QOS or of an association."""
     return tuple(limit.key for limit in limits if limit.since <= version)
 
 

@@ -129,13 +129,9 @@ def partition_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
 def is_same_setting(
     key: str, actual: str, wanted: str, is_same_host: SameHost, defaults: Mapping[str, str] = SETTINGS
 ) -> bool:
-    """Whether two values of a setting mean the same.
+    """Whether two values of a setting (key in lower case) mean the same; `actual` is empty if the file has none.
 
-    Args:
-        key: in lower case.
-        actual: one value; empty if the file does not set it.
-        wanted: the other one.
-        is_same_host: knows which names and addresses are one host's, and which name and number one user's.
+    `is_same_host`: knows which names and addresses are one host's, and which name and number one user's.
     """
     one, other = (meaning(key, value, defaults) for value in (actual, wanted))
     if key in ("slurmuser", "slurmduser"):
@@ -162,9 +158,6 @@ def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
 
 
 def is_same_place(one: str, other: str, is_same_host: SameHost) -> bool:
-    """Whether daemons that are given these names or addresses connect to the same one.
-
-    A second address of a host is another network, with another route and other firewalls.
-    """
+    """Whether names or addresses mean one place to daemons; a host's second address is another network."""
     both = (family(one), family(other))
     return (NO_ADDRESS in both or canonical(one) == canonical(other)) and is_same_host(one, other)

@@ -11,11 +11,7 @@ LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}  # the key o
 
 
 def spool_directory(settings: Mapping[str, str], node: str, hostname: str = "") -> str:
-    """SlurmdSpoolDir on a node, without a slash at its end.
-
-    `settings`: of slurm.conf, by key in lower case. `node`: its NodeName. `hostname`: its own hostname; the NodeName if
-    that is empty.
-    """
+    """SlurmdSpoolDir on a node without slash at its end; keys in lower case, an empty hostname is the NodeName."""
     value = settings.get("slurmdspooldir", "") or SETTINGS["slurmdspooldir"]
     return posixpath.normpath(_expanded(value, node, hostname))
 

@@ -119,10 +119,7 @@ class Platform:
         return next((name for name in self.common if name in self.slurm_packages), "")
 
     def key(self, series: str) -> str:
-        """How a cluster file asks for it.
-
-        `series`: of the Slurm that it means; only the distribution's packages need none.
-        """
+        """How a cluster file asks for this Slurm; only the distribution's packages need no series."""
         version = "" if self.word == DEBIAN.word else f', version: "{series}.*"'
         return f"slurm: {{packages: {self.word}{version}}}"
 

@@ -212,10 +212,7 @@ def fill(name: str, context: Mapping[str, object]) -> str:
 
 
 class Settings:
-    """The user's keys for one file; the template calls its methods for one key after another.
-
-    `own`: values by key in any case; `None` leaves a line out.
-    """
+    """The user's keys for one file, in any case, which its template asks for one by one; `None` omits a line."""
 
     def __init__(self, own: Mapping[str, str | None]) -> None:
         self._own = {key.lower(): (key, value) for key, value in own.items()}
@@ -250,18 +247,12 @@ def lines_of(key: str, value: str) -> str:
 
 
 def job_submit_script(cluster_name: str, site: str = "") -> str:
-    """The text of slurmfab's job submit script.
-
-    `site`: the text of the site's own script, which judges the jobs that slurmfab's accepts; empty for none.
-    """
+    """The text of slurmfab's job submit script; the site's own, if any, judges the jobs that it accepts."""
     return fill(SCRIPT, {"cluster_name": cluster_name, "site": lua_text(site) if site else ""})
 
 
 def fill_text(text: str, context: Mapping[str, object]) -> str:
-    """The text that a template of the site's own gives.
-
-    Raises InputError if it is no template, or names something that does not exist; with the line, if that is known.
-    """
+    """The text of a site's template; InputError, with the line if known, if it is none or names unknown things."""
     try:
         return _compiled(text).render(context)
     except TemplateSyntaxError as error:

@@ -80,10 +80,7 @@ def read(controller: CheckedHost) -> tuple[Entry, ...]:
 
 
 def add(controller: CheckedHost, entries: Iterable[Entry]) -> str:
-    """Append entries to the history.
-
-    `controller`: the host that has it. Returns why they are not kept; empty if they are.
-    """
+    """Append entries to the history on its host; returns why they are not kept, empty if they are."""
     lines = [json.dumps(entry.__dict__, sort_keys=True) + "\n" for entry in entries]
     done = controller.run(ADD, stdin="".join(lines), seconds=SECONDS)
     return "" if done.rc == 0 else last_words(done)
@@ -116,9 +113,6 @@ def with_earlier(result: Result, entries: Sequence[Entry]) -> Result:
 
 
 def middle_of(entries: Sequence[Entry], key: tuple[str, str, str, str]) -> tuple[float | None, int]:
-    """The median of the newest figures with a key, and how many these are; `None` if there are none.
-
-    `entries`: the history, oldest first. `key`: of `Entry`.
-    """
+    """The median of the newest figures with a key of `Entry`, and how many these are; `None` if there are none."""
     values = [entry.value for entry in entries if entry.key == key and entry.value is not None][-MOST_EARLIER:]
     return (median(values), len(values)) if values else (None, 0)

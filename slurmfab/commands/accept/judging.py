@@ -90,10 +90,7 @@ def figure_in(output: str, pattern: str) -> float:
 
 
 def results_of(queue: Queue, attempt: Attempt, logs: str = "") -> list[Result]:
-    """The results of a job that has ended, or has not started in time.
-
-    `logs`: directory on this machine for its output; empty for none.
-    """
+    """The results of a job that ended or did not start in time; its output goes to `logs`, a local directory."""
     output, trouble = queue.output_of(attempt) if attempt.started is not None else ("", "")
     if logs and attempt.started is not None:
         where = attempt.nodes.replace("/", "_") or "nowhere"

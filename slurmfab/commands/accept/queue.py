@@ -201,10 +201,7 @@ class Queue:
 
     @contextlib.contextmanager
     def lifeline(self) -> Iterator[None]:
-        """Cancel all jobs at the end, also if this program is killed or the connection is lost.
-
-        A command on the host waits for the end of its input, which is that of the connection.
-        """
+        """Cancel all jobs at the end, also after a kill: a command on the host waits for the connection's end."""
         shell = self.sender.backend.shell
         line = f"cat >/dev/null; exec {line_of(commands.cancel_named(self.job_name))}"
 

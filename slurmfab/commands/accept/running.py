@@ -53,10 +53,7 @@ class AcceptOptions:
 
 
 def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Output) -> int:
-    """Run acceptance jobs, and print each result when it arrives.
-
-    `junit`: path of a JUnit XML file for the results; empty for none. Returns the exit code; see `Verdict.exit_code`.
-    """
+    """Run acceptance jobs and print results as they come, also into a JUnit file; returns `Verdict.exit_code`."""
     options.check()
     if junit:
         atomic_file.require_writable(Path(junit), "--junit")
@@ -171,10 +168,7 @@ class Acceptance:
         self.told = text
 
     def take(self, found: Sequence[Result], controller: CheckedHost | None) -> None:
-        """Compare results with the history, show them, and add them to the history.
-
-        `controller`: the host with the history; `None` if it cannot be reached.
-        """
+        """Compare results with the history on this controller, if it can be reached; show them, and add them there."""
         results = [history.with_earlier(one, self.entries) for one in found]
         for one in results:
             self.tell(self.table.row(one))

@@ -56,13 +56,8 @@ def export(cluster: str, output: session.Output) -> int:
 def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
     """Ask slurmdbd: on its own host, or on the controller if the cluster file has no database yet.
 
-    Returns:
-        The agent's answer: `clusters`, `qos`, `accounts`, `associations`, `levels`, `defaults` and `partitioned`, see
-        `slurmfab.on_hosts.agent.accounting.reading`.
-
-    Raises:
-        HostFailed: slurmdbd does not answer, or does not know the cluster.
-        HostError: the host does not answer.
+    Returns the answer of `slurmfab.on_hosts.agent.accounting.reading`. Raises HostFailed if slurmdbd does not answer,
+    or does not know the cluster; HostError if the host does not answer.
     """
     host = (*known.cluster.database_hosts, known.cluster.controller)[0]
     facts = ask_facts(transport, host, with_secrets=False)
@@ -74,19 +69,7 @@ def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
 
 
 def ask_host(transport: Transport, host: str, cluster: str, version: SlurmVersion, conf: str = "") -> Mapping[str, Any]:
-    """Ask slurmdbd by sacctmgr on a host.
-
-    Args:
-        cluster: the ClusterName, in lower case.
-        version: of the Slurm that is installed there.
-        conf: text of a slurm.conf for sacctmgr; empty for the host's own.
-
-    Returns:
-        As `ask`.
-
-    Raises:
-        HostError: as for `ask`.
-    """
+    """Ask slurmdbd as `ask`, for a ClusterName in lower case; an empty `conf` is the host's own slurm.conf."""
     request = {
         "op": "accounts",
         "cluster": cluster,

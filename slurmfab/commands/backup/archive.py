@@ -115,10 +115,7 @@ def directory(cluster_file: Path) -> Path:
 
 
 def make_directory(cluster_file: Path) -> Path:
-    """Make the directory for a cluster's backups, which only its owner can read.
-
-    Raises InputError if it cannot be made.
-    """
+    """Make the directory for a cluster's backups, which only its owner can read; InputError if it cannot be made."""
     path = directory(cluster_file)
     try:
         path.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)

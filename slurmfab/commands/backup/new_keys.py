@@ -20,17 +20,9 @@ from slurmfab.hosts.transport import SshTransport
 
 
 def accept_changed(known: Inventory, hosts: Sequence[str], output: Output, *, accept: bool) -> Inventory:
-    """Put the SSH host keys that hosts show now into the lock, if they differ from the known ones.
+    """Put the SSH host keys of now of hosts that may be reinstalled into the lock; nothing is written.
 
-    Args:
-        hosts: hosts that may have been reinstalled.
-        accept: whether to trust host keys that differ from the known ones.
-
-    Returns:
-        The cluster file, and the lock with the new keys. Neither is written.
-
-    Raises:
-        InputError: host keys differ, and `accept` is false.
+    Raises InputError if keys differ from the known ones, and `accept` is false.
     """
     changed = changed_keys(known, hosts)
     if changed and not accept:

@@ -16,10 +16,7 @@ MOST_JOBS_NAMED = 20  # a message names this many jobs, and counts the others
 
 @dataclass(frozen=True)
 class PresentState:
-    """The state of the hosts that a restoration would replace.
-
-    State that this restoration put there already, before it was interrupted, does not count.
-    """
+    """The state of the hosts that a restoration would replace, but for what it put there before an interruption."""
 
     next_job_id: int = 0  # the id of the next job by slurmctld's state; 0 if there is no state, or there was no job yet
     is_running: bool = False
@@ -71,10 +68,7 @@ def overwrite_refusal(backup: Backup, present: PresentState, controller: str) ->
 
 
 def orphans(backup: Backup, present: PresentState) -> dict[int, tuple[str, ...]]:
-    """The jobs that run on compute nodes and are not in the backup.
-
-    Returns the nodes of each such job, sorted, by job id.
-    """
+    """The nodes, sorted, of each job that runs and is not in the backup, by job id."""
     found: dict[int, list[str]] = {}
     for node, steps in present.steps.items():
         for number in {int(step.partition(".")[0]) for step in steps}:

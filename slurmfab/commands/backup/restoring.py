@@ -49,18 +49,10 @@ class RestoreOptions:
 
 
 def restore(cluster: str, file: str, options: RestoreOptions, output: Output) -> int:
-    """Restore a cluster from a backup.
+    """Restore a cluster from a backup, also its cluster file if there is none.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one. If there is none, the backup's is written there.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the archive is damaged, not trusted, encrypted to other keys, or a backup of another cluster;
-            nothing was changed.
-        SlurmfabError: the restoration is refused, or the controller failed.
+    Raises InputError if the archive is damaged, not trusted, encrypted to others, or another cluster's: nothing was
+    changed; SlurmfabError if the restoration is refused, or the controller failed.
     """
     given = [archive.verified(Path(one)) for one in (file, options.database) if one]
     path = loading.named_path(cluster)
@@ -74,10 +66,7 @@ def restore(cluster: str, file: str, options: RestoreOptions, output: Output) ->
 
 
 def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output: Output) -> int:
-    """Restore a cluster from a backup that is trusted and can be read.
-
-    Raises SlurmfabError if the restoration is refused, or the controller failed.
-    """
+    """Restore a cluster from a trusted, readable backup; SlurmfabError if it is refused, or the controller failed."""
     output.progress().line(archive.description(backup))
     may_be_new = tuple(dict.fromkeys((*known.cluster.controllers, *known.cluster.database_hosts)))
     trusted = new_keys.accept_changed(known, may_be_new, output, accept=options.accept_new_keys)
@@ -121,10 +110,7 @@ def lock_from(backup: Backup) -> Lock:
 
 
 def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
-    """Deploy, with the backup's data restored before the daemons start.
-
-    Raises SlurmfabError if the restoration is refused, or the controller failed.
-    """
+    """Deploy, with the backup's data restored before the daemons start; raises as `restore_to`."""
     converge.with_job_safety(run, lambda job_safety: restore_hosts(run, backup, options, job_safety))
     acceptance.accept_new_nodes(run)
     last = f"the next job is {backup.next_job_id}" if backup.next_job_id else "it had no jobs yet"
@@ -132,10 +118,7 @@ def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
 
 
 def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety: JobSafety) -> None:
-    """Compare the hosts, refuse if necessary, and then go through all phases.
-
-    Raises SlurmfabError if the restoration is refused, or the controller failed.
-    """
+    """Compare the hosts, refuse if necessary, and then go through all phases; raises as `restore_to`."""
     plan_input, steps = converge.survey(run, may_prepare=True)
     refuse(run, plan_input, backup, options)
     job_safety.refuse(plan_input, steps)
@@ -165,10 +148,7 @@ def consequences(backup: Backup) -> str:
 
 
 def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOptions) -> None:
-    """Stop before the restoration would replace newer state.
-
-    Raises SlurmfabError if the restoration is refused; nothing was changed.
-    """
+    """Stop before the restoration would replace newer state, by SlurmfabError; nothing was changed then."""
     cluster = plan_input.cluster
     unreachable = [host for host in cluster.database_hosts if host in run.failed_hosts]
     if unreachable:
@@ -197,10 +177,7 @@ def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOpti
 
 
 def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> PresentState:
-    """Ask the hosts for the state that the restoration would replace.
-
-    Raises HostError if the controller or the database host does not answer.
-    """
+    """Ask for the state that the restoration would replace; HostError without controller or database host."""
     cluster = plan_input.cluster
     state = ask_part(run, run.controller, {"directory": cluster.state_directory}, phases, parts.STATE)
     newest = 0
@@ -219,18 +196,7 @@ def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> Pre
 
 
 def ask_part(run: Run, host: str, request: Mapping[str, Any], phases: RestorePhases, name: str) -> Mapping[str, Any]:
-    """Ask a host for the present state of one part.
-
-    Args:
-        request: where the agent finds the part: its `directory` or its `database`.
-        name: name of the part.
-
-    Returns:
-        The agent's answer; empty if this restoration put the part there before it was interrupted.
-
-    Raises:
-        HostError: the host does not answer.
-    """
+    """Ask a host for the present state of a part; empty if this restoration put it there before an interruption."""
     place, sha256 = phases.staged(name)
     lines = run.transport.call(host, {"op": "backup", **request, "staged": place, "sha256": sha256})
     answer = answer_value(host, lines, "backup")

@@ -57,10 +57,7 @@ class Bundle:
 
 
 def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
-    """The usual path of a cluster's bundle: `cluster.bundle-trixie-amd64.tar` beside `cluster.yaml`.
-
-    `suite`: release of the distribution, such as `trixie`.
-    """
+    """The usual path of a bundle: `cluster.bundle-trixie-amd64.tar` beside `cluster.yaml`."""
     return cluster_file.with_name(f"{cluster_file.stem}.bundle-{suite}-{architecture}.tar")
 
 
@@ -92,10 +89,7 @@ def _verified(path: Path, _time: int, _size: int) -> Bundle:
 
 
 def is_part(name: str) -> bool:
-    """Whether a bundle may hold a part of this name: the index or a package.
-
-    Raises ResourceFailed if the name is neither.
-    """
+    """Whether a bundle may hold a part of this name: the index or a package; ResourceFailed for other names."""
     return name == INDEX or bool(checked(name))
 
 

@@ -70,16 +70,8 @@ READABLE_BY_ALL = 0o644
 def make(cluster: str, source: str, to: str, output: Output) -> int:
     """Collect the packages that the roles of a cluster need, with their dependencies, in one file.
 
-    Args:
-        source: the host that downloads the packages from its mirror; empty for the primary controller.
-        to: path of the bundle, or a directory; empty for the directory of the cluster file.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: there is no such host, the name in `to` does not end in .tar, or Slurm is of no package.
-        SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
+    `source`: the host that downloads; empty for the primary controller. `to`: a path that ends in .tar, or a directory;
+    empty for the cluster file's. Raises InputError of these; SlurmfabError if the download fails; no file is left.
     """
     known = loading.load_named(cluster)
     host = source or known.cluster.controller
@@ -191,10 +183,7 @@ def collect(run: Run, host: str, to: str) -> Path:
 
 @contextmanager
 def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
-    """A context in which a host has the source of Slurm's packages; it is taken back unless it was there before.
-
-    Raises HostError if the host cannot have it.
-    """
+    """A context in which a host has the source of Slurm's packages, if not before; HostError if it cannot."""
     asked = slurm_source.of_cluster(run.inventory.cluster, repository_key.read(run.inventory))
     if asked is None:
         yield

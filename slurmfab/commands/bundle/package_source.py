@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BundleSource:
-    """Packages from the bundles in the cluster file; without bundles hosts use their own repositories, and files.
-
-    The modules that read and send bundles are loaded only for clusters that have one.
-    """
+    """Packages from the cluster file's bundles, whose modules are loaded only then; else from hosts' repositories."""
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
         """The hosts that lack packages which no bundle or file has, with the reason; see `PackageSource.refusals`."""

@@ -37,10 +37,7 @@ def bundles(known: Inventory) -> tuple[Bundle, ...]:
 
 
 def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
-    """Refuse a bundle whose digest the lock does not have, unless a trusted key has signed it.
-
-    Raises InputError if it is refused.
-    """
+    """Refuse, by InputError, a bundle whose digest the lock does not have, unless a trusted key has signed it."""
     if name in known.lock.bundles:
         return
     reason = signatures.distrust(bundle.seal, archive.KIND.name, (*signatures.own_keys(), *known.lock.signers))
@@ -54,10 +51,7 @@ def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
 
 
 def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
-    """The message about a bundle whose digest differs from the one in the lock.
-
-    `bundle`: the bundle that is there now.
-    """
+    """The message about a bundle whose digest differs from the one that the lock has pinned."""
     return (
         f"{bundle.path} is another bundle than the one that was used or made before.\n"
         f"  before: SHA-256 {pinned} (in {loading.lock_path(known.path)})\n"
@@ -68,10 +62,7 @@ def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
 
 
 def pin_first_uses(run: Run, used: Iterable[Bundle]) -> None:
-    """Put the digests of bundles that are used for the first time into the lock, and tell the user.
-
-    `run`: gains the digests; its lock is saved. `used`: bundles that are about to be sent to hosts.
-    """
+    """Put the digests of bundles that are sent to hosts for the first time into the lock, and tell the user."""
     names = {path: name for name, path in archive.paths_by_name(run.inventory).items()}
     by_name = {names[bundle.path]: bundle for bundle in used}
     new = {name: bundle for name, bundle in by_name.items() if name not in run.inventory.lock.bundles}

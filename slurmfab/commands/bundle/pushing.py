@@ -27,17 +27,9 @@ if TYPE_CHECKING:
 def deliver(
     run: Run, plan_input: PlanInput, resources: Mapping[str, tuple[Resource, ...]]
 ) -> dict[str, tuple[Resource, ...]]:
-    """Send packages to the hosts that lack some, before a phase installs them.
+    """Send packages to the hosts that lack some, before a phase installs them from there.
 
-    Args:
-        resources: the resources of the phase, by host.
-
-    Returns:
-        The resources by host, whose packages are installed from what was sent. Without `bundle` in the cluster file,
-        and on hosts that lack nothing, they are unchanged.
-
-    Raises:
-        InputError: a bundle is missing, damaged or another one than before.
+    Returns the resources by host, unchanged without need. Raises InputError if a bundle is missing, damaged or another.
     """
     texts = {host: package_texts(wanted) for host, wanted in resources.items() if package_texts(wanted)}
     needing = {host: texts[host] for host in texts if plan_input.cluster.bundle and lacking(plan_input, host)}
@@ -76,12 +68,7 @@ def package_texts(resources: tuple[Resource, ...]) -> tuple[str, ...]:
 
 
 def send_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], sent: SentBytes) -> None:
-    """Send a host the package files that it lacks.
-
-    Raises:
-        HostError: the host cannot be reached, or cannot store the files.
-        InputError: the bundle has become shorter.
-    """
+    """Send a host the package files that it lacks; HostError of the host, InputError of a shorter bundle."""
     answer = request_step(run, host, bundle.digest, {"do": "begin", "index": bundle.index, "names": names})
     for name in answer["lacking"]:
         part = bundle.parts.get(name)

@@ -100,18 +100,7 @@ def send_file(run: Run, host: str, digest: str, file: PackageFile, sent: SentByt
 
 
 def request_step(run: Run, host: str, digest: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ask a host to store package files.
-
-    Args:
-        digest: of the bundle, or of the files that are sent together.
-        step: as `slurmfab.on_hosts.agent.packages.bundle_staging` describes it.
-
-    Returns:
-        The agent's answer; for `begin` and `begin-files` it has the names of the files that it needs, as `lacking`.
-
-    Raises:
-        HostError: the host cannot be reached, or the step failed.
-    """
+    """Ask a host for a step of `slurmfab.on_hosts.agent.packages.bundle_staging`; HostError if it fails."""
     who = apply_request(run, (), dry_run=False)["who"]
     lines = run.transport.call(host, {"op": "bundle", "who": who, "bundle": digest, **step})
     return dict(answer_value(host, lines, "bundle"))

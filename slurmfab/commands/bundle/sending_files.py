@@ -27,10 +27,7 @@ Files = tuple[tuple[DebFile, str], ...]  # packages, each with the SHA-256 of it
 
 
 def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
-    """The hosts that lack a package whose file is for another architecture, each with the reason.
-
-    `hosts`: the hosts in question; those without facts are skipped.
-    """
+    """The hosts, if they have facts, that lack a package whose file is for another architecture, and why."""
     reasons = {}
     for host in hosts:
         there = plan_input.facts[host].architecture if host in plan_input.facts else ""
@@ -83,12 +80,7 @@ def from_files(resource: Resource, files: Files) -> Resource:
 
 
 def send_to_host(run: Run, host: str, files: Files, sent: SentBytes) -> None:
-    """Send a host the files that it does not have from an interrupted run.
-
-    Raises:
-        HostError: the host cannot be reached, or cannot store the files.
-        InputError: a file cannot be read any more.
-    """
+    """Send a host the files that it lacks; HostError of the host, InputError if a file is unreadable now."""
     digest = digest_of((one.file_name, sha256) for one, sha256 in files)
     names = {one.file_name: sha256 for one, sha256 in files}
     sizes = [sum(one.size for one, _ in files), sum(one.installed_bytes for one, _ in files)]

@@ -29,10 +29,7 @@ _WRITABLE = (5, 8)  # indices in a mode such as `drwxr-xr-x` that tell whether t
 
 
 def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, str]:
-    """The directories of a host's daemons, each with the user that it belongs to; those of the site have any owner.
-
-    `spool`: slurmd's directory there, if it is a compute node.
-    """
+    """The directories of a host's daemons (`spool`: slurmd's), each with its user; the site's have any owner."""
     roles = cluster.roles(host)
     return {
         SLURM_LOGS: logs_owner(cluster, host),
@@ -57,10 +54,7 @@ def ways_to(host: CheckedHost, paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def replaceable(host: CheckedHost, paths: Mapping[str, str]) -> list[str]:
-    """Which files and directories of a daemon that is root another user can replace, one sentence for each.
-
-    `paths`: what the daemon has there, such as `SlurmdLogFile`, by path.
-    """
+    """A sentence for each path of a daemon of root's (by name, such as `SlurmdLogFile`) that others can replace."""
     ways = ways_to(host, paths)
     return [f"{what} {path} {who}" for path, what in paths.items() if (who := changer(ways.get(path, []), path))]
 

@@ -109,13 +109,9 @@ OF_SLURM = ("daemons", "network", "configuration", "nodes", "health", "cgroups",
 
 
 class Checks:
-    """A plugin of pytest that takes the checks which it collects, and runs them; afterwards, `results` has the results.
+    """A plugin of pytest that runs the checks which it collects; afterwards, `results` has the results.
 
-    Args:
-        hosts: names of the selected hosts.
-        shells: the shells of these hosts and of the primary controller, or the errors that prevented them.
-        only: words that select checks: names of groups, or parts of checks' names; empty for all.
-        heard: called with the results of each check when it ends.
+    `only`: names of groups, or parts of checks' names; empty for all. `heard`: gets the results of each check.
     """
 
     def __init__(

@@ -105,10 +105,7 @@ Place = tuple[str, str]  # a check and a host
 
 
 def with_causes(results: Iterable[Result], controller: str) -> tuple[Result, ...]:
-    """The results, where each failure that follows from another one names it.
-
-    `results`: in the order of the checks. `controller`: name of the primary controller.
-    """
+    """The results in the order of checks, each failure with the one that it follows from."""
     told = tuple(results)
     failed = {(name_of(one), one.host): one for one in reversed(told) if one.outcome == FAILED}
     order = {place: number for number, place in enumerate(reversed(failed))}

@@ -92,17 +92,9 @@ class SshShell:
         self.idle: list[Exchange] = []
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
-        """Run a command and return its result, whatever its exit code.
+        """Run a command and return its result, whatever its exit code; `stdin` may be secret.
 
-        Args:
-            stdin: text for its standard input, which can be secret; never part of a message.
-
-        Raises:
-            Unreachable: the connection was lost.
-            NoAnswer: the command exceeded its time limit.
-            SudoPasswordNeeded: sudo prompts for a password, and none is known.
-            SudoPasswordWrong: sudo rejects the password.
-            BecomeRefused: sudo refuses for another reason.
+        Raises Unreachable, NoAnswer after the time limit, SudoPasswordNeeded, SudoPasswordWrong and BecomeRefused.
         """
         with self.slots, self._explained(command, seconds):
             deadline = time.monotonic() + seconds
@@ -117,18 +109,11 @@ class SshShell:
             return answer
 
     def follow(self, command: str, heard: Callable[[str], None], seconds: float) -> int:
-        """Run a long command, pass on each line of its output as it arrives, and return its exit code.
+        """Run a long command, pass each line of its output to `heard` as it arrives, and return its exit code.
 
         Its standard input stays open and empty until the connection ends, so that the command can notice that. On
-        Ctrl-C, its input is closed, and it has `LAST_WORDS_SECONDS` to end.
-
-        Args:
-            heard: called with each line.
-
-        Raises:
-            Unreachable: the connection was lost.
-            NoAnswer: the command exceeded its time limit.
-            KeyboardInterrupt: the user pressed Ctrl-C; the command has ended.
+        Ctrl-C, its input is closed, and it has `LAST_WORDS_SECONDS` to end. Raises Unreachable, or NoAnswer after the
+        time limit.
         """
         with self._explained(command, seconds):
             return self._follow(command, heard, time.monotonic() + seconds)
@@ -166,10 +151,7 @@ class SshShell:
         return None
 
     def _login(self, command: str, deadline: float) -> Exchange:
-        """The conversation with a command, of which nothing is left that was printed before it began.
-
-        Raises LoginRefused if the login shell ended without running it.
-        """
+        """The conversation with a command, without what came before; LoginRefused if the shell ended first."""
         channel = self._opened(deadline)
         session = Exchange(channel, deadline)
         try:

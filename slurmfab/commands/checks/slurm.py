@@ -60,13 +60,9 @@ BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority"
 
 
 class Slurm:
-    """Slurm's commands on the controller.
+    """Slurm's commands on the controller, or another host that has them.
 
-    Args:
-        controller: the primary controller, or another host with Slurm's commands.
-        user: login name of the user who submits the jobs.
-        sender: command prefix that runs a command as this user, such as `AS_SLURM`.
-        seconds: time limit of each job, waiting included.
+    `sender`: the prefix that runs a command as the submitting user. `seconds`: limit of each job, with its waiting.
     """
 
     def __init__(
@@ -126,11 +122,7 @@ class Slurm:
         return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
     def need_limits(self, key: str) -> None:
-        """Leave out the check if Slurm is not configured to enforce a limit.
-
-        `key`: a key of cgroup.conf, such as `ConstrainRAMSpace`. Raises DoesNotApply if Slurm does not enforce the
-        limit.
-        """
+        """Leave out the check, by DoesNotApply, if Slurm does not enforce a limit, such as `ConstrainRAMSpace`."""
         configuration = self.configuration()
         if "task/cgroup" not in configuration.get("taskplugin", ""):
             raise DoesNotApply("slurm.conf has no TaskPlugin=task/cgroup, so jobs are not held to anything")
@@ -146,15 +138,10 @@ class Slurm:
         options: Sequence[str] = (),
         under: Sequence[str] = (),
     ) -> CommandResult:
-        """Run a command in one job with a task on each of these nodes, and return srun's result.
+        """Run a command in a job with a task on each of these nodes, and return srun's result.
 
-        Args:
-            memory: MiB per node.
-            under: a command on the controller that runs srun and ends with its exit code; empty for none.
-
-        Raises:
-            AssertionError: Slurm did not run the job.
-            pytest.skip.Exception: a node takes no jobs now, or other jobs use the resources.
+        `memory`: MiB per node. `under`: a command on the controller around srun. Raises AssertionError if Slurm did not
+        run it; skips if nodes take no jobs now, or have no room.
         """
         for node in nodes:
             self.need_room(node)
@@ -204,10 +191,7 @@ class Slurm:
         return place_for(self.cluster, self.user, tuple(nodes))
 
     def free_node(self) -> str:
-        """The name of a compute node that has room for a small job.
-
-        Raises pytest.skip.Exception if no node has room.
-        """
+        """The name of a compute node that has room for a small job; skips the check if no node has."""
         free = set(self.controller.ask(line_of(commands.names_of_nodes("--states=idle,mixed"))).split())
         for name in self.cluster.compute_nodes:
             if name in free and self.place((name,)):
@@ -215,10 +199,7 @@ class Slurm:
         pytest.skip("no node has room for a small job now.")
 
     def need_room(self, name: str) -> None:
-        """Skip the check if a node cannot take a job now; the check of its state reports the reason.
-
-        Raises pytest.skip.Exception if the node is out of service, or other jobs use it.
-        """
+        """Skip the check if a node is out of service, which another check reports, or in use."""
         node = self.node(name)
         if name in self.busy:
             pytest.skip(self.busy[name])
@@ -261,10 +242,7 @@ class Slurm:
         return waiting.real_reason(self.controller.run(line_of(commands.reasons_named(self.job_name))).stdout)
 
     def others(self, nodes: Sequence[str], reason: str) -> list[str]:
-        """The IDs of the jobs that may be in the way of a test job.
-
-        `reason`: why it waits; with one, jobs that wait may come first, although they use no node yet.
-        """
+        """The IDs of jobs in a test job's way; with the reason why it waits, of waiting jobs, too."""
         return self.others_on(nodes) or (self.others_that("--states=PENDING") if reason else [])
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:

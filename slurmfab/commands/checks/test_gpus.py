@@ -102,16 +102,9 @@ def test_job_without_gpus_has_none(gpu_node: CheckedHost, slurm: Slurm, lock: Lo
 
 
 def assert_has(count: int, node: str, found: GpuAccess, is_kept_apart: bool) -> None:
-    """Assert that a job sees as many GPUs as it requested, and cannot open others if devices are constrained.
+    """Assert that a job sees the 1 or 2 GPUs that it requested, and opens no others where `is_held`.
 
-    Args:
-        count: how many GPUs it requested, 1 or 2.
-        found: the access that it has.
-        is_kept_apart: whether devices are constrained; see `is_held`.
-
-    Raises:
-        AssertionError: it sees another number, can open another number, or a file's mode is wrong.
-        pytest.skip.Exception: a missing GPU makes the result uncertain.
+    Raises AssertionError; skips if a missing GPU makes the result uncertain.
     """
     number = NUMBERS[count]
     assert len(found.visible) == count, (
@@ -135,30 +128,16 @@ NUMBERS = {1: "one GPU", 2: "two GPUs"}
 
 
 def probe_job(slurm: Slurm, node: str, lock: Lock, *options: str) -> GpuAccess:
-    """Run a job on a node, and return its access to GPUs.
+    """Run a job with options of srun, such as `--gres=gpu:1`, on a node, and return its access to GPUs.
 
-    Args:
-        lock: has the device files of the node's GPUs.
-        options: options of srun, such as `--gres=gpu:1`.
-
-    Raises:
-        AssertionError: the job failed.
-        pytest.skip.Exception: the lock has no GPUs of the node, or other jobs use the resources.
+    Raises AssertionError if the job failed; skips if the lock has no GPUs of the node, or without room.
     """
     script = job_script(files_of(lock, node), opens=True)
     return gpu_access(slurm.run((node,), script, options=options), lock, node)
 
 
 def gpu_access(done: CommandResult, lock: Lock, node: str) -> GpuAccess:
-    """The access to GPUs in a job's output.
-
-    Args:
-        done: the result of a job that ran `job_script` with `opens=True`.
-        lock: has the device files of the node's GPUs.
-
-    Raises:
-        AssertionError: the job failed.
-    """
+    """The access to GPUs in the output of `job_script` with `opens=True`; AssertionError if the job failed."""
     assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
     found = parse_job(done.stdout)
     opened = {
@@ -179,13 +158,7 @@ def files_of(lock: Lock, node: str) -> tuple[str, ...]:
 
 
 def is_held(lock: Lock, slurm: Slurm, node: str) -> bool:
-    """Whether Slurm denies a job on a node the devices that it did not request.
-
-    Args:
-        lock: has the node's control groups.
-        slurm: has slurmctld's configuration (TaskPlugin, ConstrainDevices).
-        node: the node's name, which the lock must have.
-    """
+    """Whether Slurm denies a job devices that it did not request, by configuration and the node's control groups."""
     cgroup = lock.hosts[node].cgroup
     configuration = slurm.configuration()
     return (

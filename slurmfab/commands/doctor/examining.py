@@ -53,17 +53,9 @@ SHOWN: Mapping[str, tuple[str, str]] = {OK: ("ok", GREEN), WARNING: ("warning", 
 
 
 def examine(cluster: str, names: str, output: session.Output, *, is_local: bool) -> int:
-    """Look at this machine and the way to the hosts, and print what was found.
+    """Look at this machine and, unless `is_local`, the way to the named hosts (empty for all), and print it all.
 
-    Args:
-        names: hostlist of the hosts to log in to; empty for all.
-        is_local: whether no host is asked.
-
-    Returns:
-        The exit code: 1 for a failure of this machine, 3 if only hosts failed.
-
-    Raises:
-        InputError: the cluster file that the user names does not exist, or does not have a host.
+    Returns 1 for a failure of this machine, 3 if only hosts failed. Raises InputError of the file, or for other hosts.
     """
     path = loading.named_path(cluster)
     if cluster and not path.exists():

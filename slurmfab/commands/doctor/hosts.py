@@ -95,10 +95,7 @@ def judged(
     has_version: bool = False,
     sleepers: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Yield what is to be said of the hosts.
-
-    `answers`: the answer of each host, or why there is none. `sleepers`: the hosts that Slurm may have switched off.
-    """
+    """Yield what is to be said of the hosts' answers, or why there is none; Slurm may have switched sleepers off."""
     for host, answer in sorted(answers.items()):
         if type(answer) is Unreachable and host in sleepers:
             yield warning(host, answer.reason, f"Slurm may have switched it off, which {FAB} status shows.")

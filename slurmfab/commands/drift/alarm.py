@@ -94,11 +94,7 @@ class Alarm:
     settings: Drift  # the cluster file's `drift`; without that key nothing is written or sent
 
     def tell(self, findings: Findings, seconds: float) -> bool:
-        """Write the metrics, and send a mail if there is news.
-
-        Returns whether a mail was sent. Raises SlurmfabError if the file was not written, or the mail not taken; the
-        next run tries again.
-        """
+        """Write metrics, and mail news; whether it did, SlurmfabError if one failed: the next run tries again."""
         if self.settings.textfile:
             atomic_file.write(
                 Path(self.settings.textfile),
@@ -111,28 +107,16 @@ class Alarm:
         return self.mail(News(before, memory.problems_of(findings, before)), findings.summary())
 
     def tell_failure(self, error: SlurmfabError) -> None:
-        """Send a mail that the hosts could not be compared, unless the last one said so.
-
-        Raises SlurmfabError if the mail was not taken.
-        """
+        """Send a mail that the hosts could not be compared, unless the last one said so; SlurmfabError if not taken."""
         if self.settings.mail:
             before = memory.load(self.known.path)
             news = News(before, before | {memory.UNCOMPARED})
             self.mail(news, memory.UNCOMPARED[1], str(error))
 
     def mail(self, news: News, summary: str, cause: str = "") -> bool:
-        """Send a mail if there is news, and keep what it told.
+        """Send a mail if there is news, and keep what it told; whether one was sent.
 
-        Args:
-            news: what has changed since the last mail.
-            summary: the subject, without the cluster.
-            cause: why the hosts could not be compared; empty where they could.
-
-        Returns:
-            Whether a mail was sent.
-
-        Raises:
-            SlurmfabError: it was not taken, or what it told cannot be kept.
+        `cause`: why hosts could not be compared, if so. Raises SlurmfabError if it was not taken, or cannot be kept.
         """
         if not news.is_any:
             return False
@@ -175,10 +159,7 @@ def run(cluster: str, output: Output) -> int:
 
 
 def tell_controller(known: Inventory, findings: Findings, output: Output) -> None:
-    """Leave the numbers on the controller, from where Prometheus has Slurm's figures, too.
-
-    Raises HostError if the controller did not take them.
-    """
+    """Leave the numbers on the controller, as Prometheus has Slurm's from there; HostError if it takes none."""
     from slurmfab.commands.checks.opener import opened, opener_of
 
     controller = known.cluster.controller

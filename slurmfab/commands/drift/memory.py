@@ -61,10 +61,7 @@ class News:
 
 
 def problems_of(findings: Findings, before: frozenset[Problem]) -> frozenset[Problem]:
-    """What is wrong now; of hosts that were not compared, what was wrong there before.
-
-    `before`: the problems that the last mail told.
-    """
+    """What is wrong now; of hosts that were not compared, what was wrong there by the last mail."""
     unseen = {*findings.not_compared, *findings.asleep}
     return frozenset(
         {

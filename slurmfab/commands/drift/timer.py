@@ -63,16 +63,9 @@ def unit_name(cluster: str) -> str:
 def unit_texts(
     cluster: str, calendar: str, command: Sequence[str], directory: str, *, is_system: bool
 ) -> dict[str, str]:
-    """The texts of the service and the timer, by file name.
+    """The texts of the service and the timer (systemd.time(7)) by file name; InputError for odd paths.
 
-    Args:
-        calendar: when it runs (systemd.time(7)).
-        command: the program with its arguments, absolute.
-        directory: its working directory, absolute.
-        is_system: whether the units are the system's.
-
-    Raises:
-        InputError: a path cannot stand in a unit.
+    `command`, `directory`: absolute. `is_system`: whether the units are the system's.
     """
     for word in (*command, directory):
         if not word.isprintable():

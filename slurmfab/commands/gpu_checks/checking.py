@@ -116,13 +116,7 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
 def earlier(known: Inventory, output: session.Output, password: str = "") -> list[Entry]:
     """The measurements of earlier GPU checks, oldest first.
 
-    Args:
-        known: the cluster, whose file has `gpu_checks`.
-        password: the sudo password, if the user has been asked for it already; empty if not.
-
-    Raises:
-        InputError: the check is not installed.
-        HostError: the controller cannot be reached, or the program failed.
+    Raises InputError if the check is not installed, HostError if the controller or the program fails.
     """
     with asker(known, output, password) as ask:
         entries, _ = conversation(known.cluster.controller, ask, ["--history"], 60.0, lambda _: None)
@@ -146,17 +140,9 @@ def loaded(cluster: str) -> Inventory:
 
 @contextmanager
 def asker(known: Inventory, output: session.Output, password: str = "") -> Iterator[Ask]:
-    """A function that runs commands on the controller; the installed check has to match the cluster file.
+    """A context's function, as `SshShell.follow`, on a controller whose installed check matches the cluster file.
 
-    Args:
-        password: the sudo password, if the user has been asked for it already; empty if not.
-
-    Returns:
-        The context's value is `SshShell.follow`: command, handler of output lines and seconds to the exit code.
-
-    Raises:
-        HostError: the controller cannot be reached.
-        InputError: the check is not installed there, or with other settings.
+    Raises HostError if it cannot be reached; InputError if the check is missing, or has other settings.
     """
     controller = known.cluster.controller
     with opened(opener_of(output, password), known, controller) as host:

@@ -21,10 +21,7 @@ PLAIN, EXECUTABLE = 0o644, 0o755
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse to import where there is a cluster file or a lock already, before any host is asked.
-
-    Raises InputError if there is one.
-    """
+    """Refuse, before a host is asked, to import where there is a cluster file or a lock, by InputError."""
     there = shared_files.existing(path)
     if there:
         raise InputError(
@@ -73,10 +70,7 @@ class staging:
 
 
 def safe(name: str) -> str:
-    """The path of a file relative to the cluster file, which stays below its directory.
-
-    Raises SlurmfabError if it leads elsewhere.
-    """
+    """The path of a file relative to the cluster file; SlurmfabError if it leads out of its directory."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts:
         raise SlurmfabError(f"{name!r} is no path beside the cluster file. This is a bug; please report it.")
@@ -94,10 +88,7 @@ def put(path: Path, content: bytes, mode: int) -> None:
 
 
 def read_back(staged: Path, path: Path) -> Inventory:
-    """Read a new cluster file before it is put into its place.
-
-    `staged`: where it is now. `path`: where it will be, for messages. Raises SlurmfabError if it has mistakes.
-    """
+    """Read a new cluster file, with the path where it will be in messages; SlurmfabError for mistakes."""
     try:
         return loading.load(staged)
     except ClusterFileError as error:

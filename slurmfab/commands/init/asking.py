@@ -76,11 +76,7 @@ def ask_all(answers: Answers, given: Mapping[str, str | bool]) -> Answers:
 
 
 def ask(question: Question, answers: Answers) -> Answers:
-    """Ask a question until its answer is right.
-
-    `answers`: those to the questions before it. Returns the answers with this one. Raises SlurmfabError if the input
-    ends.
-    """
+    """Ask until the answer is right; the answers with this one, SlurmfabError if the input ends."""
     while True:
         line = typed(f"{question.text}{f' [{question.default}]' if question.default else ''}: ")
         if line == question.default == NONE:
@@ -127,11 +123,7 @@ def refuse_missing(answers: Answers) -> None:
 
 
 def write_files(path: Path, answers: Answers) -> list[str]:
-    """Write the cluster file, its schema and a fabfile.
-
-    Returns what was written and what comes next, as lines. Raises InputError if the file is there meanwhile, or cannot
-    be written.
-    """
+    """Write cluster file, schema and fabfile; what was written and comes next, InputError if it cannot be."""
     with shared_files.exclusively(path):
         refuse_existing(path)
         schema_file.provide(path, Lock())

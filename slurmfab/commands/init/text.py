@@ -45,10 +45,7 @@ _ACCOUNTS = """\
 
 
 def text(answers: Answers) -> str:
-    """The text of the cluster file.
-
-    `answers`: all of them. Raises HostlistError if the nodes, or those with GPUs, are no hostlist.
-    """
+    """The text of the cluster file; HostlistError if the nodes, or those with GPUs, are no hostlist."""
     parts = (
         HEAD + f"cluster: {yaml_text(answers.name)}\n",
         ssh(answers),
@@ -66,10 +63,7 @@ def text(answers: Answers) -> str:
 
 
 def complaint(answers: Answers) -> str:
-    """Why a cluster file with these answers has a mistake, as it would say itself; empty if it has none.
-
-    `answers`: those that are there; the needed ones may be missing.
-    """
+    """Why a cluster file with the answers so far has a mistake, in its words; empty if it has none."""
     for field, value in _UNANSWERED.items():
         if not getattr(answers, field):
             answers = answers.with_answer(field, value)

@@ -72,16 +72,10 @@ class Answers:
 
 
 def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, every_line: bool) -> Answers:
-    """Ask the hosts, and the controllers, for lines that matter for a node or a job.
+    """Ask the hosts, and the controllers, for lines that matter for a node (hostlist) or a job (its id).
 
-    Args:
-        target: a hostlist, or the id of a job.
-        asked: the period; by default the last hour, or that of the job.
-
-    Raises:
-        InputError: the target is neither a host of the cluster nor the id of a job, or a time is none.
-        SlurmfabError: Slurm does not know the job.
-        HostError: no controller answers, so nothing is known of the job.
+    The period is by default the last hour, or that of the job. Raises InputError for a wrong target or time,
+    SlurmfabError for an unknown job, HostError if no controller answers for it.
     """
     now = time.time()
     if not is_job(known, target):
@@ -95,10 +89,7 @@ def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, ev
 
 
 def is_job(known: Inventory, target: str) -> bool:
-    """Whether a word of the command line is the id of a job, and names no host of the cluster.
-
-    Raises InputError if it can be neither.
-    """
+    """Whether a word of the command line is a job's id, and no host of the cluster; InputError if it is neither."""
     try:
         if any(host in known.cluster.hosts for host in expand(target)):
             return False
@@ -109,10 +100,7 @@ def is_job(known: Inventory, target: str) -> bool:
 
 
 def find_job(known: Inventory, transport: Transport, job: str) -> Job:
-    """When and where a job ran, from the first controller that answers.
-
-    Raises SlurmfabError if no controller knows it. Raises HostError if no controller answers.
-    """
+    """When and where a job ran, by the first controller that answers; SlurmfabError if unknown, HostError if silent."""
     lost: HostError | None = None
     for host in known.cluster.controllers:
         try:
@@ -151,10 +139,7 @@ def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Ite
 
 
 def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_line: bool) -> Answers:
-    """The answers of the hosts of a question, of the controllers, and of slurmdbd's host.
-
-    `wanted`: the question: its hosts are in `asked`.
-    """
+    """The answers of the hosts that the question names, of the controllers, and of slurmdbd's host."""
     cluster, targets = known.cluster, wanted.asked
     hosts = tuple(dict.fromkeys((*targets, *cluster.controllers, *cluster.database_hosts)))
     jobs = wanted.job.ids if wanted.job else ()

@@ -50,10 +50,7 @@ class Told(NamedTuple):
 
 
 def merge(by_host: Mapping[str, Iterable[HostLine]]) -> list[Told]:
-    """Equal lines of all hosts told once; those that differ only in the host's name or addresses count as equal.
-
-    `by_host`: the lines of each host. Returns the lines, by their first time.
-    """
+    """The lines of all hosts by their first time, those told once that differ only in name or addresses."""
     groups: dict[tuple[str, str], list[tuple[str, HostLine]]] = {}
     for host, lines in by_host.items():
         for line in lines:

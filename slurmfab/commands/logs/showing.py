@@ -73,18 +73,7 @@ class Logs:
 
 
 def show(cluster: str, target: str, asked: Asked, output: session.Output, *, every_line: bool) -> int:
-    """Print the lines that matter.
-
-    Args:
-        target: a hostlist, or the id of a job.
-
-    Returns:
-        The exit code, see `Answers.exit_code`.
-
-    Raises:
-        InputError: the target or a time is wrong.
-        SlurmfabError: Slurm does not know the job.
-    """
+    """Print the lines that matter; arguments and errors as `ask`, the exit code as `Answers.exit_code`."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("logs"))
     try:

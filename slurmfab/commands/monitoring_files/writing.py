@@ -50,10 +50,7 @@ def write_files(cluster: str, output: str) -> int:
 
 
 def files(known: Inventory) -> dict[str, str]:
-    """The text of each file by its name.
-
-    Raises InputError if the cluster file has no `monitoring`, or no host has answered yet.
-    """
+    """The text of each file by its name; InputError without `monitoring`, or if no host has answered yet."""
     cluster = known.cluster
     if cluster.monitoring is None:
         raise InputError(f"{known.path} has no monitoring. Add monitoring: true to it, then: {FAB} deploy.")

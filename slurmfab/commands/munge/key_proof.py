@@ -55,20 +55,14 @@ class MungeAnswer:
 
 
 def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[str] = ()) -> MungeAnswer:
-    """Let a host make a credential and decode others; none of them is stored.
-
-    Raises HostError if the host does not answer.
-    """
+    """Let a host make a credential, which is not stored, and decode others; HostError if it does not answer."""
     lines = transport.call(host, {"op": "munge", "make": make, "decode": list(decode)})
     answer: Mapping[str, Any] = answer_value(host, lines, "munge")
     return MungeAnswer(answer["made"], tuple(answer["decoded"]), answer["trouble"])
 
 
 def before(run: Run, plan_input: PlanInput) -> Before:
-    """Record the state of the cluster; hosts that do not answer are excluded from the run.
-
-    Raises HostError if the controller does not answer.
-    """
+    """Record the cluster's state without hosts that do not answer; HostError if the controller does not."""
     credential = ask_munge(run.transport, run.controller, make=True).made
     seen, job_safety = snapshot.ask(run.transport, run.controller, NODES_AND_JOBS), JobSafety(run)
     if not seen.is_up:
@@ -121,10 +115,7 @@ def prove(run: Run, before: Before) -> None:
 
 
 def credential_outcomes(controller: str, answer: MungeAnswer, back: str) -> tuple[Outcome, ...]:
-    """The outcomes of the proofs by credentials on a host.
-
-    `answer`: the host's answer; it decoded a credential of the controller, and one made with the old key.
-    """
+    """The proofs by credentials on a host that decoded the controller's, and one that was made with the old key."""
     there, *old = answer.decoded
     back = back if answer.made else answer.trouble
     return (

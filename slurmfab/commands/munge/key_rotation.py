@@ -48,10 +48,7 @@ Result = TypeVar("Result")
 
 
 def rotate_munge_key(cluster: str, output: session.Output) -> int:
-    """Give all hosts of a cluster a new munge key.
-
-    Returns the exit code; 3 if hosts could not be reached, which keep the old key. Raises SlurmfabError: see `rotate`.
-    """
+    """Give all hosts a new munge key; 3 if unreachable ones keep the old, otherwise as `rotate`."""
     known = loading.load_named(cluster)
     return session.perform(session.start(known, "", output, RunOptions(COMMAND)), output, rotate)
 
@@ -59,11 +56,8 @@ def rotate_munge_key(cluster: str, output: session.Output) -> int:
 def rotate(run: Run) -> None:
     """Rotate the key on the hosts that can be reached; the others are excluded from the run.
 
-    Raises:
-        DeployFailed: the controller does not answer; nothing was changed.
-        InputError: a new host belongs to another cluster; nothing was changed.
-        SlurmfabError: a host that answers cannot store the new key, so that no host has it; or the controller failed
-            after the switch, so that the new key cannot be proved.
+    Raises DeployFailed or InputError without controller, or for another cluster's host; nothing was changed. Raises
+    SlurmfabError if a host cannot store the new key, so that none has it, or the controller fails after the switch.
     """
     facts = gather(run, run.hosts, may_prepare=False)
     refuse_undeployed(run, facts)
@@ -87,10 +81,7 @@ def rotate(run: Run) -> None:
 
 
 def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse hosts without munge, and a controller without a munge key.
-
-    Raises SlurmfabError if there is such a host; nothing was changed.
-    """
+    """Refuse hosts without munge, and a controller without munge key, by SlurmfabError; nothing was changed."""
     without = [host for host, fact in facts.items() if "munge" not in fact.packages or "munge" not in fact.accounts]
     if without:
         raise SlurmfabError(f"{fold(without)}: munge is not installed there yet. First: {FAB} deploy. {NO_CHANGE}")
@@ -99,10 +90,7 @@ def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
 
 
 def stage(run: Run, content: str) -> None:
-    """Write the new key beside the old one on all hosts; if one fails, remove it from all hosts again.
-
-    `content`: the key in base64. Raises SlurmfabError if it cannot be written on a host.
-    """
+    """Write the new key (base64) beside the old one on all hosts; if one fails, remove it again everywhere."""
     try:
         together(run, "staging", run.remaining(run.hosts), lambda host: applied(run, host, StagedMungeKey(content)))
     except SlurmfabError:
@@ -179,18 +167,9 @@ def resume(run: Run, controllers: Iterable[str]) -> None:
 
 
 def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Result]) -> dict[str, Result]:
-    """Do on all hosts what has to succeed on all of them before any key is switched.
+    """Do on all reachable hosts what has to succeed on all of them before any key is switched.
 
-    Args:
-        run: the run; hosts that cannot be reached are excluded from it, and the others continue.
-        doing: what is done, for the progress.
-
-    Returns:
-        The results, by host.
-
-    Raises:
-        DeployFailed: the controller cannot be reached.
-        SlurmfabError: it failed on a host that answers, for example because another run is active there.
+    Raises DeployFailed without the controller; SlurmfabError if it failed on a host, as for another active run.
     """
     answers = {}
     refusing = []

@@ -43,15 +43,7 @@ class Introduction:
 def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
     """Discover hosts, write the cluster file, and deploy; on a terminal, show what is there and ask before.
 
-    Args:
-        cluster: path of the cluster file that is written; empty for the default one.
-        options: the hosts, and the changes that the user allows.
-
-    Returns:
-        The exit code: 3 if some hosts did not answer.
-
-    Raises:
-        SlurmfabError: the user said no, or the controller did not answer.
+    Returns 3 if some hosts did not answer. Raises SlurmfabError after a no, or if the controller did not answer.
     """
     commands.refuse_wrong_options(options)
     path = loading.named_path(cluster)
@@ -88,17 +80,9 @@ def found_and_deploy(
 def preview(
     cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output
 ) -> int:
-    """Show what a first contact would write and do; nothing is written anywhere, and no host is changed.
+    """Show what a first contact would write and do, changing nothing; 4 if there is something to do.
 
-    Args:
-        cluster: path of the cluster file that a first contact would write; empty for the default one.
-        save: value of `--save`, which needs a cluster file; empty for none.
-
-    Returns:
-        The exit code of a plan: 4 if there is something to do.
-
-    Raises:
-        InputError: `--save` was given.
+    Raises InputError for `--save`, which needs a cluster file.
     """
     if save:
         raise InputError("--save needs a cluster file, and there is none yet; this plan is made anew by deploy.")
@@ -124,14 +108,9 @@ def introduce(
     output: Output,
     may_install: Callable[[Sequence[str]], bool],
 ) -> Introduction:
-    """Discover hosts, and decide which cluster they form; nothing is written.
+    """Discover hosts, and decide which cluster they form, or the first will control; nothing is written.
 
-    Args:
-        options: the hosts and what the user allows; the first host becomes the controller of a new cluster.
-        may_install: gets the hosts that lack python3; says whether it is installed there.
-
-    Raises:
-        SlurmfabError: a host belongs to another cluster, or the one that would be the controller did not answer.
+    `may_install`: says whether given hosts get python3. Raises SlurmfabError for another cluster's hosts, or silence.
     """
     ssh = membership.first_ssh(options.hosts, connection_options)
     progress, name, allowed = output.progress(), connection_options.name, options.approvals.allowed
@@ -248,10 +227,7 @@ def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> No
 
 
 def refuse_controller_alone(discovered: discovery.Discovery) -> None:
-    """Stop if only one host has python3, since its role depends on the others.
-
-    Raises SlurmfabError if all hosts but one lack python3.
-    """
+    """Stop by SlurmfabError if only one host has python3, since its role depends on the others."""
     if discovered.without_python and len(discovered.discovered_hosts) == 1:
         raise SlurmfabError(
             f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "

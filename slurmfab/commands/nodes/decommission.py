@@ -20,9 +20,8 @@ from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.block import Block
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
-from slurmfab.on_hosts.agent.mounts import exports_file, quota_report
-from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages
-from slurmfab.on_hosts.agent.packages.removed_packages import RemovedPackages
+from slurmfab.on_hosts.agent.mounts import exports, quotas
+from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages, RemovedPackages
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.fetched_files import FETCHED_LINK
 from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
@@ -32,7 +31,7 @@ NEEDED = ("name", "ssh", "addresses", "controllers", "login", "nodes")
 """The fields of a cluster file that say nothing but which hosts there are."""
 
 
-NO_FILES = frozenset((NODE_LOGINS, exports_file.OF, exports_file.LOADED_OF, quota_report.OF))
+NO_FILES = frozenset((NODE_LOGINS, exports.OF, exports.LOADED_OF, quotas.OF))
 """What hosts remember in other ways than as owned files. A host that still serves others keeps its exports."""
 
 
@@ -95,12 +94,7 @@ def without_options(known: Inventory, facts: HostFacts) -> PlanInput:
 
 
 def planned(plan_input: PlanInput, host: str, *, guards_logins: bool) -> Iterator[Resource]:
-    """Yield what phases take back from a host.
-
-    Args:
-        plan_input: from `without_options`.
-        guards_logins: whether the phases that another login proves are meant, or all others.
-    """
+    """Yield what phases take back from a host, those that a login proves, or all others."""
     for phase in PHASES:
         if phase.taken_back and phase.guards_logins == guards_logins:
             # The files of Slurm's directory are removed with all others there.

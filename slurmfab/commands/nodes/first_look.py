@@ -31,15 +31,8 @@ def summary(
 ) -> list[str]:
     """The lines of the summary: a table of the hosts, IDs, and packages to install.
 
-    Args:
-        cluster: the cluster that they would form.
-        hosts: the hosts that answered, by name.
-        without_python: hosts that lack python3, as the user typed them.
-        exists: whether the hosts form this cluster already.
-        moving: whether the user allows other UIDs and GIDs for slurm and munge.
-
-    Raises:
-        IdConflict: a host has users that conflict with those that the cluster needs.
+    `without_python`: as typed. `exists`: the hosts form this cluster already. `moving`: other IDs for slurm and munge
+    are allowed. Raises IdConflict if a host has users that conflict with needed ones.
     """
     facts = {name: host.facts for name, host in hosts.items()}
     ids = system_ids.choose(facts, cluster.ids, {}, controller=cluster.controller, moving=moving)

@@ -54,12 +54,8 @@ class RemoveNodeOptions:
 def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Output) -> int:
     """Drain nodes, wait for their jobs, remove the nodes from all files, and clean their hosts.
 
-    Returns:
-        The exit code: 3 if a node was removed, but its host could not be reached to clean it.
-
-    Raises:
-        InputError: a host is not only a compute node, or no node would be left; nothing was changed.
-        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    Returns 3 if one could not be reached for that. Raises InputError if a host is not only a compute node, or none
+    would be left; SlurmfabError, files unchanged, if jobs do not end in time, or a host fails.
     """
     known = loading.load_named(cluster)
     leaving = expand(hosts)
@@ -143,10 +139,7 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
 
 
 def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
-    """Take back what a host has of the cluster.
-
-    `known`: the cluster with the host. Raises SlurmfabError if the host failed, or something is in use there.
-    """
+    """Take back what a host has of the cluster with it; SlurmfabError if it failed, or something is in use."""
     facts = ask_facts(run.transport, host, with_secrets=False, names=fact_selection(known, host))
     opened = decommission.open_again(known, facts)
     if opened:
@@ -158,10 +151,7 @@ def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
 
 
 def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
-    """The hosts that another cluster uses, which are removed from the files and left as they are: names and reasons.
-
-    Hosts that do not answer are none of them; later steps name these.
-    """
+    """Hosts that another cluster uses, with reasons, which are left as they are; silent ones are not judged."""
     inventory = run.inventory
     answers = on_each(
         leaving,
@@ -205,10 +195,7 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
 def consequences(
     leaving: tuple[str, ...], options: RemoveNodeOptions, jobs: Sequence[Job], pending: Sequence[str]
 ) -> str:
-    """What a removal does, for the user's decision.
-
-    `jobs`: the jobs that run there. `pending`: the ids of pending jobs that ask for the nodes.
-    """
+    """What a removal does to jobs that run there, and pending ones that ask for the nodes, for the user's decision."""
     names = fold(leaving)
     there = job_waiting.format_jobs(jobs)
     if options.now and (jobs or pending):
@@ -263,10 +250,7 @@ def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
 
 
 def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
-    """Print which hosts were removed from the cluster but could not be cleaned, and what is left there.
-
-    `known`: the cluster with these hosts. `leaving`: the nodes that were removed.
-    """
+    """Print which removed nodes could not be cleaned, and what is left there."""
     unclean = [host for host in leaving if host in run.failed_hosts]
     if not unclean:
         return

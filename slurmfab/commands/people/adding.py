@@ -39,17 +39,10 @@ class AddUserOptions:
 
 
 def add_user(cluster: str, name: str, options: AddUserOptions, output: Output) -> int:
-    """Add a user to the cluster file, and deploy the users of the cluster file to hosts and accounts.
+    """Add a user, or new options, to the cluster file, and deploy its users to hosts and accounts.
 
-    If the user is in the file already, the options that are new are added. Nothing is written before all hosts have
-    reported whether the user name and the UID are free.
-
-    Returns:
-        The exit code: 3 if a host could not be reached; the next deployment adds the user there.
-
-    Raises:
-        InputError: a file has no public keys, or the cluster file would be invalid.
-        IdConflict: the name or the UID belongs to another user on some host; nothing was changed.
+    Nothing is written before all hosts have told whether name and UID are free (else IdConflict). Returns 3 if a host
+    could not be reached. Raises InputError without public keys, or if the file would be invalid.
     """
     known = loading.load_named(cluster)
     if STDIN in options.key_files and output.ask_password:
@@ -80,10 +73,7 @@ def carry_out(run: Run, name: str, text: str) -> None:
 
 
 def grown_text(known: Inventory, name: str, options: AddUserOptions, keys: Sequence[str]) -> str:
-    """The text of the cluster file with the user and the options.
-
-    Raises InputError if an account does not exist, or the user has another UID, comment or sudo already.
-    """
+    """The file's text with the user; InputError for missing accounts, or another UID, comment or sudo."""
     refuse_unknown_accounts(known, options.accounts)
     text = loading.read_text(known.path)
     old = next((user for user in known.cluster.users if user.name == name), None)
@@ -122,10 +112,7 @@ def new_keys(keys: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_other_properties(known: Inventory, old: User, options: AddUserOptions) -> None:
-    """Refuse options that would change the user in the cluster file, and not only add to it.
-
-    Raises InputError if an option differs; the message has all of them.
-    """
+    """Refuse, by one InputError, all options that would change the user in the file, and not only add to it."""
     pinned = known.lock.ids.get(f"{old.name}.uid")
     found = [
         f"--{key} {new}: {known.path} has {before}."

@@ -18,18 +18,9 @@ AFTERWARDS = ("container users", "sudo", "accounts", "former people")
 
 
 def survey(run: Run, names: Iterable[str] = (*ON_HOSTS, *AFTERWARDS)) -> tuple[PlanInput, list[Step]]:
-    """Gather facts, plan some phases and compare the hosts with them; nothing is changed.
+    """Gather facts, plan named phases and compare hosts with them; nothing is changed, silent hosts excluded.
 
-    Args:
-        run: the run; hosts that do not answer are excluded from it.
-        names: names of the phases.
-
-    Returns:
-        What the plan was made from, and the comparison of each phase and host.
-
-    Raises:
-        IdConflict: UIDs or GIDs conflict between hosts.
-        DeployFailed: the controller does not answer.
+    Raises IdConflict between hosts; DeployFailed if the controller does not answer.
     """
     plan_input = planning.exclude_unfit_hosts(run, requests.gather(run, run.remaining(run.hosts), may_prepare=False))
     return plan_input, deployment.compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts), phases_of(names)))
@@ -42,10 +33,7 @@ def phases_of(names: Iterable[str]) -> list[Phase]:
 
 
 def write(run: Run, text: str) -> None:
-    """Write the cluster file and the lock, unless another run changes the cluster at the moment.
-
-    Raises SlurmfabError if there is another run; the files are unchanged.
-    """
+    """Write cluster file and lock; SlurmfabError, with nothing written, while another run changes the cluster."""
     requests.require_claim(run)
     file_writing.write(run, text)
 

@@ -30,12 +30,8 @@ SHOWN_JOBS = 5
 def remove_user(cluster: str, name: str, output: Output) -> int:
     """Remove a user from the cluster file, the hosts and accounts, unless jobs or processes of the user run.
 
-    Returns:
-        The exit code: 3 if a host could not be reached; the next deployment removes the user there.
-
-    Raises:
-        InputError: the user is not in the cluster file.
-        SlurmfabError: jobs or processes of the user run; nothing was changed.
+    Returns 3 if a host could not be reached: the next deployment removes the user there. Raises InputError if the file
+    has no such user; SlurmfabError, nothing changed, if something runs.
     """
     known = loading.load_named(cluster)
     names = [user.name for user in known.cluster.users]

@@ -72,10 +72,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
 
 
 def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bool = False) -> JobState:
-    """Wait until a job has ended; raises as `Work` if that takes too long.
-
-    `begun`: `time.monotonic()` when the job was submitted. `to_start`: whether its start is enough.
-    """
+    """Wait for a job's end, or its start; raises as `Work` if it takes too long since `begun` (monotonic)."""
     looked = False
     while True:
         one = state(bench.sender, number)

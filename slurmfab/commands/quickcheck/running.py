@@ -63,10 +63,7 @@ class QuickcheckOptions:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The checks to run, in order.
-
-        Raises InputError if a word of `only` is not a check, or the time limit is out of range.
-        """
+        """The checks to run, in order; InputError if `only` names no check, or the time limit is out of range."""
         chosen = {word.strip() for word in self.only.split(",") if word.strip()}
         strangers = sorted(chosen - set(CHECKS))
         if strangers:
@@ -77,10 +74,7 @@ class QuickcheckOptions:
 
 
 def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> int:
-    """Run a quickcheck and print its results line by line.
-
-    `cluster`: the cluster file's path, empty for the default one. Returns the exit code; see `Summary.exit_code`.
-    """
+    """Run a quickcheck and print results line by line; returns `Summary.exit_code`."""
     known = loading.load_named(cluster)
     out = output.stream
 
@@ -98,15 +92,9 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
 def quickcheck(
     known: Inventory, options: QuickcheckOptions, *, opener: Opener, heard: Callable[[Line], None] = lambda _: None
 ) -> Summary:
-    """Test a cluster with small jobs; remaining jobs are cancelled in any case.
+    """Test a cluster with small jobs, cancelled in any case; `heard` gets each line when its check ends.
 
-    Args:
-        heard: called with each line when its check ends.
-
-    Raises:
-        InputError: an option is wrong, or the cluster has never been deployed.
-        HostError: none of the hosts from which jobs are submitted is reachable.
-        SlurmfabError: slurmctld does not answer.
+    Raises InputError for options, or before a deployment; HostError if nothing submits; SlurmfabError of slurmctld.
     """
     checks = checks_for(known.cluster, options)
     nodes = nodes_of(known, options.hosts)
@@ -133,10 +121,7 @@ def quickcheck(
 
 
 def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
-    """Refuse to go on while slurmctld does not answer the host from which jobs are submitted.
-
-    Raises SlurmfabError if it does not.
-    """
+    """Stop by SlurmfabError while slurmctld does not answer the host from which jobs are submitted."""
     if not ping(sender).endswith("is UP"):
         raise SlurmfabError(
             f"slurmctld does not answer on {known.cluster.controller}, so no job can be submitted. "
@@ -145,19 +130,13 @@ def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
 
 
 def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
-    """The checks to run, in order.
-
-    `cluster`: the cluster file; a check of `WITH_KEYS` needs its key there. Raises InputError if an option is wrong.
-    """
+    """The checks to run, in order, those of `WITH_KEYS` with their key; InputError if an option is wrong."""
     is_meant = bool(options.only.strip())
     return tuple(check for check in options.checks if is_meant or check not in WITH_KEYS or getattr(cluster, check))
 
 
 def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:
-    """Names of the compute nodes that may be used; `hosts` is a hostlist, empty for all.
-
-    Raises InputError if one of the hosts is not a compute node, or the cluster has never been deployed.
-    """
+    """The compute nodes that may be used (empty: all); InputError for other hosts, or before a deployment."""
     cluster = known.cluster
     names = session.select_hosts(cluster, hosts, known.path)
     nodes = tuple(name for name in names if "compute" in cluster.roles(name))

@@ -18,14 +18,9 @@ HOUR, DAY = 3600, 86400
 
 
 def columns(amounts: Sequence[tuple[int, float]], unit: str, full: float | None, until: int) -> Plot:
-    """The chart of amounts.
+    """The chart of amounts at evenly spread times (seconds since 1970) up to `until`, in a unit as `GPU hours`.
 
-    Args:
-        amounts: beginnings of hours or days in seconds since 1970, evenly spread, and amounts.
-        unit: of the amounts, such as `GPU hours`.
-        full: how much the cluster has in each of these times; `None` where it is not known. It counts for nothing
-            if more was used.
-        until: the end of the last one.
+    `full`: how much the cluster has in each, `None` where it is not known. It counts for nothing if more was used.
     """
     most = max((value for _, value in amounts), default=0.0)
     full = full if full and full >= most else None  # records that began within the window tell less than there was

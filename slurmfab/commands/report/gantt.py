@@ -91,11 +91,7 @@ def gantt(found: Timeline) -> Gantt:
 
 
 def bar_of(span: Span, y: float, axis: Axis, series: int, whose: str) -> Mark:
-    """The bar of a phase.
-
-    `y`: the upper end of its row. `series`: the number of its colour, 1 to 7; 0 for phases without one. `whose`: for
-    the title: the host whose times these are.
-    """
+    """The bar of a phase at `y`, in colour `series` (1 to 7, 0 for none), with `whose` times in its title."""
     width = max(SMALLEST, round((span.end - span.begin) * (axis.end - axis.begin) / axis.high, 1))
     inside = next((text for text in (span.phase, str(series or "")) if text and fits(text, width, FONT)), "")
     outcome = {FAILED: ", failed", "unknown": ", interrupted"}.get(span.status, "")

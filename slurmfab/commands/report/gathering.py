@@ -51,12 +51,7 @@ def of_checks(known: Inventory, checks: CheckRun) -> Sources:
 def gather(known: Inventory, output: Output, password: str = "", checks: CheckRun | None = None) -> Sources:
     """Ask the hosts and Slurm for everything that a page shows; nothing is changed.
 
-    Args:
-        password: the sudo password, if the user has been asked for it; empty if not.
-        checks: a run of the checks to show; the last one that was kept if left out.
-
-    Raises:
-        InputError: the ssh section cannot work for any host, as when the private key file is missing.
+    `checks`: the run to show; the last kept one by default. Raises InputError if no host can be reached so.
     """
     with_files = replace(empty(known), records=record.load_all(known.path)[0], checks=checks or last_checks(known))
     shared = replace(output, ask_password=False) if password else output

@@ -120,10 +120,7 @@ def mark_spans(timeline: Sequence[tuple[float, str]], seconds: float) -> tuple[S
 
 
 def folded(rows: Sequence[Row], seconds: float, most_rows: int) -> tuple[Row, ...]:
-    """Rows of like hosts put together until there are few enough, with failures first, then the slowest.
-
-    `rows`: one for each host. `most_rows`: how many may be left.
-    """
+    """Rows of like hosts, failures first, then the slowest, put together until at most `most_rows` are left."""
     part = LIKE
     found = alike(rows, part * seconds)
     while len(found) > most_rows and part < 1:
@@ -136,10 +133,7 @@ def folded(rows: Sequence[Row], seconds: float, most_rows: int) -> tuple[Row, ..
 
 
 def alike(rows: Sequence[Row], tolerance: float) -> list[Row]:
-    """Rows put together that have the same phases, outcomes and losses, and times that differ by less than a tolerance.
-
-    `rows`: one for each host. `tolerance`: in seconds.
-    """
+    """Rows with the same phases, outcomes and losses, and times within seconds of tolerance, put together."""
     kinds: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         kinds.setdefault((row.lost, *((span.phase, span.status) for span in row.spans)), []).append(row)
@@ -165,9 +159,6 @@ def are_near(one: Row, other: Row, tolerance: float) -> bool:
 
 
 def joined(rows: Sequence[Row], *, is_rest: bool = False) -> Row:
-    """One row for several, with the times of the slowest.
-
-    `is_rest`: whether they have less in common than phases and times.
-    """
+    """One row with the times of the slowest; `is_rest`: they have less in common than phases and times."""
     slowest = max(rows, key=lambda row: row.end)
     return replace(slowest, hosts=tuple(host for row in rows for host in row.hosts), is_rest=is_rest)

@@ -23,17 +23,9 @@ from slurmfab.core.engine import session
 
 
 def report(cluster: str, file: str, output: session.Output, *, with_checks: bool) -> int:
-    """Write a page about a cluster.
+    """Write a page about a cluster; with checks run before, or the last ones.
 
-    Args:
-        file: path of the page; empty for one with the cluster's name in the current directory.
-        with_checks: whether the checks run first; otherwise the page shows the last ones.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the cluster file or an option is wrong, or the page cannot be written.
+    `file`: empty for the cluster's name here. Raises InputError if file or options are wrong, or it cannot be written.
     """
     known = loading.load_named(cluster)
     path = Path(file or f"{known.cluster.name}-report.html")
@@ -59,10 +51,7 @@ def run_checks(known: Inventory, output: session.Output, password: str) -> Check
 
 
 def page_of_checks(file: str) -> Callable[[Inventory, CheckRun], None]:
-    """A function that writes a page about one run of `check-cluster`, which has the cluster and the run as arguments.
-
-    Raises InputError if the file cannot be written.
-    """
+    """A function that writes a page about a run of `check-cluster`; InputError if the file cannot be written."""
     path = Path(file)
     atomic_file.require_writable(path, "--html")
     return lambda known, run: save(gathering.of_checks(known, run), path)

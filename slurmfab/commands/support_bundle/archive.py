@@ -38,19 +38,7 @@ def place(cluster_file: Path, name: str, to: str) -> Path:
 
 
 def write(path: Path, folder: str, files: Mapping[str, str], made: int) -> int:
-    """Write the archive in one step; an interrupted run leaves none.
-
-    Args:
-        path: where to; nothing is there yet.
-        folder: the directory in the archive that has all files.
-        made: the time of all files, in seconds since 1970.
-
-    Returns:
-        Its size in bytes.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Write the archive, files in one folder with one time, in one step; its size, or InputError."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=made, filename="") as stream,

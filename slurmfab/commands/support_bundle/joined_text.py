@@ -26,12 +26,7 @@ _AFTER = " \t\\\"'\ufffd"  # what may be between the text of a line and its end;
 
 
 class JoinedText:
-    """A text without line breaks and what is around them.
-
-    Attributes:
-        joined: the text of its lines, one directly after the other.
-        is_split: whether it has more than one line.
-    """
+    """A text whose lines are `joined` directly; `is_split` if it had more than one."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -59,10 +54,7 @@ class JoinedText:
         yield len(self.text), len(self.text)
 
     def places(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the places in the text of a part of the joined text: one in each line that has some of it.
-
-        `first`: where the part begins in the joined text. `end`: where it ends.
-        """
+        """Yield the places in the text, one in each line, of a part of the joined text."""
         line = bisect_right(self._joined_at, first) - 1
         while first < end:
             next_line = self._joined_at[line + 1] if line + 1 < len(self._joined_at) else len(self.joined)

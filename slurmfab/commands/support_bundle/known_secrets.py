@@ -56,10 +56,7 @@ def hashes(text: str) -> Iterator[str]:
 
 
 def private_lines(cluster: Cluster, beside: Path) -> Iterator[str]:
-    """Yield the lines, and the values in them, of the site's own files that not everybody may read.
-
-    Raises InputError if a file cannot be read.
-    """
+    """Yield lines, and their values, of the site's files that not everybody may read; InputError if unreadable."""
     for content in file_contents.read(cluster, beside):
         if not cluster.files[content.path].is_secret:
             continue

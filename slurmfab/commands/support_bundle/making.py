@@ -33,17 +33,10 @@ class Written:
 
 
 def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonymous: bool) -> int:
-    """Make a support bundle, and print what it has.
+    """Make a support bundle of hosts (empty for all), and print what it has; 3 if a host did not answer.
 
-    Args:
-        hosts: hostlist of the hosts whose files are wanted; empty for all.
-        is_anonymous: whether users, hosts and addresses get other names.
-
-    Returns:
-        The exit code: 3 if a host did not answer.
-
-    Raises:
-        InputError: a host is not in the cluster, or the archive cannot be written there.
+    `is_anonymous`: users, hosts and addresses get other names. Raises InputError for other hosts, or an unwritable
+    path.
     """
     known = loading.load_named(cluster)
     wanted = session.select_hosts(known.cluster, hosts, known.path)

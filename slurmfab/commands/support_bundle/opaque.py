@@ -47,10 +47,7 @@ _GZIP, _ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 def runs(text: str) -> Iterator[Place]:
-    """Yield the places of long runs of mixed characters, such as the body of a key without its header.
-
-    Public SSH keys and fingerprints are none.
-    """
+    """Yield the places of long runs of mixed characters, such as a key's body, but not public SSH keys."""
     for found in _RUN.finditer(text):
         is_public = _PUBLIC.match(found[0]) or text.endswith(_FINGERPRINT, 0, found.start())
         if not is_public and is_mixed(UUID.sub("", found[0])):
@@ -83,10 +80,7 @@ def encoded(text: str) -> Iterator[Place]:
 
 
 def decoded(run: str) -> Iterator[str]:
-    """Yield the readable texts that a run of characters may stand for: in base64, hexadecimal digits, URLs or escapes.
-
-    What was packed by gzip is unpacked, up to some size.
-    """
+    """Yield readable texts of base64, hexadecimal, URLs or escapes, unpacked from gzip up to some size."""
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return
     if "&#" in run:

@@ -64,10 +64,7 @@ class Names:
 
 
 class Pseudonyms:
-    """Gives each name another one, by the order in which names come.
-
-    `texts`: all texts of the bundle, which tell the networks.
-    """
+    """Gives each name another one, in the order of coming; the texts of the bundle tell the networks."""
 
     def __init__(self, names: Names, texts: Iterable[str] = ()) -> None:
         self.hosts = {name.lower(): f"host{number}" for number, name in enumerate(names.hosts, 1)}

@@ -16,8 +16,7 @@ from urllib.parse import quote
 
 from slurmfab.commands.support_bundle import opaque
 from slurmfab.commands.support_bundle.joined_text import JoinedText
-from slurmfab.on_hosts.agent.logs import command_lines
-from slurmfab.on_hosts.agent.logs import secret_detectors as detectors
+from slurmfab.on_hosts.agent.logs import secret_detectors
 
 HIDDEN = "(not-shown)"  # stands for a secret
 
@@ -110,14 +109,14 @@ class Filter:
     def in_lines(self, text: str) -> Iterator[Hidden]:
         """Yield what the words before it tell: values of settings, and of options on command lines."""
         for first, end in (
-            *detectors.settings(text),
-            *detectors.slurm_options(text),
-            *detectors.after_words(text),
-            *command_lines.secrets(text),
+            *secret_detectors.settings(text),
+            *secret_detectors.slurm_options(text),
+            *secret_detectors.after_words(text),
+            *secret_detectors.command_line_secrets(text),
         ):
             yield Hidden(first, end)
             following = _WRAPPED.match(text, end)
-            if following and end - line_begin(text, end) in command_lines.WIDTHS:
+            if following and end - line_begin(text, end) in secret_detectors.WIDTHS:
                 yield Hidden(*following.span(1))
 
     def across(self, joined: JoinedText, alone: list[Hidden]) -> Iterator[Hidden]:
@@ -141,7 +140,7 @@ class Filter:
         """Yield what is a secret wherever it is, also encoded."""
         for first, end in self.known(text):
             yield Hidden(first, end, is_known=True)
-        for first, end in (*detectors.tokens(text), *detectors.shapes(text)):
+        for first, end in (*secret_detectors.tokens(text), *secret_detectors.shapes(text)):
             yield Hidden(first, end)
         for first, end in opaque.runs(text):
             if text[first:end] not in self.public:
@@ -170,7 +169,7 @@ class Filter:
             return True
         return any(True for _ in self.in_lines(text)) or any(True for _ in self.anywhere(text, depth))
 
-    def known(self, text: str) -> Iterator[detectors.Place]:
+    def known(self, text: str) -> Iterator[secret_detectors.Place]:
         """Yield the places of known values."""
         for form in self.whole:
             if form in text:
@@ -185,7 +184,7 @@ class Filter:
                 if not _WORD.fullmatch(form):
                     yield from (found.span() for found in re.finditer(re.escape(form), text))
 
-    def pieces_in(self, found: re.Match[str]) -> Iterator[detectors.Place]:
+    def pieces_in(self, found: re.Match[str]) -> Iterator[secret_detectors.Place]:
         """Yield the part of a run of characters that has pieces of secrets."""
         run, begin = found[0], found.start()
         known = [first for first in range(len(run) - PIECE + 1) if run[first : first + PIECE] in self.pieces]
@@ -203,11 +202,11 @@ class Filter:
 
 def line_begin(text: str, place: int) -> int:
     """Where the line begins that a place of a text is in, if not far before."""
-    before = text[max(0, place - max(command_lines.WIDTHS) - 2) : place]
+    before = text[max(0, place - max(secret_detectors.WIDTHS) - 2) : place]
     return place - len(re.split(r"\n|\\n", before)[-1])
 
 
-def is_word(text: str, place: detectors.Place) -> bool:
+def is_word(text: str, place: secret_detectors.Place) -> bool:
     """Whether a place of a text has a plain word."""
     return _PLAIN.fullmatch(text, *place) is not None
 
@@ -237,7 +236,7 @@ def with_lines(places: list[Hidden], joined: JoinedText) -> tuple[list[Hidden], 
     return (merged((*places, *lines)), len(lines)) if lines else (places, 0)
 
 
-def is_opaque_line(text: str, line: detectors.Place, places: list[Hidden]) -> bool:
+def is_opaque_line(text: str, line: secret_detectors.Place, places: list[Hidden]) -> bool:
     """Whether most of a line is opaque, and the rest of it says nothing."""
     first, end = line
     if end - first < LEAST_LINE or 2 * sum(place.end - place.first for place in places) <= end - first:

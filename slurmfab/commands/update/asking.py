@@ -37,10 +37,7 @@ def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: b
 
 
 def ask(run: Run, host: str, *, only_security: bool, fetches: bool) -> HostUpdates:
-    """What an update would do on one host; the arguments are those of `ask_hosts`.
-
-    Raises HostError if the host does not answer.
-    """
+    """What an update would do on one host; arguments as of `ask_hosts`, HostError if it does not answer."""
     request = {
         "op": "updates",
         "slurm": slurms_own(),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.platform import PLATFORMS
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.packages.updates import Candidate
 from slurmfab.on_hosts.agent.services.restartable import is_restartable
 
 OLD_SECONDS = 86400.0
@@ -101,10 +101,7 @@ def slurms_own() -> tuple[str, ...]:
 
 
 def may_reboot(cluster: Cluster, host: str) -> bool:
-    """Whether a host is rebooted by an update: compute nodes that are nothing else.
-
-    A controller cannot wait for its own return, and on a login host people would lose their sessions.
-    """
+    """Whether an update reboots a host: compute nodes alone; others have sessions, or wait for the return."""
     return cluster.roles(host) == ("compute",)
 
 

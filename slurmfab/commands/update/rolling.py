@@ -53,10 +53,7 @@ class Rolling:
 
 
 def left_drained(seen: Snapshot, on_trial: Iterable[str]) -> tuple[str, ...]:
-    """The nodes that an update drained and did not give back: it was interrupted, or its job failed there.
-
-    `on_trial`: new nodes on which no job has run yet; those are no matter of an update.
-    """
+    """The nodes that an earlier update left drained, without new ones that are still on trial."""
     new = set(on_trial)
     return tuple(node.name for node in seen.nodes if node.name not in new and is_ours(node.state))
 
@@ -69,13 +66,7 @@ def is_ours(state: NodeState) -> bool:
 def roll(run: Run, plan: UpdatePlan, rolling: Rolling, pause: Callable[[float], None] = time.sleep) -> None:
     """Update the hosts of a plan: compute nodes first, then login hosts, then controllers and the database.
 
-    Args:
-        run: the run; gains steps, and a host that fails is excluded from it.
-        plan: what there is to do.
-        rolling: how it is done.
-
-    Raises:
-        SlurmfabError: a host failed, another run changes the cluster, or the controller does not answer.
+    Raises SlurmfabError if a host fails, another run is at work, or the controller does not answer.
     """
     before = set(run.failed_hosts)
     done: list[str] = []
@@ -111,16 +102,7 @@ def print_reboots(run: Run, needing: Mapping[str, tuple[str, ...]]) -> None:
 def update_batch(
     run: Run, batch: tuple[str, ...], plan: UpdatePlan, rolling: Rolling, pause: Callable[[float], None]
 ) -> dict[str, tuple[str, ...]]:
-    """Update some hosts; those that fail are excluded from the run, and stay drained.
-
-    Args:
-        batch: names of the hosts.
-        plan: what there is to do.
-        rolling: how it is done.
-
-    Returns:
-        The hosts that need a reboot afterwards, with the reasons.
-    """
+    """Update hosts, excluding failed ones, still drained; those that need a reboot, with the reasons."""
     nodes = tuple(host for host in batch if host in run.inventory.cluster.compute_nodes)
     ours = drain_and_wait(run, nodes, rolling, pause) if nodes else ()
     work_on_each(run, run.remaining(batch), lambda host: update_host(run, host, plan.hosts[host], rolling))
@@ -138,18 +120,9 @@ def update_batch(
 def drain_and_wait(
     run: Run, nodes: tuple[str, ...], rolling: Rolling, pause: Callable[[float], None]
 ) -> tuple[str, ...]:
-    """Drain nodes, and wait until no job is left there.
+    """Drain nodes, and wait until no job is left, or exclude them; those drained for this update alone.
 
-    Args:
-        run: the run; nodes that still have jobs at the end are excluded from it.
-        rolling: how long to wait.
-
-    Returns:
-        The nodes that are out of service for this update alone, and are to be given back.
-
-    Raises:
-        HostError: the controller does not answer.
-        DeployFailed: Slurm does not drain them.
+    Raises HostError if the controller does not answer; DeployFailed if Slurm does not drain them.
     """
     seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     known = tuple(node for node in nodes if node in seen.by_name)

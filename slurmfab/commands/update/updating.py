@@ -51,10 +51,7 @@ def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
 
 
 def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: session.Output) -> None:
-    """Have the hosts fetch their package lists, show the plan, ask, and carry it out.
-
-    `rolling`: how hosts are updated. Raises SlurmfabError if the user said no, or the update stopped.
-    """
+    """Fetch package lists, show the plan, ask, and carry it out; SlurmfabError if it stops, or is refused."""
     plan = make_plan(run, options, fetches=True)
     run.require_controller()
     write(plan_text(plan, verbose=output.verbose), output.stream)

@@ -31,10 +31,7 @@ WHY: Mapping[What, str] = {
 
 
 def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, tuple[str, ...]]:
-    """The hosts of each step, in the cluster file's order; a host may be in several.
-
-    `there`: versions by host; hosts without any package of Slurm's are in no step.
-    """
+    """The hosts of each step, perhaps of several, in the file's order; none without a package of Slurm's."""
     slurms = [host for host, versions in there.items() if versions.installed]
     roles = {host: cluster.roles(host) for host in slurms}
     databases = [host for host in slurms if host in cluster.database_hosts]

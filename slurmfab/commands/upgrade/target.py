@@ -19,10 +19,7 @@ _SERIES = re.compile(r"\d\d\.\d\d")
 
 
 def wanted_version(given: str) -> str:
-    """A version as `--to` has it, as the cluster file has it: `26.05` becomes `26.05.*`.
-
-    Raises InputError if it is none, or of a Slurm that slurmfab does not know.
-    """
+    """The cluster file's `26.05.*` for `26.05` of `--to`; InputError for unknown Slurm."""
     text = given.strip()
     version = f"{text}.*" if _SERIES.fullmatch(text) else text
     try:
@@ -43,15 +40,9 @@ def reason_of(error: ValidationError) -> str:
 
 
 def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
-    """The key `slurm` as the upgrade would leave it; without a version where the suite's own is wanted.
+    """The key `slurm` as the upgrade leaves it; without a version where the suite's own is wanted.
 
-    Args:
-        present: the key as it is in the cluster file.
-        to: the version of `--to`; empty for the cluster file's, or whatever the suite has.
-        suite: of `--suite`; empty for the cluster file's source.
-
-    Raises:
-        InputError: nothing says where to, or a value is wrong.
+    `to`, `suite`: of the options, or empty. Raises InputError if nothing says where to, or a value is wrong.
     """
     refuse_source(present)
     if not to and not suite:
@@ -78,10 +69,7 @@ def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
 
 
 def refuse_source(present: SlurmPackages) -> None:
-    """Refuse Slurm of no package, with the order by hand and the way to packages.
-
-    Raises InputError if it is such a one.
-    """
+    """Refuse Slurm of no package by InputError, with the order by hand and the way to packages."""
     if present.packages == SOURCE.word:
         raise InputError(
             f"Slurm is of no package here (slurm: {{packages: none}}), and {FAB} upgrade exchanges packages. By hand: "

@@ -24,19 +24,9 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?)?")
 def ask(
     cluster: Cluster, transport: Transport, since: str = SINCE, until: str = "", idle_minutes: int = IDLE_MINUTES
 ) -> Usage | None:
-    """What jobs used between two times, from the first controller that answers: one request.
+    """What jobs used between two times (see `moment`), of the first controller that answers; `None` without records.
 
-    Args:
-        since: as the user gives it, see `moment`.
-        until: likewise; empty for now.
-        idle_minutes: from which age on a job can hold its GPUs idle.
-
-    Returns:
-        The figures; `None` if Slurm keeps no records of jobs.
-
-    Raises:
-        InputError: a time is none.
-        HostError: no controller answers, or slurmdbd does not.
+    `idle_minutes`: from then on a job can hold its GPUs idle. Raises InputError for a time, HostError for silence.
     """
     request = {
         "op": "usage",

@@ -67,10 +67,7 @@ def places(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 
 
 def ask(cluster: Cluster, transport: Transport, seconds: int = SECONDS) -> Directories:
-    """Measure the directories on all hosts that have some, one request each.
-
-    `seconds`: time limit of the work on each host.
-    """
+    """Measure the directories on all hosts that have some, in so many seconds on each; one request each."""
     asked = places(cluster)
 
     def measure(host: str) -> Mapping[str, Any]:

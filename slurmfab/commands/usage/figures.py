@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from slurmfab.base.json_output import Key, shows
-from slurmfab.on_hosts.agent.accounting.idle_gpus import GPU_USE
+from slurmfab.on_hosts.agent.accounting.job_records import GPU_USE
 
 KEYS = ("user", "account", "partition", "gpu")
 """By what use can be told; `gpu` is the type of GPU, empty for jobs without GPUs."""
@@ -183,10 +183,7 @@ class Usage:
 
 
 def from_answer(cluster: str, answer: Mapping[str, Any]) -> Usage | None:
-    """The usage in an agent's answer; `None` if Slurm keeps no records.
-
-    `answer`: of `slurmfab.on_hosts.agent.accounting.job_records.read`, checked by its model.
-    """
+    """The usage in an answer of `slurmfab.on_hosts.agent.accounting.job_records.read`; `None` without records."""
     if not answer["accounting"]:
         return None
     tracked = set(answer["tracked"])

@@ -97,10 +97,7 @@ class UsageOptions:
     homes: bool = False
 
     def check(self, json_path: str) -> None:
-        """Refuse what cannot be.
-
-        Raises InputError if a key is unknown, a file cannot be written, or standard output is asked for twice.
-        """
+        """Refuse, by InputError, unknown keys, files that cannot be written, and standard output for two outputs."""
         unknown = [key for key in self.by if key not in KEYS]
         if unknown or not self.by:
             raise InputError(f"--by {','.join(self.by)}: give some of {','.join(KEYS)}.")
@@ -113,17 +110,9 @@ class UsageOptions:
 
 
 def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
-    """Print what jobs used.
+    """Print what jobs used; 1 if Slurm keeps no records, and directories were measured alone.
 
-    Args:
-        output: where to print, and whether as JSON.
-
-    Returns:
-        The exit code: 0; 1 if Slurm keeps no records, and directories were measured alone.
-
-    Raises:
-        InputError: an option is wrong.
-        HostError: no controller answers, slurmdbd does not, or Slurm keeps no records.
+    Raises InputError for options; HostError if no controller or slurmdbd answers, or nothing is kept.
     """
     options.check(output.json)
     known = loading.load_named(cluster)

@@ -56,10 +56,7 @@ def on_trial(lock: Lock, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def outcome_of(node: str, verdict: Outcome) -> Outcome:
-    """The outcome of a node's trial.
-
-    `verdict`: outcome of comparing the node with the wanted state after its test job.
-    """
+    """The outcome of a node's trial, from comparing it with the wanted state after its test job."""
     name = f"{TRIAL}:{node}"
     if verdict.status == "ok":
         return Outcome(name, CHANGED)

@@ -130,13 +130,9 @@ def changes_by_name(outcome: Outcome | None) -> dict[str, Change]:
 
 
 def describe_change(name: str, before: Change | None, now: Change | None, *, is_steady: bool) -> str:
-    """How one value of a resource has changed since the plan was saved; empty if it has not.
+    """How a value, as `mode`, has changed since the plan (`None`: no difference then, or now); empty if it has not.
 
-    Args:
-        name: the name of the value, such as `mode`.
-        before: its difference in the plan; `None` for none.
-        now: its difference now; `None` for none.
-        is_steady: whether the actual value must be the same as in the plan.
+    `is_steady`: whether the actual value must be the same as in the plan.
     """
     subject = subject_of(name)
     if before is None:
@@ -189,10 +185,7 @@ def wanted_value(change: Change) -> str:
 
 
 def unplanned_values(shown: Outcome, now: Outcome) -> Iterator[str]:
-    """The values of a resource that would become other than the plan shows, a line for each.
-
-    `now`: the outcome after the preparing phases.
-    """
+    """A line for each value of a resource that would become, after the preparing phases, other than the plan shows."""
     before = changes_by_name(shown)
     for change in now.changes:
         is_known = change.name in before and (now.id, change.name) not in LATE

@@ -22,8 +22,7 @@ from slurmfab.core.impact.disruptive_changes import Disruption
 from slurmfab.core.status.snapshot import Job, Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.client.commands import update_partition
-from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
-from slurmfab.on_hosts.agent.nodes.partition_drain import PartitionDrain
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain, PartitionDrain
 from slurmfab.on_hosts.agent.nodes.resume import NodeResume
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
 

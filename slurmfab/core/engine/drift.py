@@ -83,10 +83,7 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
 
 
 def new_hosts(plan_input: PlanInput, steps: Sequence[Step]) -> frozenset[str]:
-    """The hosts that no deployment has finished yet: they lack packages, or the first key pair of the slurm user.
-
-    `steps`: all outcomes of the survey.
-    """
+    """The hosts that no deployment has finished, by a survey: they lack packages, or slurm's first key pair."""
     without_key = hosts_where(steps, "ssh-key:")
     return hosts_where(steps, "packages:") | {host for host in without_key if not plan_input.host(host).public_key}
 
@@ -125,10 +122,7 @@ def hosts_where(steps: Iterable[Step], start: str) -> frozenset[str]:
 
 
 def with_kinds(step: Step, kind_on: Callable[[str, Outcome], str]) -> Step:
-    """Add the kind of drift to the outcomes of a step.
-
-    `kind_on`: returns the kind of an outcome on a host; empty for none.
-    """
+    """Add the kind of drift, as `kind_on` tells it for an outcome on a host, to a step; empty for none."""
     kinds = (kind_on(step.host, outcome) for outcome in step.outcomes)
     marked = (
         replace(outcome, drift=kind) if kind else outcome for outcome, kind in zip(step.outcomes, kinds, strict=True)

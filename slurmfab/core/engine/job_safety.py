@@ -50,11 +50,7 @@ RESTARTING = frozenset(Requirement) - {Requirement.NOTHING, Requirement.RECONFIG
 
 
 class JobSafety:
-    """Keeps the jobs of a cluster safe during one run.
-
-    A run without differences sends no request to Slurm. `run`: the run; gains the impact on jobs. `pause`: waits for
-    that many seconds.
-    """
+    """Keeps jobs safe during a run, which gains the impact on them; asks Slurm nothing without differences."""
 
     def __init__(self, run: Run, pause: Callable[[float], None] = time.sleep) -> None:
         self.run = run
@@ -81,10 +77,7 @@ class JobSafety:
         self.run.set_job_impact(impact)
 
     def assess(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
-        """Find out what the changes would do to jobs, and which nodes an interrupted run left drained.
-
-        `steps`: the comparison of the plan with the hosts.
-        """
+        """Find out what the plan's differences would do to jobs, and which nodes an interrupted run left drained."""
         compared = tuple(steps)
         self.plan_input, self.differs = plan_input, any(step.differs for step in compared)
         asks_slurm = (self.differs or has_left_drained(compared)) and may_have_jobs(plan_input)
@@ -135,10 +128,7 @@ class JobSafety:
         self.agreed |= about
 
     def refuse_unknown_jobs(self) -> None:
-        """Stop if slurmctld runs but does not list its jobs, and the changes could harm some.
-
-        Raises HostError if the message has slurmctld's error.
-        """
+        """Stop by HostError, with slurmctld's, if it runs but lists no jobs, and the changes could harm some."""
         harmful = [
             str(label.difference)
             for label in self.impact.forecast.labels
@@ -250,11 +240,7 @@ class JobSafety:
         self.impact = replace(self.impact, tally=replace(counted, before=self.running_before))
 
     def snapshot_after(self) -> Snapshot | str:
-        """Slurm after the changes, or why it is unknown.
-
-        A controller on which a step failed is asked like any other, since its slurmctld may well answer; only one that
-        was lost is not asked.
-        """
+        """Slurm after the changes, or why it is unknown; also a controller with a failed step is asked."""
         controller = self.run.controller
         excluded = self.run.failed_hosts.get(controller)
         if isinstance(excluded, Unreachable):
@@ -274,10 +260,7 @@ class JobSafety:
             self.pause(POLL_SECONDS)
 
     def final_states(self, jobs: Iterable[Job]) -> dict[str, Job]:
-        """The jobs as slurmctld shows them now, by id; waits up to `ENDING_SECONDS` for jobs that are completing.
-
-        Raises HostError if the controller does not answer.
-        """
+        """The jobs now, by id, after up to `ENDING_SECONDS` for completing ones; HostError if silent."""
         numbers = [job.number for job in jobs]
         begun = time.monotonic()
         while numbers:

@@ -128,10 +128,7 @@ def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
 
 
 def tell_after_change(run: Run, steps: Iterable[Step]) -> None:
-    """Print the remarks that came of a change: what was left as it was, and what stays of users who were removed.
-
-    `steps`: the outcomes of a phase that was carried out.
-    """
+    """Print the remarks of a changed phase: what was left, and what stays of removed users."""
     tell_folded(
         run,
         [
@@ -159,10 +156,7 @@ def keeps_something(outcome: Outcome) -> bool:
 
 
 def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
-    """Print which nodes have other hardware than the lock, which no deployment changes.
-
-    `steps`: a step for each of these nodes; see `drift.other_hardware`.
-    """
+    """Print which nodes, by the steps of `drift.other_hardware`, have other hardware than the lock."""
     lines = []
     for step in steps:
         gpus = gpu_changes.changes(plan_input.host(step.host).gpus, plan_input.facts[step.host].gpus)

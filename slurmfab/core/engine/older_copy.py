@@ -32,15 +32,8 @@ def refuse_early(run: Run) -> None:
 def refuse(run: Run, nodes: Iterable[str]) -> None:
     """Stop if Slurm has nodes that neither the cluster file nor the lock has ever had, since they would be removed.
 
-    A lock that knows of no deployment says nothing about nodes.
-
-    Args:
-        run: the run, whose inventory is that before the plan.
-        nodes: those in the slurm.conf that the controller has now.
-
-    Raises:
-        FilesChanged: the files have changed since the run read them, so they may well have these nodes now.
-        InputError: there are such nodes; the message names them and the last run on the controller.
+    A lock that knows of no deployment says nothing about nodes. Raises FilesChanged if the files changed since the run
+    read them, as they may well have these now; else InputError with the nodes and the last run there.
     """
     if UNKNOWN_NODES in run.options.approvals.allowed or not run.lock_at_start.slurm:
         return

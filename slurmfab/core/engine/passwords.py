@@ -101,10 +101,7 @@ def registry_users(registry: Registry | None, beside: Path) -> str:
 
 
 def entries_of(text: str, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the entries of a file of htpasswd(1), each with the number of its line.
-
-    Raises InputError if a line is none that the registry takes.
-    """
+    """Yield the entries of a file of htpasswd(1) with line numbers; InputError for one that the registry refuses."""
     for number, line in enumerate((line.strip() for line in text.splitlines()), start=1):
         if not line or line.startswith("#"):
             continue
@@ -124,15 +121,9 @@ def entries_of(text: str, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_file(path: Path, key: str, whose: str, *, most: int = _LONGEST, is_one: bool = True) -> str:
-    """The text of a file with a password, without the end of its line.
+    """The text of a file with a password without its line end; InputError if missing, empty or readable by others.
 
-    Args:
-        whose: whose password it is, for complaints.
-        most: the most bytes that are read.
-        is_one: whether it is one password; otherwise `whose` says what the file has to hold.
-
-    Raises:
-        InputError: the file is missing, empty or readable by others.
+    `whose`: for complaints. `is_one`: whether it is one password; otherwise `whose` says what the file has to hold.
     """
     wanted = f"the password of {whose}, on one line" if is_one else whose
     try:

@@ -142,10 +142,7 @@ def completes_interrupted(run: Run) -> bool:
 
 
 def write(run: Run, state: str, error: str = "") -> None:
-    """Write the record of a run as of now, for those alone who may change the cluster file.
-
-    `state`: `UNFINISHED` or `FINISHED`. Raises InputError if the record cannot be written.
-    """
+    """Write the run's record as of now, `UNFINISHED` or `FINISHED`, for those who may change the file."""
     path = run.inventory.path
     about = {
         "run": run.id,

@@ -19,10 +19,7 @@ NODES = "nodes"  # name of the phase in which slurmctld is asked, on the control
 
 
 def refuse_others(hosts: str, plan_file: str) -> None:
-    """Refuse options that contradict `--retry-failed`, which chooses the hosts itself.
-
-    `hosts`: value of `--hosts`. `plan_file`: value of `--plan`. Raises InputError if one of them was given.
-    """
+    """Refuse, by InputError, `--hosts` and `--plan` beside `--retry-failed`, which chooses the hosts itself."""
     others = [flag for flag, value in (("--hosts", hosts), ("--plan", plan_file)) if value]
     if others:
         raise InputError(f"--retry-failed chooses the hosts itself; leave out {' and '.join(others)}.")

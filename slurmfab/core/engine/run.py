@@ -63,17 +63,9 @@ class PackageSource(Protocol):
         """
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
-        """Send packages to the hosts that lack them.
+        """Send packages to hosts that lack them; the phase's resources, which install from there, by host.
 
-        Args:
-            run: a host to which packages cannot be sent is excluded from it.
-            resources: the resources of the next phase, by host.
-
-        Returns:
-            These resources, with packages to be installed from what was sent.
-
-        Raises:
-            InputError: a file that is needed is missing, damaged or another one than before.
+        Hosts that get none are excluded. Raises InputError if a file is missing, damaged or another one than before.
         """
 
 
@@ -155,14 +147,7 @@ class Run:
     """One run of a command over hosts of a cluster.
 
     What came of it (steps, failed hosts, impact on jobs) and what it is about (inventory, hosts) are changed by the
-    methods alone; all else stays as it was given.
-
-    Args:
-        hosts: the hosts that the run is about.
-        progress: shows the user what is going on.
-        packages: where hosts get packages from.
-        write_record: writes the run's record; see `RecordKeeping`.
-        started: when the run began; now when left out.
+    methods alone; all else stays as it was given. `write_record`: see `RecordKeeping`. `started`: now by default.
     """
 
     def __init__(
@@ -334,20 +319,14 @@ class Run:
         self._other_hardware = nodes
 
     def before_change(self) -> None:
-        """Begin the record, unless it is begun; called before anything that may change a host.
-
-        Raises InputError if the record cannot be written.
-        """
+        """Begin the record, once, before anything may change a host; InputError if it cannot be written."""
         with self.record.mutex:
             if not self.record.is_begun:
                 self.record.write(self)
                 self.record.is_begun = True
 
     def update_record(self) -> None:
-        """Write the record as of now, if it is begun, so that it tells what an interrupted run did.
-
-        A disk that is full by now does not stop the run; the end of the run reports that.
-        """
+        """Write the record as of now, if begun; a full disk stops no run, whose end reports it."""
         if self.record.is_begun:
             with suppress(InputError):
                 self.record.write(self)

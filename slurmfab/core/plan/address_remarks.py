@@ -32,10 +32,7 @@ def newly_trusted(plan_input: PlanInput, before: Mapping[str, HostLock]) -> Iter
 
 
 def missing(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str, str]]:
-    """A host and a text where logins from the host may be refused, or where it tells of an address of others.
-
-    `plan_input`: what is planned from.
-    """
+    """A host and a text where its logins may be refused, or where it tells of an address of others."""
     cluster = plan_input.cluster
     if cluster.slurm_ssh.logins == "none" and cluster.user_ssh == "own":
         return

@@ -22,15 +22,9 @@ _SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNO
 def pin(
     cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False, may_lose: bool = False
 ) -> Lock:
-    """Complete the lock from these facts; hostname and hardware that it has already stay.
+    """Complete the lock from facts of hosts that answered; hostname and hardware that it has already stay.
 
-    Args:
-        facts: facts by host name, of the hosts that answered.
-        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts.
-        may_lose: whether control groups that limit less than those in the lock replace them.
-
-    Raises:
-        IdConflict: the UIDs or GIDs of slurm, munge or users conflict with those on a host.
+    `may_lose`: whether control groups that limit less replace others. Raises IdConflict with a host's numbers.
     """
     installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
     now = installed or lock.slurm

@@ -12,10 +12,7 @@ OLDEST = (3, 9)  # the oldest Python that the agent runs on
 
 
 class Sources:
-    """A finder and loader (importlib) of modules whose source text is in memory.
-
-    `sources`: source text by full module name.
-    """
+    """A finder and loader (importlib) of modules whose source text is in memory, by full module name."""
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self.sources: "dict[str, str]" = {}

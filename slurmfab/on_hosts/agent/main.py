@@ -138,10 +138,7 @@ def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
 
 
 def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Send the facts of this host.
-
-    Raises Refused if the agent does not run as root; it could not read all facts, and its first change would fail.
-    """
+    """Send this host's facts; Refused without root, which could not read all, nor change anything."""
     from slurmfab.on_hosts.agent.facts import facts  # a host gets only the modules that its request needs
 
     if os.geteuid() != 0 and request.get("root", "/") == "/":
@@ -277,7 +274,7 @@ READINGS = {
     "node-jobs": "nodes.jobs",
     "kept": "undo.undo_store",
     "lock-copy": "undo.lock_copy",
-    "munge": "munge.credentials",
+    "munge": "munge.rotation",
     "backup": "backup.reading",
     "accounts": "accounting.reading",
     "directory-sizes": "people.directory_sizes",

@@ -71,10 +71,7 @@ def with_more(text: str, name: str, values: UserValues) -> str:
 
 
 def without_user(text: str, name: str) -> str:
-    """Remove a user from the text of a cluster file.
-
-    Raises InputError if the user coordinates accounts, or the file is written in a way that cannot be changed safely.
-    """
+    """Remove a user from a cluster file's text; InputError for a coordinator, or if the text is too special."""
     old = loading.parse(text, _WHERE)
     accounts = [account.name for account in old.accounts if name in account.coordinators]
     if accounts:

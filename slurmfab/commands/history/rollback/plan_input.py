@@ -30,8 +30,7 @@ from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.firewall_rules import RULE_FILES
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts
-from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS
-from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
+from slurmfab.on_hosts.agent.mounts.exports import EXPORTS, ExportsLoaded
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
 from slurmfab.on_hosts.agent.people.node_logins import LOGIN_FILES, SSHD
@@ -42,8 +41,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.slurm.state import SlurmState
-from slurmfab.on_hosts.agent.undo.earlier_logins import EarlierLogins
-from slurmfab.on_hosts.agent.undo.restored_file import Restored
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierLogins, Restored
 
 UNITS = {"slurmctld": ("controller",), "slurmd": ("compute",), "munge": ("controller", "database", "compute", "login")}
 """The roles that need each daemon; daemons in the order in which they are stopped."""
@@ -420,10 +418,7 @@ def phase(
     controller_first: bool = False,
     guards_logins: bool = False,
 ) -> Phase:
-    """A phase of a rollback, which can only be planned from a `RollbackInput`.
-
-    `controller_first`: whether the controller converges before the other hosts. `guards_logins`: see `Phase`.
-    """
+    """A phase that is planned from a `RollbackInput`; see `Phase` for the arguments."""
 
     def of_host(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         assert isinstance(plan_input, RollbackInput), "a rollback is planned from the undo state of hosts"

@@ -146,10 +146,7 @@ def before(records: Sequence[Record], undone: Record) -> Target:
 
 
 def refuse_unnamed(target: Target) -> None:
-    """Refuse to take a whole cluster down if the user did not name the first run.
-
-    Raises InputError if the target is the state before the first run.
-    """
+    """Refuse, by InputError, the state before the first run, which takes the cluster down, unless named."""
     if target.cluster_file is None and not target.was_deployed:
         raise InputError(
             f"{target.undone} made the cluster. To undo it takes the cluster down: daemons stop, and Slurm's files "
@@ -220,10 +217,7 @@ def joined_reason(joined: Sequence[str], undone: str, present: Inventory) -> str
 
 
 def is_another(now: Lock, then: Lock, host: str) -> bool:
-    """Whether a host shows another SSH host key than before, of a type that was pinned.
-
-    `now`: the lock now. `then`: the lock before the run.
-    """
+    """Whether a host shows another SSH host key in the lock of now than in that of then, of a type pinned then."""
     if host not in now.hosts or host not in then.hosts:
         return False
     keys = now.hosts[host].host_keys

@@ -48,15 +48,8 @@ class Undoing:
 def rollback(cluster: str, word: str, output: Output, approvals: Approvals = NOTHING, *, dry_run: bool = False) -> int:
     """Put configuration and services of all hosts, the cluster file and the lock back into their state before a run.
 
-    Args:
-        word: id of the run, or a unique beginning of it; empty for the last run that changed something.
-        dry_run: whether only to show what the rollback would do.
-
-    Returns:
-        The exit code; 4 if a dry run finds something to do.
-
-    Raises:
-        InputError: there is no such run, or it cannot be undone; nothing was changed.
+    `word`: a run, or a unique beginning of its id; empty for the last that changed something. Returns 4 if a dry run
+    finds something to do. Raises InputError if the run is none, or cannot be undone; nothing was changed.
     """
     require_known(approvals)
     undoing = prepare(loading.named_path(cluster), word)
@@ -70,10 +63,7 @@ def rollback(cluster: str, word: str, output: Output, approvals: Approvals = NOT
 
 
 def prepare(path: Path, word: str) -> Undoing:
-    """Find the run and its target in the records.
-
-    `word`: see `rollback`. Raises InputError if there is no such run, or it cannot be undone.
-    """
+    """Find the run (`word`: see `rollback`) and its target; InputError if there is none, or it cannot be undone."""
     records, _ = record.load_all(path)
     undone = targets.latest(records) if word in ("", listing.LAST) else listing.find(records, word, path)
     target = targets.before(records, undone)
@@ -84,10 +74,7 @@ def prepare(path: Path, word: str) -> Undoing:
 
 
 def current_inventory(path: Path, records: Sequence[Record]) -> Inventory:
-    """The cluster now; if the cluster file is invalid, with the file of the newest record.
-
-    Raises InputError if neither file can be read.
-    """
+    """The cluster now, by the newest record's file if the cluster file is invalid; InputError if neither is read."""
     try:
         return loading.load(path)
     except ClusterFileError:
@@ -150,10 +137,7 @@ def carry_out(run: Run, undoing: Undoing) -> None:
 
 
 def roll_back_hosts(run: Run, undoing: Undoing, job_safety: JobSafety) -> RollbackInput:
-    """Converge the phases of a rollback, from the first one in which a host differs, once no job would be harmed.
-
-    `undoing`: what is undone. Returns the plan input of the rollback.
-    """
+    """Converge the phases of a rollback from the first that differs on, once no job would be harmed."""
     rollback_input, steps = deployment.survey_until_safe(run, job_safety, lambda: survey(run, undoing))
     if differs(steps):
         for line in (*overview(steps), *slurm_part(run.job_impact.forecast)):
@@ -180,10 +164,7 @@ def print_runs(run: Run, undoing: Undoing) -> None:
 
 
 def write_files(run: Run, undoing: Undoing) -> bool:
-    """Write the earlier cluster file and lock; if no record has the present cluster file, save it beside.
-
-    Returns whether the cluster file was written.
-    """
+    """Write the earlier cluster file, which is told, and lock; a present file that no record has is saved beside."""
     target, path = undoing.target, run.inventory.path
     if target.cluster_file is None:
         return False
@@ -200,10 +181,7 @@ def write_files(run: Run, undoing: Undoing) -> bool:
 
 
 def show(run: Run, undoing: Undoing, output: Output) -> int:
-    """Show what a rollback would do, without doing it.
-
-    `undoing`: what is undone. Returns the exit code: the report's, or 4 if there is something to do.
-    """
+    """Show what a rollback would do; returns the report's exit code, or 4 if there is something to do."""
     try:
         print_runs(run, undoing)
         rollback_input, steps = survey(run, undoing)

@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 from slurmfab.on_hosts.programs.idle_gpus.watch import JOBS
 
 CAPABILITY = "idle-gpus"

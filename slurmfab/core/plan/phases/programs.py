@@ -19,15 +19,9 @@ sys.exit(main(*sys.argv[1:]))
 
 @functools.cache
 def files(main: str, *by_name: str) -> tuple[tuple[str, str], ...]:
-    """The files of one program, for `slurmfab.on_hosts.agent.files.program.Program`.
+    """Path and text of the files of one program with `main`, such as `agent.backup.timed_backup`.
 
-    Args:
-        main: the module with the function `main`, such as `agent.backup.timed_backup`; `main` takes the arguments of
-            the command line and returns the exit code.
-        by_name: modules that it imports by their names, which no line of its text tells.
-
-    Returns:
-        Path below the program's directory and text of each file: of these modules, and of all that they import.
+    That is the module, all that it imports, and `by_name` those that no line of its text tells.
     """
     names = sorted(modules.closure((main, *by_name), modules.ON_HOSTS))
     texts = {f"slurmfab/on_hosts/{name.replace('.', '/')}.py": modules.source(name, modules.ON_HOSTS) for name in names}

@@ -12,10 +12,7 @@ from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES, t
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse accounts of users that the controllers do not know, and limits that the installed Slurm does not know.
-
-    Raises InputError: with a line for each mistake; nothing was changed.
-    """
+    """Refuse, by one InputError, users that controllers do not know, and limits that Slurm does not."""
     if plan_input.cluster.database is None:
         return
     found = [*unknown_users(plan_input), *unknown_tres(plan_input), *newer_limits(plan_input)]

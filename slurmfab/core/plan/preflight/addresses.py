@@ -63,10 +63,7 @@ def _apart(plan_input: PlanInput, family: int, reached: Sequence[str], others: S
 
 
 def _refuse_fetching_by_ipv6(plan_input: PlanInput) -> None:
-    """Refuse configless nodes whose Slurm cannot fetch files from a controller that is reached by IPv6.
-
-    Raises InputError if there are such nodes; nothing was changed.
-    """
+    """Refuse, by InputError, configless nodes whose Slurm cannot fetch files by IPv6 from a controller."""
     cluster, version = plan_input.cluster, plan_input.oldest_slurm
     known = [name for name in cluster.controllers if name in plan_input.members]
     by_ipv6 = [name for name in known if plan_input.families(name) == {IPV6}]

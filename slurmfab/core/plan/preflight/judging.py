@@ -39,10 +39,7 @@ def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allow
 
 
 def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collection[str]) -> None:
-    """Refuse a cluster file that the installed Slurm or the hosts cannot carry out.
-
-    Raises InputError: with every mistake; nothing was changed.
-    """
+    """Refuse, by InputError with every mistake, what the installed Slurm or the hosts cannot carry out."""
     configuration.refuse_other_cluster(plan_input, allowed)
     configuration.refuse_unknown_keys(plan_input)
     configuration.refuse_other_slurm_user(plan_input)

@@ -127,10 +127,7 @@ class RestoredDatabase(Resource):
 
 
 def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start a database client that reads SQL from a pipe.
-
-    `output`: where its output and errors go. `descriptors`: the file descriptors that it inherits.
-    """
+    """Start a database client that reads SQL from a pipe, writes to `output` and inherits these descriptors."""
     import subprocess  # not every request needs it
 
     return subprocess.Popen(
@@ -145,10 +142,7 @@ def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int,
 
 
 def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:
-    """Copy a file object, and return its last bytes, as many as `END_MARK` has.
-
-    Raises EOFError if it has more than `most` bytes.
-    """
+    """Copy a file object, and return its last bytes, `len(END_MARK)`; EOFError beyond `most` bytes."""
     last, left = b"", most
     for piece in iter(lambda: source.read(COPY_BYTES), b""):
         left -= len(piece)
@@ -160,17 +154,9 @@ def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:
 
 
 def loader(stack: contextlib.ExitStack, context: Context, database: str) -> Tuple[List[str], Tuple[int, ...]]:
-    """Make the database user that loads a dump; it is removed when the stack ends.
+    """Make the database user that loads a dump into this database, until the stack ends.
 
-    Args:
-        stack: removes the user, and closes the file with its password.
-        database: the only database that it may use.
-
-    Returns:
-        The client's options, and the file descriptors that the client has to inherit.
-
-    Raises:
-        ResourceFailed: the server refuses.
+    Returns the client's options, and the descriptors that it inherits. Raises ResourceFailed if the server refuses.
     """
     user, password = "%s@'localhost'" % mariadb.quoted(LOADER), os.urandom(24).hex()
     removal = "DROP USER IF EXISTS %s;" % user

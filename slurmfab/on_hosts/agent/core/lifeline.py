@@ -122,10 +122,7 @@ class Lifeline:
             self.leave()
 
     def frame(self, size: int) -> bytes:
-        """The next bytes of the input; each part of them counts as a heartbeat.
-
-        `size`: number of bytes. Raises OSError if the input ends before.
-        """
+        """The next `size` bytes of the input, each part of which is a heartbeat; OSError if it ends before."""
         frame = bytearray()
         while len(frame) < size:
             piece = self.stdin.read(min(READ_BYTES, size - len(frame)))

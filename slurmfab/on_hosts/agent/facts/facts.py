@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import os
 import re
+import socket
 import sys
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
@@ -20,20 +21,79 @@ from slurmfab.on_hosts.agent.core.host_paths import (
     OWNED,
     PROGRAMS,
     REGISTRY_CA,
+    SITE_FILES,
+    SLURM_DIRECTORY,
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
-from slurmfab.on_hosts.agent.facts import (
-    cgroups,
-    gpus,
-    hardware,
-    network,
-    site_files,
-    slurm_use,
-    slurm_versions,
-)
+from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
+
+
+def read_site_files(root: str, asked: Iterable[str]) -> Dict[str, Any]:
+    """SHA-256 (hexadecimal) by name of the files that are here, and the names of those that slurmfab has written.
+
+    `asked`: names below Slurm's directory; the files that slurmfab has written are told of besides.
+    """
+    written = read_text(root + SITE_FILES).split()
+    paths = {name: "%s%s/%s" % (root, SLURM_DIRECTORY, name) for name in sorted({*asked, *written})}
+    there = {name: path for name, path in paths.items() if os.path.isfile(path)}
+    return {"site_files": site_file_digests(there) if there else {}, "written_site_files": written}
+
+
+def site_file_digests(paths: Dict[str, str]) -> Dict[str, str]:
+    """SHA-256 (hexadecimal) of files, by the names of their paths."""
+    import hashlib  # few hosts have such files
+
+    return {name: hashlib.sha256(read_bytes(path)).hexdigest() for name, path in paths.items()}
+
+
+DOCUMENTATION_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Addresses reserved for documentation (RFC 5737, RFC 3849), which are reached over the default route."""
+
+
+def network_addresses() -> List[str]:
+    """This host's addresses without loopback: first those of the default routes, then IPv4, then IPv6."""
+    local = [*ipv4_addresses(read_text("/proc/net/fib_trie")), *ipv6_addresses(read_text("/proc/net/if_inet6"))]
+    return [address for address in dict.fromkeys([*default_addresses(), *local]) if address in local]
+
+
+def default_addresses() -> List[str]:
+    """The source addresses of the default routes; connecting a UDP socket sends nothing."""
+    found = []
+    for family, address in DOCUMENTATION_ADDRESSES:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((address, 9))
+                found.append(probe.getsockname()[0])
+        except OSError:
+            continue
+    return found
+
+
+def ipv4_addresses(trie: str) -> List[str]:
+    """The local addresses in the text of /proc/net/fib_trie, where `/32 host LOCAL` follows each."""
+    found, last = [], ""
+    for line in trie.splitlines():
+        fields = line.split()
+        if fields and fields[0] == "|--":
+            last = fields[1]
+        elif fields[:3] == ["/32", "host", "LOCAL"] and not last.startswith("127."):
+            found.append(last)
+    return list(dict.fromkeys(found))
+
+
+def ipv6_addresses(table: str) -> List[str]:
+    """The global addresses in the text of /proc/net/if_inet6.
+
+    Its lines have an address of 32 hexadecimal digits, index, prefix length, scope, flags and interface. Without
+    temporary addresses (flag 0x01) and unusable ones.
+    """
+    rows = (line.split() for line in table.splitlines())
+    lasting = (row for row in rows if row[3:4] == ["00"] and not int(row[4], 16) & 0x49)
+    return [socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in lasting]
+
 
 HOST_KEY_TYPES = (
     "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa", "ssh-dss",
@@ -89,7 +149,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     accounts = read_accounts(root, users)
     return {
         **system(root),
-        "addresses": network.addresses(),
+        "addresses": network_addresses(),
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
         **ids(root, accounts),
@@ -106,7 +166,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "mail_program": mail_program(root),
         **made_here(root),
         "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
-        **site_files.read(root, request.get("site_files", ())),
+        **read_site_files(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
         "clock": time.time(),
     }
@@ -291,10 +351,7 @@ def os_release(root: str) -> Dict[str, str]:
 
 
 def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:
-    """UID, GID, home and shell of the users that exist here, by name.
-
-    NSS is asked; with another root only /etc/passwd is read.
-    """
+    """UID, GID, home and shell of those users that exist, by name: by NSS, or /etc/passwd below another root."""
     if root:
         local = {fields[0]: fields for fields in entries(root + "/etc/passwd")}
         return {
@@ -330,10 +387,7 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
 
 
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
-    """Names by ID, from a file in the format of passwd(5) or group(5).
-
-    `more`: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
-    """
+    """Names by ID in a file as passwd(5) or group(5), and `more`: directory services are never listed."""
     listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
     return {**{fields[2]: fields[0] for fields in listed}, **more}
 
@@ -411,10 +465,7 @@ def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
 
 
 def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:
-    """ActiveState by unit, for the units that exist.
-
-    `units`: unit names. `shown`: the output of `systemctl show` for them.
-    """
+    """ActiveState by unit, for the units that exist, from the output of `systemctl show` for them."""
     return {
         unit: properties.get("ActiveState", "")
         for unit, properties in systemctl.parse_show(units, shown).items()

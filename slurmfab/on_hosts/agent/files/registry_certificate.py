@@ -88,10 +88,7 @@ class RegistryCertificate(Resource):
         return {VALID: YES, NAMES: names, ENDS: ENOUGH, BOUNDS: names, **access}
 
     def actual(self, context: Context) -> State:
-        """The same as found.
-
-        Raises ResourceFailed if openssl is missing, or something that is not a regular file has the place of one.
-        """
+        """The same as found; ResourceFailed without openssl, or if no regular file has the place of one."""
         state: Dict[str, str] = {}
         for path, (group, _) in self.access().items():
             status = replace.regular(context.path(path))
@@ -103,10 +100,7 @@ class RegistryCertificate(Resource):
         return {**state, **certificate(context)} if len(state) == len(self.access()) else {VALID: MISSING}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make what is missing, invalid or about to end, and set who may read it; or remove all.
-
-        Raises ResourceFailed if openssl fails, or the group does not exist.
-        """
+        """Make what is missing, invalid or ending, or remove all; ResourceFailed if openssl or group fail."""
         if not self.certified:
             remove(context, self.access())
             return
@@ -173,15 +167,9 @@ def lasts(context: Context, path: str, days: int) -> bool:
 
 
 def signed(context: Context, settings: str, days: int, by: str = "") -> Tuple[bytes, bytes]:
-    """A new key, and its certificate.
+    """A new key and certificate by a configuration of `openssl req` alone, for so many days.
 
-    Args:
-        settings: configuration of `openssl req`; the host's own, /etc/ssl/openssl.cnf, is not read.
-        days: how long it is valid.
-        by: file with the authority that signs it; empty for a certificate that is an authority itself.
-
-    Raises:
-        ResourceFailed: openssl fails.
+    `by`: file with the signing authority; empty for an authority itself. Raises ResourceFailed if openssl fails.
     """
     directory = tempfile.mkdtemp(prefix="slurmfab-registry-", dir=memory(context))
     try:

@@ -41,10 +41,7 @@ class SshKey(Resource):
         }
 
     def actual(self, context: Context) -> State:
-        """The same on the host; a home that only its user can write to counts as safe, whatever its exact mode.
-
-        Raises ResourceFailed if `.ssh` is not a directory, or a key is not a regular file.
-        """
+        """The same on the host, a safe home of any mode; ResourceFailed if `.ssh` or a key is something else."""
         try:
             home = open_folder(context.path(self.home))
         except FileNotFoundError:
@@ -101,10 +98,7 @@ class SshKey(Resource):
             replace.change_access_in(folder, KEY + ".pub", (*account, 0o644))
 
     def make(self, context: Context, folder: Folder, account: Tuple[int, int]) -> None:
-        """Make a key pair under temporary names and rename it, so that an interrupted run leaves no single key.
-
-        `folder`: `.ssh`.
-        """
+        """Make a key pair under temporary names in `.ssh` and rename it, so that no single key can be left."""
         temporary = KEY + ".slurmfab"
         for name in (temporary, temporary + ".pub", KEY + ".pub"):
             folder.unlink(name)

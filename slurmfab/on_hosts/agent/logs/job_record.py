@@ -42,10 +42,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def in_memory(job: str, context: Context) -> List[Row]:
-    """What slurmctld knows of a job; nothing of one that ended longer than MinJobAge ago.
-
-    Raises ResourceFailed if slurmctld does not answer.
-    """
+    """What slurmctld knows of a job, nothing after MinJobAge; ResourceFailed if slurmctld does not answer."""
     if not commands.any_answers(context.run(commands.PING, seconds=SECONDS).stdout.decode(errors="replace")):
         return []
     table = commands.jobs(IN_MEMORY, "--states=all", "--jobs=" + job)

@@ -44,10 +44,7 @@ LONGEST_REASON = 200
 
 
 class NodeAcceptance(Resource):
-    """Nodes in service, after a test job has run on each that slurmfab had kept out of service until then.
-
-    A node that a person has drained stays drained and counts as right.
-    """
+    """Nodes in service, after a test job where slurmfab kept them out; a person's drain stays, and is right."""
 
     kind: ClassVar[str] = "node-trial"
     deadline: ClassVar[float] = 600.0
@@ -77,10 +74,7 @@ class NodeAcceptance(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Wait for the nodes to register, test those that do, and drain those that fail, with the reason.
-
-        Raises ResourceFailed if the nodes could not be reserved; they stay drained.
-        """
+        """Wait for nodes to register, test them, and drain those that fail; ResourceFailed without reservation."""
         nodes = [node for node in self.nodes if node in differing]
         remove_reservation(context)
         late = self.wait(context, nodes, self.seconds)
@@ -167,17 +161,9 @@ def remove_reservation(context: Context) -> None:
 
 
 def run_test_job(context: Context, node: str, partition: Optional[str], work: Tuple[str, ...]) -> str:
-    """Run a job on a node as the slurm user, from the controller.
+    """Run a job by srun's options on a node as the slurm user; why it failed, or empty.
 
-    Args:
-        partition: of the job, `None` for slurmfab's own; empty if no partition has the node.
-        work: srun's further options, and the command.
-
-    Returns:
-        Why the job failed; empty if it ran.
-
-    Raises:
-        ResourceFailed: the job could not be started at all.
+    `partition`: `None` for slurmfab's own; empty if none has the node. Raises ResourceFailed if it could not start.
     """
     if partition == "":
         return "it is in no partition, so no job can run on it; add it to one"

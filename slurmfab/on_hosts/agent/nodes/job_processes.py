@@ -53,10 +53,7 @@ def is_step_daemon(place: str) -> bool:
 
 
 def ancestors(pid: int, parents: Dict[int, int]) -> List[int]:
-    """The PID and those of its parent, grandparent and so on, without PID 1.
-
-    `pid`: where to start. `parents`: the parent's PID by PID.
-    """
+    """A PID and those of its parent, grandparent and so on, without PID 1, by the parents of PIDs."""
     chain = [pid]
     while parents.get(chain[-1], 0) > 1 and len(chain) < len(parents):
         chain.append(parents[chain[-1]])

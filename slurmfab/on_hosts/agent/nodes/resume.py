@@ -86,9 +86,6 @@ def format_state(state: NodeState) -> str:
 
 
 def explain(late: Dict[str, NodeState], seconds: float, complaint: str) -> str:
-    """The nodes that are not in service, with their states.
-
-    `late`: the states by NodeName. `seconds`: how long was waited. `complaint`: Slurm's error, empty for none.
-    """
+    """The nodes out of service by state, after so many seconds, with Slurm's error if any."""
     error = ". Slurm says: %s" % complaint if complaint else ""
     return "not in service within %.0f s: %s%s" % (seconds, format_states(late), error)

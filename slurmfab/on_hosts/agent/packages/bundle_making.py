@@ -37,15 +37,10 @@ FIELDS = (
 
 
 def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> None:
-    """Download packages with all dependencies, send them, and remove them here.
+    """Download `names` with all dependencies, send them, and remove them here.
 
-    Args:
-        request: `names`: of the packages; `slurm`: of those of Slurm's own that come from their source in the cluster
-            file, and `version`: the wanted one of these.
-
-    Raises:
-        ResourceFailed: apt cannot download them.
-        Disconnected: the deployer closed the connection.
+    `request`: `slurm`: those of Slurm's own from their source, in this `version`. Raises ResourceFailed of apt, or
+    Disconnected.
     """
     with temporary_directory(context) as place:
         settings = options(place)

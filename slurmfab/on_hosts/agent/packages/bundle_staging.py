@@ -76,15 +76,9 @@ def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[
 
 
 def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: Tuple[int, int]) -> List[str]:
-    """The packages in files that have to be copied here, into a directory that root alone can read.
+    """The packages in files, SHA-256 by name, that have to be copied into root's directory for this digest.
 
-    Args:
-        digest: from `bundle_place.digest_of`.
-        files: the SHA-256 of each file by its name.
-        sizes: bytes of the files, and of the installed packages.
-
-    Raises:
-        ResourceFailed: the disk has too little space, or a name is wrong.
+    `sizes`: bytes of the files, and of the installed packages. Raises ResourceFailed without room, or for a wrong name.
     """
     place = bundle_place.make_alone(context, digest)
     os.makedirs(place, mode=0o700, exist_ok=True)
@@ -163,16 +157,9 @@ def refuse_without_room(context: Context, brought: int, installed: int) -> None:
 
 
 def write(path: str, at: int, data: bytes, sha256: str) -> None:
-    """Write the next bytes of a file under a temporary name; rename it when it is whole.
+    """Write bytes of a file after `at` under a temporary name; the digest of the whole, with the last, renames it.
 
-    Args:
-        at: the number of bytes written before.
-        data: the next bytes.
-        sha256: the digest of the whole file, with its last bytes; before that empty.
-
-    Raises:
-        ResourceFailed: the digest differs.
-        OSError: the file cannot be written.
+    Raises ResourceFailed if the digest differs; OSError if it cannot be written.
     """
     part = path + bundle_place.PART
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (0 if at else os.O_TRUNC)

@@ -64,10 +64,7 @@ def architecture(status: bytes) -> str:
 
 
 def is_interrupted(root: str) -> bool:
-    """Whether an earlier dpkg was killed: it left a journal, or packages in an unfinished state.
-
-    `root`: as for `read`.
-    """
+    """Whether an earlier dpkg below this root was killed: it left a journal, or unfinished packages."""
     if any(name.isdigit() for name in names(root.rstrip("/") + JOURNAL)):
         return True
     status = read(root)

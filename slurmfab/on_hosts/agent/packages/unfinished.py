@@ -35,10 +35,7 @@ def unfinished(root: str, status: bytes) -> str:
 
 
 def is_locked(root: str) -> bool:
-    """Whether a program holds a lock of dpkg's, because it installs something now.
-
-    `root`: as for `dpkg_status.read`.
-    """
+    """Whether a program holds a lock of dpkg's below this root, because it installs something now."""
     layout = "hhqqi4x"  # struct flock (fcntl(2))
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     for path in LOCKS:

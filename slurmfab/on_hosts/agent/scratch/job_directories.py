@@ -28,10 +28,7 @@ def is_job(name: str) -> bool:
 
 
 def opened(context: Context, path: str) -> Folder:
-    """Open the directory that has those of jobs; nobody but root may change a name in it, or on the way to it.
-
-    Raises ResourceFailed, OSError if it is missing, or no such directory.
-    """
+    """Open the jobs' directory, where root alone can change names; ResourceFailed, OSError otherwise."""
     folder = open_itself(context.path(path))
     if folder is None:
         raise ResourceFailed("%s is missing" % path)

@@ -16,10 +16,7 @@ POLL_SECONDS = 0.2
 
 
 class Listening(Resource):
-    """A TCP port on which a daemon listens; converging waits for it.
-
-    slurmdbd listens once its database answers and its tables exist.
-    """
+    """A TCP port on which a daemon listens; slurmdbd does once its database answers and its tables exist."""
 
     kind: ClassVar[str] = "listening"
     unit: str  # the daemon's unit name
@@ -40,10 +37,7 @@ class Listening(Resource):
         return {"listens": "yes" if listens(self.port) else "no"}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Wait until the daemon listens.
-
-        Raises ResourceFailed if it ended, or does not listen in time; with the last errors in its log.
-        """
+        """Wait until the daemon listens; ResourceFailed, with its last errors, if it ends or takes too long."""
         deadline = time.monotonic() + self.seconds
         while not listens(self.port):
             if time.monotonic() > deadline or not is_active(context, self.unit):

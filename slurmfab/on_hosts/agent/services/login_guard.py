@@ -84,10 +84,7 @@ class LoginGuard(Resource):
         return {"guard": "armed" if is_armed(context) else "left" if left else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Keep the change, or take it back, and remove the guard.
-
-        Raises ResourceFailed if the earlier files cannot be put back.
-        """
+        """Keep the change or take it back, and remove the guard; ResourceFailed if earlier files cannot return."""
         if not self.proved:
             take_back(context)
         disarm(context)
@@ -96,13 +93,8 @@ class LoginGuard(Resource):
 def arm(context: Context, paths: Iterable[str], otherwise: Mapping[str, str] = MappingProxyType({})) -> None:
     """Have these files put back when the present run has ended, or the host has; called before they are changed.
 
-    Args:
-        context: the request's context; the agent holds the host's lock.
-        otherwise: by path, the text that comes in the place of a file that is not there yet.
-
-    Raises:
-        ResourceFailed: systemd refuses the guard.
-        OSError: the disk is full, for example.
+    The agent holds the host's lock. `otherwise`: texts for files that are not there yet. Raises ResourceFailed,
+    OSError.
     """
     take_back(context)
     context.must(["rm", "-rf", context.path(NEW)])
@@ -168,10 +160,7 @@ def disarm(context: Context) -> None:
 
 
 def take_back(context: Context) -> None:
-    """Put the earlier files back, and remove the guard, if there is one.
-
-    Raises ResourceFailed if they cannot be put back; the guard still tries it when the run ends, and at the next boot.
-    """
+    """Put earlier files back, and remove the guard; ResourceFailed if not now: the guard tries at end and boot."""
     if is_armed(context):
         context.must(["sh", "-c", RESTORE, "sh", context.path(EARLIER), context.path("/")])
         context.run(["systemctl", "stop", UNIT + ".service"])

@@ -69,12 +69,7 @@ class StateAccess(Resource):
         return faults(context.path(self.path), user.pw_uid, user.pw_gid) if user else []
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Give the files to the slurm user, and let it read and write them.
-
-        Raises:
-            ResourceFailed: a file of somebody else has several hard links.
-            OSError: the file system refuses.
-        """
+        """Give files to the slurm user, readable and writable; ResourceFailed for hard links, or OSError."""
         user = find_user(context, self.user)
         group = find_group(context, self.user)
         for _ in range(ROUNDS if user else 0):

@@ -63,10 +63,7 @@ KEY_BODY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----([^-]*)-----END"
 
 
 def values(context: Context, private: Sequence[str] = ()) -> Iterator[bytes]:
-    """Yield the secrets of this host, each once and up to a number.
-
-    `private`: paths of further files, of the site's own, whose lines are secrets.
-    """
+    """Yield this host's secrets, each once and up to a number, and the lines of these private site files."""
     seen: Dict[bytes, bool] = {}
     for value in secrets_in_files(context, private):
         for one in (value[:MOST_BYTES], value[:MOST_BYTES].strip()):

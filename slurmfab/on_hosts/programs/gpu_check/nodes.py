@@ -80,11 +80,7 @@ def threshold(limits: Mapping[str, float], gpus: Mapping[str, int]) -> Optional[
 
 
 def drain(context: Context, node: str, text: str) -> str:
-    """Drain a node that is in service; its jobs continue.
-
-    `text`: the reason, such as `all_reduce 98.2 GB/s, wanted 120`. Returns why the node was not drained; empty if it
-    was.
-    """
+    """Drain a node in service for a reason as `all_reduce 98.2 GB/s, wanted 120`; returns why not, or empty."""
     state = node_states(context, [node]).get(node)
     if state is None:
         return "slurmctld no longer knows it"

@@ -74,10 +74,7 @@ def gpus() -> List[Dict[str, Any]]:
 
 
 def watch_reports(watch: Watch, minors: Dict[str, int], run: subprocess.Popen[bytes]) -> None:
-    """Give each report to the watch, and have it write its notes.
-
-    `minors`: number of the device file of each GPU, by its slot. `run`: nvidia-smi.
-    """
+    """Give nvidia-smi's reports to the watch, and have it write notes; `minors`: device numbers by slot."""
     assert run.stdout is not None
     context, told = Context(), time.monotonic()
     parser = Reports()

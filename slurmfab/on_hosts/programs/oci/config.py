@@ -147,10 +147,7 @@ def placed(driver: Pairs, place: str) -> Pairs:
 
 
 def has_room(root: str, path: str) -> bool:
-    """Whether a mount point is in a bundle's file system, or can be made there.
-
-    `path`: the mount point in the container; below /dev, which is no part of the bundle, there is always room.
-    """
+    """Whether a mount point is, or can be made, in a bundle's file system; always below /dev."""
     place = root + path
     while place != root and not os.path.lexists(place):
         place = os.path.dirname(place)

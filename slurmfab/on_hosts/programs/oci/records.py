@@ -15,10 +15,7 @@ LONGEST = 10.0  # seconds for the removal of one record; the step ends after tha
 
 
 def make(task: str) -> str:
-    """Make the directory for the record of a task's container.
-
-    `task`: numbers of job, step and task, as 12.0.3. Raises OSError if it cannot be made.
-    """
+    """Make the directory for the record of a task, such as 12.0.3 (job, step, task); OSError if it cannot."""
     path = "%s/%s%s-%s" % (PLACE, PREFIX, task, os.urandom(8).hex())
     os.mkdir(path, 0o700)
     return path

@@ -1,7 +1,8 @@
-"""Limits to what users may store on a file system of this host, by quota(1)."""
+"""Quotas of users: what repquota(8) reports, and the resource that sets limits."""
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Dict, Iterable, List, NamedTuple, Tuple
 
 from slurmfab.on_hosts.agent.core import host_records
@@ -9,8 +10,58 @@ from slurmfab.on_hosts.agent.core.host_paths import OWNED
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
-from slurmfab.on_hosts.agent.mounts import mount_units, quota_report
-from slurmfab.on_hosts.agent.mounts.quota_report import NONE, OF, NoQuotas
+from slurmfab.on_hosts.agent.mounts import mount_units
+
+OF = "quota"  # the capability's name among `owned` of the facts
+
+ROW = re.compile(r"^#?(\d+),[^,\n]*,[^,\n]*,(\d+),(\d+),(\d+),[^,\n]*,\d+,(\d+),(\d+),[^,\n]*$", re.MULTILINE)
+"""UID, KiB used, soft and hard limit of KiB, and of files: User, BlockStatus, FileStatus, BlockUsed, ..."""
+
+
+class Limits(NamedTuple):
+    """What a user has and may have on a file system; 0 is no limit."""
+
+    used: int
+    soft: int
+    hard: int
+    soft_files: int
+    hard_files: int
+
+
+NONE = Limits(0, 0, 0, 0, 0)
+
+
+class NoQuotas(Exception):
+    """The file system has no quotas; the text is repquota's."""
+
+
+def repquota(point: str) -> List[str]:
+    """The command that prints the limits of all users on the file system of a mount point."""
+    return ["repquota", "-u", "-n", "-O", "csv", "--", point]
+
+
+def read_quotas(context: Context, point: str) -> Dict[int, Limits]:
+    """The limits by UID; NoQuotas if repquota prints none, ResourceFailed if it is missing or does not end."""
+    done = context.run(repquota(point))
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise NoQuotas(" | ".join(line.partition("repquota: ")[2] or line for line in lines[-2:]) or "repquota failed")
+    return parse_quotas(done.stdout.decode(errors="replace"))
+
+
+def parse_quotas(text: str) -> Dict[int, Limits]:
+    """The limits by UID in what repquota has printed."""
+    return {int(uid): Limits(*map(int, numbers)) for uid, *numbers in ROW.findall(text)}
+
+
+def limits_text(soft: int, hard: int) -> str:
+    """Limits in KiB for states and messages.
+
+    >>> told(52428800, 0)
+    'soft 52428800 KiB, hard none'
+    """
+    return "soft %s, hard %s" % tuple("%d KiB" % value if value else "none" for value in (soft, hard))
+
 
 RECORD = "%s/%s.json" % (OWNED, OF)
 NOTED = "the record of limited users"  # the name in a state for the users in the record
@@ -48,9 +99,9 @@ class UserQuotas(Resource):
 
     def wanted(self, context: Context) -> State:
         """The limits by user, none for former ones, and a record of who has any."""
-        state: Dict[str, object] = {key(one): quota_report.limits_text(0, 0) for one in record(context)}
+        state: Dict[str, object] = {key(one): limits_text(0, 0) for one in record(context)}
         own = self.own(context)
-        state.update({key(one): quota_report.limits_text(*limits) for one, limits in own.items()})
+        state.update({key(one): limits_text(*limits) for one, limits in own.items()})
         return {**state, NOTED: noted(own)}
 
     def actual(self, context: Context) -> State:
@@ -61,7 +112,7 @@ class UserQuotas(Resource):
         for point in points(entries):
             here = [one for one in entries if one.point == point]
             try:
-                report = quota_report.read(context, point)
+                report = read_quotas(context, point)
             except NoQuotas as trouble:
                 context.remark = NO_QUOTAS % (point, trouble)
                 state.update({key(one): wanted[key(one)] for one in here}, **{NOTED: wanted[NOTED]})
@@ -69,20 +120,17 @@ class UserQuotas(Resource):
             except ResourceFailed:
                 continue  # an earlier phase installs repquota
             found = {one: report.get(one.uid, NONE) for one in here}
-            state.update({key(one): quota_report.limits_text(has.soft, has.hard) for one, has in found.items()})
+            state.update({key(one): limits_text(has.soft, has.hard) for one, has in found.items()})
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Set what differs, after a note of who will have limits.
-
-        Raises ResourceFailed if setquota fails, in its words.
-        """
+        """Set what differs, after a note of who will have limits; ResourceFailed in setquota's words."""
         own, before = self.own(context), record(context)
         entries = list(dict.fromkeys((*before, *own)))
         note(context, entries)
         for point in points(entries):
             here = [one for one in entries if one.point == point and key(one) in differing]
-            report = quota_report.read(context, point) if here else {}
+            report = read_quotas(context, point) if here else {}
             lines = []
             for one in here:
                 (soft, hard), files = own.get(one, (0, 0)), report.get(one.uid, NONE)
