@@ -15,7 +15,7 @@ import pytest
 from support import FakeHosts, cluster, prepared, run_over
 
 from slurmfab.base.archive import Part
-from slurmfab.base.errors import DeployFailed, HostError, InputError, Unreachable
+from slurmfab.base.errors import DeployFailed, HostError, Unreachable
 from slurmfab.base.exit_codes import DONE, FAILURE, NOT_ALL_CHECKED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
@@ -223,14 +223,6 @@ def test_an_upgrade_is_checked_when_it_is_done_and_ends_with_what_was_found(
     assert (wanted.version, options.to, chosen) == ("26.05.*", "26.05", frozenset({"c1", "n1"}))
     running.upgrade("", UpgradeOptions(to="26.05.5", yes=True), Output())
     assert (begun[2][3].asks, begun[3][1].version) == (False, "26.05.5")
-
-
-def test_packages_of_a_directory_are_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = SITE + 'slurm: {version: "24.11.*", source: {directory: debs}}\n'
-    known = Inventory(cluster(text), Lock(), Path("lab.yaml"))
-    monkeypatch.setattr(running.loading, "load_named", lambda _: known)
-    with pytest.raises(InputError, match="sends none from a directory or a bundle"):
-        running.upgrade("", UpgradeOptions(to="26.05"), Output())
 
 
 def test_nodes_are_upgraded_in_batches_of_a_part_of_all_compute_nodes() -> None:
