@@ -124,17 +124,12 @@ def not_mutated(node: ast.AST) -> Iterator[ast.AST]:
         yield from ast.walk(node)
 
 
-def is_docstring(node: ast.AST) -> bool:
-    """Whether a node is a text that does nothing."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
 def changed_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield what can stand in a node's place."""
     match node:
         case ast.Expr() | ast.Raise() | ast.AugAssign() | ast.Continue() | ast.Break():
             yield ast.Pass()
-        case ast.If() | ast.While() | ast.IfExp():
+        case ast.If() | ast.While() | ast.IfExp() if not is_turned_itself(node.test):
             yield with_field(node, "test", ast.UnaryOp(ast.Not(), node.test))
         case ast.Return(value=ast.expr()) if not isinstance(node.value, ast.Constant):
             yield ast.Return(ast.Constant(None))
@@ -173,6 +168,16 @@ def with_field(node: ast.AST, field: str, value: object) -> ast.AST:
     changed = copy.copy(node)
     setattr(changed, field, value)
     return changed
+
+
+def is_turned_itself(test: ast.expr) -> bool:
+    """Whether a condition has a mutant of its own that is its opposite."""
+    match test:
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn() | ast.Is() | ast.IsNot()]):
+            return True
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+    return False
 
 
 def is_text(node: ast.BinOp) -> bool:
