@@ -115,13 +115,21 @@ def changes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[
 
 
 def not_mutated(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is no work of a function: types, texts of assertions, and whatever stands in a text for people."""
+    """Yield what is no work of a function: types, assertions, texts for people, and what moves the status line."""
     if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation:
         yield from ast.walk(node.annotation)
-    elif isinstance(node, ast.Assert | ast.JoinedStr) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    ):
+    elif isinstance(node, ast.Assert | ast.JoinedStr) or is_docstring_or_status(node):
         yield from ast.walk(node)
+
+
+def is_docstring_or_status(node: ast.AST) -> bool:
+    """Whether a statement is a text, or one of the calls that only move the status line, such as `progress.begin(…)`."""
+    match node:
+        case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="begin" | "host_done" | "end", value=shown))):
+            return isinstance(shown, ast.Name | ast.Attribute) and ast.unparse(shown).endswith("progress")
+    return False
 
 
 def changed_nodes(node: ast.AST) -> Iterator[ast.AST]:

@@ -19,7 +19,8 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.commands.upgrade import asking, planning
-from slurmfab.commands.upgrade.plan import UpgradePlan
+from slurmfab.commands.upgrade.asked import SpankPlugin
+from slurmfab.commands.upgrade.plan import SlurmUser, UpgradePlan
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
@@ -315,3 +316,35 @@ def test_offers_of_hosts_with_different_packages_are_joined() -> None:
         {"a": "1", "b": "2"}, {"x": "1", "y": "2"}, ("p", "q"), ("1", "2"), ("a", "b", "z"), "no", "n1"
     )
     assert asking.joined(dataclasses.replace(one, trouble="first"), other).trouble == "first"
+
+
+def test_the_answer_of_a_host_becomes_what_a_plan_reads() -> None:
+    told = {**state_of("c1"), "spank": [["/opt/x.so", True, False]], "users": [["7", "x", "y", "ann", True]]}
+    found = asking.host_state("trixie amd64", told)
+    assert found.spank == (SpankPlugin("/opt/x.so", True, False),)
+    assert found.users == (SlurmUser("7", "x", "y", "ann", True),)
+    assert found.jobs
+    assert found.jobs[0] == ("7", "ann", "RUNNING", "1", "n1")
+    assert asking.host_state("trixie amd64", state_of("n1")).jobs is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "release"),
+    [({}, "trixie amd64"), ({"codename": "", "os_id": "other", "architecture": "arm64"}, "other arm64")],
+)
+def test_hosts_of_one_release_and_architecture_get_the_same_packages(facts: dict[str, str], release: str) -> None:
+    assert asking.release_of(prepared("n1", **{"architecture": "amd64", **facts})) == release
+
+
+def test_nodes_on_which_jobs_may_begin_are_not_out_of_service() -> None:
+    _, run = asked_of()
+    assert {name: text[-13:] for name, text in asking.out_of_service(run).items()} == {"n3": "(loose cable)"}
+
+
+@pytest.mark.parametrize("is_under_way", [True, False])
+def test_a_daemon_that_does_not_run_is_started_where_an_upgrade_is_under_way(is_under_way: bool) -> None:
+    hosts, run = asked_of()
+    record = UpgradeUnderWay("24.11.5", "26.05.*", "now", "ann") if is_under_way else None
+    run.update_lock(dataclasses.replace(run.inventory.lock, upgrade=record))
+    assert asking.ask(run, SlurmPackages(version="26.05.*"), "26.05.*", "").is_under_way is is_under_way
+    assert hosts.asked

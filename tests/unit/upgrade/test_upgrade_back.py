@@ -68,6 +68,12 @@ def put_back(tmp_path: Path, text: str = UPGRADED, **hosts: Any) -> tuple[list[s
     run = run_over(there, wanted, lock=known, path=path, command="upgrade")
     back.put_back(run, made, back.packages_before(made))
     assert run.inventory.lock.upgrade is None
+    assert run.inventory.cluster.slurm == cluster(CLUSTER_TEXT).slurm
+    assert there.installed == []
+    begun = [(host, request) for host, request in there.requests if request["op"] == "apply"]
+    assert (begun[0][0], [*begun[0][1]["resources"]]) == ("c1", []), "the claim comes first"
+    services = [one for _, request in begun for one in request["resources"] if one["kind"] == "service"]
+    assert not any(one["running"] for one in services)
     return done, path.read_text()
 
 
@@ -154,8 +160,8 @@ def test_the_way_back_restores_the_backup_when_the_packages_of_before_are_there(
     path.write_text(UPGRADED)
     lock = {**json.loads(LOCK_TEXT), "upgrade": UPGRADE}
     made = archive(tmp_path, {**PARTS, LOCK: json.dumps(lock).encode()})
-    monkeypatch.setattr(back.trust, "require_before_decryption", lambda *_, **__: done.append("trust of the archive"))
-    monkeypatch.setattr(back.trust, "require", lambda *_, **__: done.append("trust of its parts"))
+    monkeypatch.setattr(back.trust, "require_before_decryption", lambda *_, trust: done.append(f"archive {trust}"))
+    monkeypatch.setattr(back.trust, "require", lambda *_, trust: done.append(f"parts {trust}"))
     monkeypatch.setattr(back.session, "start", lambda *words: done.append(words[3]) or "run")
     monkeypatch.setattr(back.session, "perform", lambda run, _, work: (work(run), code)[1])
     monkeypatch.setattr(back, "put_back", lambda _run, _backup, before: done.append(before))
@@ -163,7 +169,7 @@ def test_the_way_back_restores_the_backup_when_the_packages_of_before_are_there(
     options = back.Options(is_alone=True, abandon_jobs=True, identity="", yes=False)
     ended = back.back(str(path), str(made), Output(), options)
     assert (done[:2], done[2].command, done[2].asks) == (
-        ["trust of the archive", "trust of its parts"],
+        ["archive False", "parts False"],
         "upgrade",
         True,
     )
@@ -180,3 +186,10 @@ def test_a_host_that_has_one_package_of_before_gets_them_all() -> None:
     )
     assert back.older(HostVersions({"slurm-client": OLD, "slurmd": OLD}), before) == ()
     assert back.older(HostVersions({"slurmd": OLD}), before) != (), "one is gone"
+
+
+def test_a_backup_whose_lock_names_hosts_wrongly_is_refused(tmp_path: Path) -> None:
+    lock = {**json.loads(LOCK_TEXT), "upgrade": {**UPGRADE, "packages": {"n[1-": {"slurmd": OLD}}}}
+    made = archives.verified(archive(tmp_path, {**PARTS, LOCK: json.dumps(lock).encode()}))
+    with pytest.raises(InputError, match=r"its lock names hosts wrongly: .*Nothing was changed"):
+        back.packages_before(made)
