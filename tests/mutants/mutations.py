@@ -123,7 +123,7 @@ def not_mutated(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_docstring_or_status(node: ast.AST) -> bool:
-    """Whether a statement is a text, or one of the calls that only move the status line, such as `progress.begin(…)`."""
+    """Whether a statement is a text, or a call that only moves the status line, such as `progress.begin(…)`."""
     match node:
         case ast.Expr(value=ast.Constant()):
             return True
