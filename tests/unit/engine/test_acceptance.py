@@ -58,9 +58,9 @@ def trials(hosts: Tried) -> list[Mapping[str, Any]]:
 def test_new_nodes_that_pass_their_job_are_new_no_longer() -> None:
     run, hosts, saved = accept()
     applied, compared = trials(hosts)
-    assert [(one["nodes"], one["partitions"]) for one in applied["resources"]] == [(["n1", "n2"], [])]
+    assert [(one["nodes"], one["partitions"]) for one in applied["resources"]] == [(("n1", "n2"), ())]
     assert (applied["dry_run"], compared["dry_run"]) == (False, True)
-    assert [one["nodes"] for one in compared["resources"]] == [["n1"], ["n2"]]
+    assert [one["nodes"] for one in compared["resources"]] == [("n1",), ("n2",)]
     assert [host.on_trial for host in saved[0].hosts.values()] == [False, False, False]
     assert len(saved) == 1
     assert run.inventory.lock == saved[0]
@@ -86,7 +86,7 @@ def test_nodes_that_are_not_new_or_not_of_this_run_are_not_tried() -> None:
     assert accept(chosen=("c1", "n1"), lock=known)[1].requests == []
     assert accept(lock=Lock())[1].requests == []
     run, hosts, _ = accept(chosen=("c1", "n2"), lock=known)
-    assert [one["nodes"] for one in trials(hosts)[0]["resources"]] == [["n2"]]
+    assert [one["nodes"] for one in trials(hosts)[0]["resources"]] == [("n2",)]
     assert run.steps
 
 
@@ -95,7 +95,7 @@ def test_a_new_node_that_was_lost_is_not_tried() -> None:
     hosts = Tried(facts_of(wanted, prepared))
     run = run_over(hosts, wanted, (), NEW, failed_hosts={"n1": Unreachable("n1", "off.")})
     acceptance.accept_new_nodes(run)
-    assert [one["nodes"] for one in trials(hosts)[0]["resources"]] == [["n2"]]
+    assert [one["nodes"] for one in trials(hosts)[0]["resources"]] == [("n2",)]
     assert run.inventory.lock.hosts["n1"].on_trial
 
 
@@ -107,4 +107,4 @@ partitions:
   - {PartitionName: two, Nodes: n2}
 """
     _, hosts, _ = accept(THREE_HOSTS + partitions)
-    assert trials(hosts)[0]["resources"][0]["partitions"] == ["one", "two"]
+    assert trials(hosts)[0]["resources"][0]["partitions"] == ("one", "two")
