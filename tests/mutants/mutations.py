@@ -19,6 +19,9 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 CALLS = {"any": "all", "all": "any", "min": "max", "max": "min", "sorted": "list", "reversed": "list"}
+UNSEEN = ("strict", "indent")
+"""Keywords that change no value: that `zip` asserts equal lengths, and how far lines of JSON are indented."""
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -120,6 +123,8 @@ def not_mutated(node: ast.AST) -> Iterator[ast.AST]:
         yield from ast.walk(node.annotation)
     elif isinstance(node, ast.Assert | ast.JoinedStr) or is_docstring_or_status(node):
         yield from ast.walk(node)
+    elif isinstance(node, ast.keyword) and node.arg in UNSEEN:
+        yield from ast.walk(node.value)
 
 
 def is_docstring_or_status(node: ast.AST) -> bool:
