@@ -10,6 +10,7 @@ from found_clusters import CONFIGLESS, conf, found
 from slurmfab.commands.import_cluster import devices, survey
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.shared_directory import shared_directory
 
 BASE = """\
 ClusterName=lab
@@ -98,3 +99,10 @@ def test_a_preempt_type_is_decided_before_anything_is_compared() -> None:
         "AccountingStorageType": "accounting_storage/none",
     }
     assert survey.slurm_packages(old) == {}
+
+
+def test_one_host_that_reads_a_link_shares_it_with_nobody() -> None:
+    linked = FoundFile("/etc/slurm/slurm.conf", BASE, link="/shared/slurm/slurm.conf")
+    there = found("24.11", {"ctl": (linked,)})
+    alone = dataclasses.replace(there, hosts={"ctl": dataclasses.replace(there.hosts["ctl"], mark="7 1")})
+    assert shared_directory(OldCluster(alone)) == ""

@@ -294,7 +294,9 @@ def test_the_cluster_file_gets_the_version_that_was_named_or_the_series_of_the_s
     assert planning.final_key(there, SlurmPackages(version=version)).version == ends
 
 
-@pytest.mark.parametrize(("is_whole", "is_under_way", "is_compared"), [(True, True, True), (False, True, False)])
+@pytest.mark.parametrize(
+    ("is_whole", "is_under_way", "is_compared"), [(True, True, True), (True, False, True), (False, True, False)]
+)
 def test_the_last_step_is_compared_where_there_is_an_upgrade(
     is_whole: bool, is_under_way: bool, is_compared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

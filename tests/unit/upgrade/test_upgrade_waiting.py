@@ -15,7 +15,7 @@ import pytest
 from support import FakeHosts, cluster, prepared, run_over
 
 from slurmfab.base.archive import Part
-from slurmfab.base.errors import DeployFailed, HostError, Unreachable
+from slurmfab.base.errors import DeployFailed, HostError, SlurmfabError, Unreachable
 from slurmfab.base.exit_codes import DONE, FAILURE, NOT_ALL_CHECKED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
@@ -264,3 +264,47 @@ def test_a_dump_that_nobody_here_can_decrypt_is_proved_as_it_passed_by() -> None
         found = proof.with_plain_dump(dataclasses.replace(plain, encrypted_to=("age1x",)), file).parts[DATABASE]
         assert (found.size, found.sha256, found.offset) == (4, hashlib.sha256(b"dump").hexdigest(), 0)
         assert found.path == Path(f"/dev/fd/{file.fileno()}")
+
+
+@dataclass
+class Archive:
+    """An archive that is being written."""
+
+    recipients: tuple[str, ...] = ()
+    is_abandoned: bool = False
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+
+@pytest.mark.parametrize("recipients", [(), ("age1x",)])
+def test_a_backup_is_read_back_and_proved_before_it_is_told(
+    recipients: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, made, done = tmp_path / "x.tar", Archive(recipients), list[Any]()
+    path.write_bytes(b"x" * 2048)
+    monkeypatch.setattr(proof.saving, "new_archive", lambda *_: made)
+    monkeypatch.setattr(proof.saving, "save", lambda _run, _archive, dump: done.append(dump is not None) or path)
+    monkeypatch.setattr(proof.archive, "verified", lambda one: done.append(one) or "backup")
+    monkeypatch.setattr(proof, "with_plain_dump", lambda backup, _: backup)
+    monkeypatch.setattr(proof, "proof", lambda *words: done.append(words[1:]) or "it is proved")
+    monkeypatch.setattr(proof, "rows", lambda _: {"a": 1})
+    out, wanted = io.StringIO(), ProvedDump("slurm_acct_db", "", "")
+    run = run_over(FakeHosts({}), cluster(SITE), progress=Progress(out))
+    assert proof.proved_backup(run, wanted) == path
+    assert done == [bool(recipients), path, ("backup", {"a": 1}, wanted)]
+    assert made.is_abandoned
+    assert f"Backup: {path} (2 KiB), read back as a whole; it is proved." in out.getvalue()
+
+
+def test_a_backup_that_cannot_be_written_ends_the_upgrade_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Path:
+        raise OSError(28, "No space left on device")
+
+    made = Archive()
+    monkeypatch.setattr(proof.saving, "new_archive", lambda *_: made)
+    monkeypatch.setattr(proof.saving, "save", fail)
+    monkeypatch.setattr(proof, "rows", lambda _: {})
+    with pytest.raises(SlurmfabError, match=r"cannot be written: No space left on device\. Nothing was changed"):
+        proof.proved_backup(run_over(FakeHosts({}), cluster(SITE)), ProvedDump("slurm_acct_db", "", ""))
+    assert made.is_abandoned

@@ -370,3 +370,33 @@ def test_the_way_back_names_what_is_lost_from_which_stage_on(
     assert told[len(words) :] == (
         "fab upgrade --back BACKUP, which lies beside the cluster file, does it at any time.",
     )
+
+
+def test_a_database_that_could_not_be_asked_or_is_empty_has_no_conversion_to_tell() -> None:
+    there = state("24.11.5", "slurmdbd", bytes=5, rows={"a": 1})
+    assert making.conversion(asked({"c1": there}), NEW) is not None
+    assert making.conversion(asked({"c1": replace(there, bytes=0)}), NEW) is None
+    assert making.conversion(asked({}), NEW) is None
+    assert making.conversion(asked({"c1": replace(there, programs={}, running={})}), NEW) is None
+    of_old = replace(there, running={"slurmdbd": "24.11.5"}, programs={"slurmdbd": "26.05.5"})
+    assert making.conversion(asked({"c1": of_old}), NEW) is not None, "the one that runs has the database"
+
+
+@pytest.mark.parametrize(
+    ("versions", "wanted", "series"),
+    [
+        ({"n1": HostVersions(offered={"slurmd": "26.05.5-1"})}, "24.11.*", "26.05"),
+        ({"n1": HostVersions({"slurmd": "24.11.5-1"})}, "26.05.*", "26.05"),
+        ({"n1": HostVersions({"slurmd": "24.11.5-1"})}, "", "24.11"),
+        ({"n1": HostVersions()}, "", "26.05"),
+    ],
+)
+def test_an_upgrade_leads_to_what_is_offered_or_wanted_or_there(
+    versions: dict[str, HostVersions], wanted: str, series: str
+) -> None:
+    assert str(making.target_series(asked({}, version=wanted), versions)) == series
+
+
+def test_a_series_that_slurmfab_does_not_know_is_the_first_refusal() -> None:
+    there = asked({"n1": state()}, Offer({"slurmd": "31.05.1-1"}))
+    assert making.make(there).refusals[0].startswith("slurmfab does not know Slurm 31.05 and its rules yet.")
