@@ -193,7 +193,13 @@ def test_a_plan_tells_its_changes_in_words_with_equal_hosts_folded() -> None:
         "n[1-3]: slurmd starts with the new files",
         "n[1-3]: a job of the slurm user runs there",
     )
-    assert "c1: slurmctld's state is copied to /shared/slurmctld/.before-upgrade-to-26.05" in told["controllers"]
+    assert told["controllers"] == (
+        "c[1-2]: slurmctld stops",
+        "c1: slurmctld's state is copied to /shared/slurmctld/.before-upgrade-to-26.05",
+        "c[1-2]: slurm-client, slurmctld 26.05.5-1",
+        "c[1-2]: comes along: libhwloc15 2.15.0-2",
+        "c[1-2]: slurmctld starts with the new files",
+    )
     assert "login,c1: slurmrestd starts with the new files" in told["others"]
 
 
@@ -316,9 +322,10 @@ def test_the_backup_comes_before_anything_is_changed_and_has_the_cluster_file_of
         monkeypatch.setattr(running, name, lambda *_, name=name: begun.append(name))
     monkeypatch.setattr(running, "finish", lambda *_: begun.append("finish") or True)
     monkeypatch.setattr(running.under_way, "begin", lambda *_: begun.append("begin"))
+    monkeypatch.setattr(Run, "update_record", lambda _: begun.append("record"))
     every = frozenset(there.run.hosts)
     assert running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
-    assert begun == ["require_claim", "begin", "back_up", "write_target", "do", "finish"]
+    assert begun == ["require_claim", "begin", "back_up", "record", "write_target", "do", "finish"]
 
 
 def test_the_question_before_an_upgrade_names_the_hosts_that_get_another_slurm_and_not_those_of_the_backup(

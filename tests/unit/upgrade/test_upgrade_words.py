@@ -400,3 +400,21 @@ def test_an_upgrade_leads_to_what_is_offered_or_wanted_or_there(
 def test_a_series_that_slurmfab_does_not_know_is_the_first_refusal() -> None:
     there = asked({"n1": state()}, Offer({"slurmd": "31.05.1-1"}))
     assert making.make(there).refusals[0].startswith("slurmfab does not know Slurm 31.05 and its rules yet.")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", ""),
+        ("nodes: [{hosts: 'n[1-3]', AutoDetect: nvml}]\n", ""),
+        ("nodes: [{hosts: 'n[1-3]', NoSuchKey: 1}]\n", "NoSuchKey"),
+        ("partitions: [{PartitionName: a, Nodes: ALL, NoSuchKey: 1}]\n", "NoSuchKey"),
+        ("slurmdbd_conf: {NoSuchKey: 1}\n", "slurmdbd_conf.NoSuchKey"),
+        ("cgroup_conf: {NoSuchKey: 1}\n", "cgroup_conf.NoSuchKey"),
+    ],
+)
+def test_keys_of_the_cluster_file_that_the_new_slurm_does_not_know_are_refused(more: str, words: str) -> None:
+    text = SITE.replace('nodes: [{hosts: "n[1-3]"}]\n', "") + more if more.startswith("nodes") else SITE + more
+    told = [*hints.key_refusals(replace(asked({}), cluster=cluster(text)), NEW)]
+    assert bool(told) is bool(words)
+    assert all(words in one and one.endswith("Change that in the cluster file first.") for one in told)
