@@ -471,3 +471,25 @@ def test_a_change_is_told_in_words(resource: Resource, words: str) -> None:
 
 def test_packages_are_told_by_version() -> None:
     assert [*changes.package_words("new: ", ("a=1", "b=2", "c=1"))] == ["new: a, c 1", "new: b 2"]
+
+
+def lines_of(there: Place, *only: str, **options: Any) -> list[str]:
+    """What is told while steps are done."""
+    lines: list[str] = []
+    there.run.progress.line = lines.append  # type: ignore[method-assign]
+    there.upgrade(*only, **options)
+    return lines
+
+
+def test_each_batch_of_nodes_is_told_with_how_many_are_done() -> None:
+    assert lines_of(place(), "nodes", at_once="2") == [
+        "n[1-2]: upgraded; 2 of 3 nodes are done.",
+        "n3: upgraded; 3 of 3 nodes are done.",
+    ]
+
+
+def test_jobs_that_cannot_be_counted_before_are_told_and_do_not_stop_an_upgrade() -> None:
+    there = place(trouble="the old commands do not understand it")
+    lines = lines_of(there, "slurmdbd")
+    assert lines == ["c1: the jobs cannot be counted before: the old commands do not understand it."]
+    assert lines_of(place(), "slurmdbd") == []

@@ -272,13 +272,13 @@ def test_a_slurmctld_that_does_not_tell_its_jobs_is_told_with_its_reason() -> No
 
 def test_held_packages_and_those_that_come_along_are_named() -> None:
     hosts = {host: state(held=("slurmd", "curl")) for host in ("n1", "n2")}
-    others = {f"lib{number}": "1" for number in range(10)}
+    others = {f"lib{number}": "1" for number in reversed(range(10))}
     told = [*hints.of_packages(asked(hosts, Offer({"slurmd": "26.05.5-1"}, others)))]
     assert told[0].startswith("n[1-2]: slurmd is held (apt-mark hold).")
     assert told[1:] == [
         "trixie: these packages come along: " + ", ".join(f"lib{number} 1" for number in range(8)) + " and 2 more."
     ]
-    eight = dict(list(others.items())[:8])
+    eight = {name: others[name] for name in sorted(others)[:8]}
     (line,) = hints.of_packages(asked({"n1": state()}, Offer({"slurmd": "26.05.5-1"}, eight)))
     assert line.endswith("lib7 1.")
     assert [*hints.of_packages(asked({"n1": state()}))] == []
@@ -300,6 +300,8 @@ def test_processes_without_a_service_are_counted_and_only_if_their_files_go_or_a
     (told,) = hints.of_users({"n1": HostVersions(users=some)})
     assert told.startswith("n1: p0 of ann (2 processes), p1 of ann, ")
     assert "and 2 more: no service, so this keeps Slurm's old files until it ends." in told
+    (told,) = hints.of_users({"n1": HostVersions(users=some[:8])})
+    assert told.endswith("p7 of ann: no service, so this keeps Slurm's old files until it ends.")
     assert [*hints.of_users({"n1": HostVersions(users=(user("srun", unit="x.service"),))})] == []
     now = HostVersions(users=(user("srun", is_old=False),))
     assert [*hints.of_users({"n1": now})] == []
