@@ -171,8 +171,13 @@ def test_all_hosts_of_a_cluster_are_found_from_its_controller(monkeypatch: pytes
 
 
 def test_a_node_that_is_named_leads_to_the_controller_and_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ask(monkeypatch, Hosts(), "n2")
+    hosts = Hosts()
+    asked = ask(monkeypatch, hosts, "n2")
     assert (asked.cluster.controller, sorted(asked.cluster.hosts)) == ("ctl", ["ctl", "n1", "n2", "n3"])
+    readings = {host: request for host, request in hosts.asked if request["op"] == "found-files"}
+    assert {host: request.get("with_federation", False) for host, request in readings.items()} == {
+        "n2": True, "ctl": True, "n1": False, "n3": False,
+    }  # fmt: skip
 
 
 def test_hosts_that_do_not_answer_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
