@@ -106,6 +106,7 @@ def test_a_release_without_apptainer_is_refused_where_the_site_has_none() -> Non
         ("plugstack.conf", "include /etc/slurm/plugstack.conf.d/*.conf # all\noptional other.so\n", ""),
         ("plugstack.conf.d/x.conf", "# required spank_pyxis.so\n", ""),
         ("prolog.sh", "# spank_pyxis.so\n", ""),
+        ("prolog.sh", "test -e spank_pyxis.so\n", ""),
     ],
 )
 def test_files_of_the_site_that_load_pyxis_twice_or_never_are_refused(name: str, text: str, reason: str) -> None:
