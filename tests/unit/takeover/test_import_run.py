@@ -180,6 +180,14 @@ def test_a_node_that_is_named_leads_to_the_controller_and_all_others(monkeypatch
     }  # fmt: skip
 
 
+def test_hosts_whose_keys_known_hosts_has_were_not_accepted_by_this_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "known_hosts").write_text(f"10.0.2.1 ssh-ed25519 {ED25519}\n")
+    assert ask(monkeypatch, Hosts()).unpinned == ("ctl", "n2", "n3")
+
+
 def test_hosts_that_do_not_answer_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ask(monkeypatch, Hosts(lost=("n1",), silent=("n2",))).cluster
     assert [*found.hosts] == ["ctl", "n3"]
