@@ -9,8 +9,9 @@ import pytest
 from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.ip_addresses import IPV4, IPV6
-from slurmfab.cluster.facts import Account
+from slurmfab.cluster.facts import Account, Gpu
 from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.core.plan.pinned import lacks
 from slurmfab.core.plan.plan_input import PlanInput, is_numeric, node_programs, power_saving
 
 BASE = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-2]'}]\n"
@@ -245,3 +246,16 @@ def test_nodes_that_always_stay_on_are_excluded_from_saving_power() -> None:
     assert found
     assert (found.always_on, found.rate) == ("n2", 3)
     assert power_saving(cluster(BASE)) is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory", "gpus", "less"),
+    [(4, 16000, 1, False), (8, 32000, 2, False), (3, 16000, 1, True), (4, 15999, 1, True), (4, 16000, 0, True)],
+)
+def test_a_node_lacks_what_the_lock_says_and_it_has_not(cpus: int, memory: int, gpus: int, less: bool) -> None:
+    known = HostLock(hardware=SMALL, gpus=(Gpu("/dev/nvidia0"),))
+    there = dataclasses.replace(SMALL, CPUs=cpus, RealMemory=memory)
+    fact = prepared("n1", hardware=there, gpus=tuple(Gpu(f"/dev/nvidia{number}") for number in range(gpus)))
+    assert lacks(known, fact) is less
+    assert lacks(dataclasses.replace(known, hardware=None), fact) is False
+    assert lacks(known, dataclasses.replace(fact, hardware=None)) is False
