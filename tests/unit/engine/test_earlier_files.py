@@ -14,7 +14,9 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.core.engine import earlier_files
 from slurmfab.core.engine.converge import deploy
+from slurmfab.core.engine.report import Step
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Outcome
 from slurmfab.on_hosts.agent.services.service import Service
 
 HOSTS = ("c1", "n1", "n2")
@@ -212,3 +214,38 @@ def test_a_host_that_was_lost_cannot_be_ready_again() -> None:
     )
     assert [earlier_files.can_work(run, planned(), host) for host in ("n1", "n2", "c1")] == [False, True, False]
     assert earlier_files.can_work(run_over(FakeHosts({}), cluster()), planned(), "n1") is True
+
+
+def test_what_was_taken_back_is_told_with_the_hosts_that_had_new_files() -> None:
+    hosts = hosts_of(cluster(), {})
+    run = run_over(hosts, cluster(), steps=[Step("slurm.conf", "n1", (Outcome("slurm-files:/etc/slurm", "changed"),))])
+    told = earlier_files.whole_cluster(run, planned())
+    assert told.startswith("Slurm's earlier files are back on n1, and slurmctld runs with them.")
+    asked = {host: words for host in HOSTS if (words := hosts.of(host))}
+    assert asked["n1"] == ["apply earlier-files,service"]
+    assert asked["c1"] == ["claim", "apply service", "apply slurm-nodes"]
+    assert "n2" not in asked
+    none = earlier_files.whole_cluster(run_over(hosts_of(cluster(), {}), cluster()), planned())
+    assert none == "No file of Slurm was replaced, and slurmctld runs with the present ones."
+
+
+def test_in_a_shared_directory_the_controller_puts_the_files_back_and_then_all_slurmd_start() -> None:
+    wanted = cluster(SHARED)
+    hosts = hosts_of(wanted, {})
+    run = run_over(hosts, wanted, steps=[Step("slurm.conf", "c1", (Outcome("slurm-files:/shared", "changed"),))])
+    earlier_files.whole_cluster(run, planned(SHARED))
+    assert hosts.of("c1")[:3] == ["claim", "apply earlier-files", "apply earlier-files"]
+    assert hosts.of("n1") == hosts.of("n2") == ["apply earlier-files,service"]
+    still = hosts_of(wanted, {})
+    earlier_files.whole_cluster(run_over(still, wanted), planned(SHARED))
+    assert "apply earlier-files" not in [word for host in HOSTS for word in still.of(host)]
+
+
+def test_all_controllers_start_again_the_primary_first() -> None:
+    text = THREE_HOSTS.replace("[c1]", "[c1, n1]\nstate_directory: /shared")
+    hosts = hosts_of(cluster(text), {})
+    earlier_files.whole_cluster(run_over(hosts, cluster(text)), planned(text))
+    starts = [
+        host for host, request in hosts.requests if any(one.get("unit") == "slurmctld" for one in request["resources"])
+    ]
+    assert starts == ["c1", "n1"]

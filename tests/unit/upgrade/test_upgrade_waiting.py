@@ -27,10 +27,12 @@ from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
 from slurmfab.commands.upgrade.running import UpgradeOptions
 from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.backup.archive import DATABASE
+from slurmfab.on_hosts.agent.core.resource import Outcome
 from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 
 SITE = "cluster: lab\ncontrollers: [c1]\ndatabase: {host: c1}\nnodes: [{hosts: n1}]\n"
@@ -308,3 +310,59 @@ def test_a_backup_that_cannot_be_written_ends_the_upgrade_before_it_begins(monke
     with pytest.raises(SlurmfabError, match=r"cannot be written: No space left on device\. Nothing was changed"):
         proof.proved_backup(run_over(FakeHosts({}), cluster(SITE)), ProvedDump("slurm_acct_db", "", ""))
     assert made.is_abandoned
+
+
+def test_a_backup_without_the_database_says_so_and_why() -> None:
+    run = run_over(FakeHosts({}), cluster(SITE), command="upgrade")
+    for left_out, why in (({DATABASE: "it is too large"}, "it is too large"), ({}, "it was left out")):
+        backup = Backup(Path("x.tar"), "cd" * 32, "lab", "24.11.5", "now", "ann@here", parts={}, left_out=left_out)
+        text = proof.proof(run, backup, {}, ProvedDump("slurm_acct_db", "", ""))
+        assert text == f"WITHOUT the accounting database: {why}"
+
+
+def test_what_a_proof_has_sent_is_cleared_also_when_the_host_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(proof.restoring, "send_parts", lambda *_: done.append("send"))
+    monkeypatch.setattr(proof.restoring, "request_step", lambda *words: done.append(words[3]["do"]))
+    run = run_over(FakeHosts({}), cluster(SITE), command="upgrade")
+    parts = {DATABASE: Part(1, "ab" * 32, 0, Path("dump"))}
+    backup = Backup(Path("x.tar"), "cd" * 32, "lab", "24.11.5", "now", "ann@here", parts=parts)
+    with pytest.raises(HostError):
+        proof.proof(run, backup, {"b": 2, "a": 1}, ProvedDump("slurm_acct_db", "", ""))
+    assert done == ["send", "clear"]
+
+
+def test_a_dump_is_proved_by_its_digest_and_the_rows_of_before_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(proof.restoring, "send_parts", lambda *_: None)
+    monkeypatch.setattr(proof.restoring, "request_step", lambda *_: None)
+    monkeypatch.setattr(
+        proof, "apply_step", lambda _run, phase, host, wanted: asked.append((phase, host, *wanted)) or PROVED
+    )
+    run = run_over(FakeHosts({}), cluster(SITE), command="upgrade")
+    parts = {DATABASE: Part(1, "ab" * 32, 0, Path("dump"))}
+    backup = Backup(Path("x.tar"), "cd" * 32, "lab", "24.11.5", "now", "ann@here", parts=parts)
+    proof.proof(run, backup, {"b": 2, "a": 1}, ProvedDump("slurm_acct_db", "", ""))
+    ((phase, host, wanted),) = asked
+    assert (phase, host, wanted.sha256, wanted.before) == ("proof", "c1", "ab" * 32, (("a", 1), ("b", 2)))
+    assert wanted.staged.endswith(DATABASE)
+    assert run.steps == [PROVED]
+
+
+PROVED = Step("proof", "c1", (Outcome("proved-dump:x", "changed"),))
+
+
+def test_rows_of_a_database_elsewhere_are_not_asked_for() -> None:
+    elsewhere = SITE.replace("{host: c1}", "{host: c1, external: 10.0.0.9, password_file: pw}")
+    hosts = FakeHosts({})
+    assert proof.rows(run_over(hosts, cluster(elsewhere))) == {}
+    assert hosts.requests == []
+
+
+def test_rows_of_the_database_are_what_its_host_counts() -> None:
+    class Counting(FakeHosts):
+        def call(self, host: str, request: Mapping[str, Any], *_: Any) -> tuple[Line, ...]:
+            assert (host, request["op"], request["database"]) == ("c1", "upgrade-rows", "slurm_acct_db")
+            return ({"upgrade_rows": {"a": 1}},)
+
+    assert proof.rows(run_over(Counting({}), cluster(SITE))) == {"a": 1}
