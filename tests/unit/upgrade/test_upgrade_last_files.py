@@ -177,3 +177,14 @@ def test_a_host_that_did_not_tell_its_versions_is_no_part_of_the_last_step() -> 
     plan = UpgradePlan(Target("26.05.*", "", SlurmVersion(26, 5)), SlurmVersion(24, 11), there, ())
     (step,) = last_files.with_files(run, plan, hosts.facts, FINAL).steps
     assert step.hosts == ("n1",)
+
+
+def test_differences_that_a_plan_does_not_name_are_told_once_for_their_hosts() -> None:
+    step = UpgradeStep("files", ("n1",), {}, {}, "", {"n1": ("a:b",)})
+    plan = UpgradePlan(Target("26.05.*", "", SlurmVersion(26, 5)), SlurmVersion(24, 11), {}, (step,))
+    wrong, right, other = Outcome("a:b", "would change"), Outcome("c:d", "ok"), Outcome("e:f", "failed")
+    last_files.refuse_more(plan, [Step("x", "n1", (wrong, right)), Step("y", "n2", (right,))])
+    found = [Step("x", host, (wrong, other)) for host in ("n2", "n2", "n3")]
+    with pytest.raises(InputError, match=r"a:b on n\[2-3\]; e:f on n\[2-3\]\. It was not begun") as refused:
+        last_files.refuse_more(plan, found)
+    assert str(refused.value).startswith("All hosts have the new Slurm. But the deployment at the end")
