@@ -106,3 +106,62 @@ def test_one_host_that_reads_a_link_shares_it_with_nobody() -> None:
     there = found("24.11", {"ctl": (linked,)})
     alone = dataclasses.replace(there, hosts={"ctl": dataclasses.replace(there.hosts["ctl"], mark="7 1")})
     assert shared_directory(OldCluster(alone)) == ""
+
+
+def test_files_of_the_controller_come_from_its_daemon_or_else_from_its_directory() -> None:
+    there = cluster()
+    old = OldCluster(there)
+    assert (old.texts["gres.conf"], old.texts["cgroup.conf"]) == (GRES, "")
+    assert old.texts["slurm.conf"] == BASE
+    facts = dataclasses.replace(there.facts["ctl"], gres_conf="", cgroup_conf="", slurm_conf="")
+    files = (*there.hosts["ctl"].files, conf("cgroup.conf", "ConstrainCores=yes\n"))
+    hosts = {**there.hosts, "ctl": dataclasses.replace(there.hosts["ctl"], files=files)}
+    bare = OldCluster(dataclasses.replace(there, facts={**there.facts, "ctl": facts}, hosts=hosts))
+    assert (bare.texts["gres.conf"], bare.texts["cgroup.conf"]) == (GRES, "ConstrainCores=yes\n")
+    assert bare.texts["slurm.conf"] == BASE
+    told = dataclasses.replace(facts, gres_conf="Name=gpu Count=2\n", cgroup_conf="ConstrainCores=no\n")
+    asked = OldCluster(dataclasses.replace(there, facts={**there.facts, "ctl": told}, hosts=hosts))
+    assert (asked.texts["gres.conf"], asked.texts["cgroup.conf"]) == ("Name=gpu Count=2\n", "ConstrainCores=no\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("n1", "n1"),
+        ("N1", "n1"),
+        ("n1.example.org", "n1"),
+        ("10.0.2.1", "n1"),
+        ("localhost", "ctl"),
+        ("127.0.0.1", "ctl"),
+        ("nobody", ""),
+        ("", ""),
+        ("10.9.9.9", ""),
+    ],
+)
+def test_a_host_is_found_by_its_names_and_addresses(name: str, host: str) -> None:
+    assert OldCluster(cluster()).host_named(name) == host
+
+
+@pytest.mark.parametrize(
+    ("line", "controllers"),
+    [
+        ("SlurmctldHost=ctl", (("ctl", ""),)),
+        ("SlurmctldHost=ctl(10.0.0.1)", (("ctl", "10.0.0.1"),)),
+        ("SlurmctldHost=ctl.example.org", (("ctl", "ctl.example.org"),)),
+        ("SlurmctldHost=ctl\nSlurmctldHost=n1", (("ctl", ""), ("n1", ""))),
+        ("SlurmctldHost=ctl\nSlurmctldHost=back.example.org", (("ctl", ""), ("back", "back.example.org"))),
+    ],
+)
+def test_controllers_have_the_names_of_their_hosts_and_their_addresses(
+    line: str, controllers: tuple[tuple[str, str], ...]
+) -> None:
+    text = BASE.replace("SlurmctldHost=ctl", line)
+    there = found("24.11", {host: (conf("slurm.conf", text),) for host in ("ctl", "n1", "n2", "n3")})
+    assert OldCluster(there).controllers == controllers
+
+
+@pytest.mark.parametrize(
+    ("user", "name"), [("slurm", "slurm"), ("64030", "slurm"), ("slurm(64030)", "slurm"), ("99", "99"), ("", "")]
+)
+def test_a_user_is_known_by_name_or_number(user: str, name: str) -> None:
+    assert OldCluster(cluster()).name_of(user) == name
