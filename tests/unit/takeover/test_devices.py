@@ -7,7 +7,9 @@ import dataclasses
 import pytest
 from found_clusters import CONFIGLESS, conf, found
 
+from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE
 from slurmfab.commands.import_cluster import devices, survey
+from slurmfab.commands.import_cluster.carried import reason_against
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.shared_directory import shared_directory
@@ -165,3 +167,20 @@ def test_controllers_have_the_names_of_their_hosts_and_their_addresses(
 )
 def test_a_user_is_known_by_name_or_number(user: str, name: str) -> None:
     assert OldCluster(cluster()).name_of(user) == name
+
+
+def test_the_directory_of_slurms_files_is_that_of_slurm_conf_on_the_controller() -> None:
+    assert OldCluster(cluster()).directory == "/etc/slurm"
+    elsewhere = FoundFile("/opt/slurm/etc/slurm.conf", BASE)
+    there = found("24.11", {"ctl": (elsewhere,)})
+    assert OldCluster(there).directory == "/opt/slurm/etc"
+    without = dataclasses.replace(there, hosts={"ctl": dataclasses.replace(there.hosts["ctl"], files=())})
+    assert OldCluster(without).directory == "/etc/slurm"
+
+
+def test_a_file_that_is_too_large_on_one_host_stays_where_it_is() -> None:
+    small, large = conf("x.conf", "a"), conf("x.conf", "a" * (LARGEST_FILE + 1))
+    whole = conf("x.conf", "a" * LARGEST_FILE)
+    old = OldCluster(cluster())
+    assert reason_against(old, "x.conf", {"ctl": small, "n1": large}).startswith("it has 256 KiB, and at most 256")
+    assert reason_against(old, "x.conf", {"ctl": small}) == reason_against(old, "x.conf", {"ctl": whole}) == ""
