@@ -60,6 +60,7 @@ UNITS = ("/etc/systemd/system", "/run/systemd/system")
 CERTIFICATE = re.compile(
     "-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----", re.ASCII
 )
+MEMBERS_SECONDS = 20.0  # how long a directory may take to tell the members of groups
 LIBRARIES = "/usr/lib"
 JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
@@ -78,11 +79,11 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     """All facts of this host.
 
     `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
-    that also count as GPUs; `plugin_directories`: Slurm's, in those of libraries; `slurm_programs`: paths of those that
-    tell a version; `site_files`: names below Slurm's directory; `with_munge_key`, `with_slurm_conf` (with gres.conf and
-    cgroup.conf): whether to read these files; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the
-    file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and
-    `clock`: seconds since 1970.
+    that also count as GPUs; `member_groups`: groups whose members are told; `plugin_directories`: Slurm's, in those of
+    libraries; `slurm_programs`: paths of those that tell a version; `site_files`: names below Slurm's directory;
+    `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`,
+    `state_directories`: see `slurm_use.read`; `root`: where the file system begins. Returns the fields of
+    `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
@@ -92,6 +93,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "addresses": network.addresses(),
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
+        "members": members(root, request.get("member_groups", ())),
         **ids(root, accounts),
         **packages(root, request.get("packages", ())),
         "hardware": hardware.read(root),
@@ -327,6 +329,30 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
         except KeyError:
             continue
     return found
+
+
+def members(root: str, groups: Sequence[str]) -> Dict[str, List[str]]:
+    """The members of the groups that exist here, by name; those who have it as their first group are not among them.
+
+    NSS is asked by a program, which is killed when a directory does not answer; with another root /etc/group is read.
+    """
+    if not groups:
+        return {}
+    if root:
+        lines = read_text(root + "/etc/group").splitlines()
+    else:
+        import subprocess  # not every request needs it
+
+        try:
+            argv = ["getent", "group", *groups]
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=MEMBERS_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return {}
+        lines = done.stdout.decode(errors="replace").splitlines()
+    fields = [line.split(":") for line in lines]
+    return {one[0]: sorted({*one[3].split(",")} - {""}) for one in fields if len(one) > 3 and one[0] in groups}  # noqa: PLR2004
 
 
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Iterator, List, Tuple
 
-from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State, compare
 from slurmfab.on_hosts.agent.files import firewall_rules, pam_modules
 from slurmfab.on_hosts.agent.services import login_guard
@@ -58,6 +58,8 @@ class EarlierLogins(Resource):
                     one.converge(context, names)
             if FIREWALL_RULES in paths:
                 firewall_rules.put_in_effect(context)
+            if SSSD_CONF in paths:
+                context.run(["systemctl", "try-restart", "sssd"])
         except BaseException:
             login_guard.take_back(context)
             raise
