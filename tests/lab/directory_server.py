@@ -66,11 +66,15 @@ objectClass: posixGroup
 cn: {name}
 gidNumber: {gid}
 """
-USERS = {"ann": 5001, "bob": 5002, "eve": 5003}
+USERS = {"ann": 5001, "bob": 5002, "eve": 5003, "toor": 0, "munge": 5004}
+"""By name their UIDs; the last two would be root, or take the place of a system user."""
+
 GROUPS: dict[str, tuple[int, tuple[str, ...]]] = {
     "people": (6000, ()),
     "hpc": (6001, ("ann", "bob")),
     "phys": (6002, ("ann",)),
+    "sudo": (6100, ("ann",)),
+    "printers": (27, ("ann",)),
 }
 START = (
     "rm -rf /var/lib/ldap-test && mkdir /var/lib/ldap-test && "

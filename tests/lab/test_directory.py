@@ -33,7 +33,8 @@ ENTER = (
 
 LEFT = (
     "ls -d /etc/sssd/sssd.conf /etc/sssd/slurmfab* /usr/share/pam-configs/slurmfab* /var/lib/sss/db/*_directory.ldb "
-    "/var/lib/slurmfab/owned/directory.json /var/lib/slurmfab/earlier-logins* /usr/sbin/sssd 2>/dev/null; "
+    "/var/lib/slurmfab/owned/directory* /etc/systemd/system/sssd* /var/lib/slurmfab/earlier-logins* "
+    "/usr/sbin/sssd 2>/dev/null; "
     "grep -lE 'pam_sss|mkhomedir' /etc/pam.d/common-*; grep -E ' sss( |$)' /etc/nsswitch.conf; true"
 )
 
@@ -110,6 +111,10 @@ def test_from_bare_hosts_on_all_know_the_users_and_the_groups_are_accounts(site:
         assert site.lab.on(host, "id -u ann; id -G ann") == "5001\n6000 6001 6002"
         assert (
             site.lab.on(host, "systemctl is-active sssd; systemctl --failed --no-legend --plain | wc -l") == "active\n0"
+        )
+        assert site.lab.on(host, "id -Gn ann") == "people hpc phys"
+        assert site.lab.on(host, "getent passwd toor; id -u munge") == site.lab.on(
+            host, "grep ^munge: /etc/passwd | cut -d: -f3"
         )
     assert site.users_of("physics") == {"ann"}
     failed = {name: one["cause"] for name, one in site.checks().items() if one["outcome"] == "failed"}

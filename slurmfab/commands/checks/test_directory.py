@@ -9,7 +9,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.identities import ldap_probe
+from slurmfab.on_hosts.agent.people import ldap_probe
 
 UNIT = "sssd"
 MOST = 100  # how many users of the groups are compared

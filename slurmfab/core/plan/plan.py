@@ -75,6 +75,7 @@ PHASES = (
     Phase("people", people.resources, prepares=True, needs=OWN),
     Phase("packages", files.with_packages, prepares=True, needs=OWN, installs=True),
     Phase("directory", directory.resources, prepares=True, needs=OWN, guards_logins=True, taken_back=True),
+    Phase("directory service", directory.service, prepares=True, needs=OWN, taken_back=True),
     Phase("ssh keys", ssh.keys, prepares=True, needs=OWN),
     Phase("munge key", munge.key, prepares=True, needs=OWN),
     Phase("token key", rest.key, prepares=True, needs=OWN),

@@ -16,7 +16,7 @@ KINDS = {
     "block": "files.block:Block",
     "carried-files": "slurm.carried_files:CarriedFiles",
     "connections": "nodes.connections:Connections",
-    "directory-service": "identities.directory_service:DirectoryService",
+    "directory-service": "people.directory_service:DirectoryService",
     "directory": "files.directory:Directory",
     "earlier-files": "undo.earlier_files:EarlierFiles",
     "earlier-logins": "undo.earlier_logins:EarlierLogins",

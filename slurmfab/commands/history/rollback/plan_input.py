@@ -29,12 +29,12 @@ from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.firewall_rules import RULE_FILES
 from slurmfab.on_hosts.agent.files.program import Program
-from slurmfab.on_hosts.agent.identities import directory_service
 from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts
 from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS
 from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
+from slurmfab.on_hosts.agent.people import directory_service
 from slurmfab.on_hosts.agent.people.node_logins import LOGIN_FILES, SSHD
 from slurmfab.on_hosts.agent.services.listening import Listening
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from slurmfab.base.paths import SSSD_CONF
+from slurmfab.base.paths import SSSD_CONF, UNIT_FILES
 from slurmfab.cluster.inventory.directory import Sssd
 from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS, SYSTEM_NAMES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import SSSD
 from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.identities.directory_service import CA, HOMES_FILE, HOMES_TEXT, OF, DirectoryService
+from slurmfab.on_hosts.agent.people.directory_service import CA, HOMES_FILE, HOMES_TEXT, OF, UNIT, DirectoryService
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
-UNIT = "sssd"
+ORDER = "directory-order"  # what hosts note the file as that has SSSD start before Slurm
+DROP_IN = f"{UNIT_FILES}/{UNIT}.service.d/slurmfab-directory.conf"
+BEFORE_SLURM = """\
+# Made by slurmfab from the cluster file, for directory; edits here are overwritten.
+[Unit]
+# Debian 12's units of Slurm do not say so themselves, and slurmctld would not know users at its start.
+Before=slurmctld.service slurmdbd.service slurmd.service
+"""
 
 OPTIONS = {
     "default_shell": "/bin/bash",
@@ -27,19 +36,30 @@ OPTIONS = {
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """SSSD with its settings; their removal where the cluster file has no directory, and its end if it was slurmfab's.
+    """SSSD's settings, and that PAM and NSS ask it; their removal where the cluster file has no directory.
 
     A change of an earlier run that was never proved, and that the host could not take back itself, is taken back first.
     """
-    directory, unproved = plan_input.cluster.directory, LoginGuard(proved=False)
-    if directory is not None:
-        service = Service(UNIT, watches=(SSSD_CONF, CA))
-        return unproved, DirectoryService(OF, files(plan_input)), service
-    if host not in plan_input.facts or OF not in plan_input.facts[host].owned:
+    if plan_input.cluster.directory is not None:
+        return LoginGuard(proved=False), DirectoryService(OF, files(plan_input))
+    return (LoginGuard(proved=False), DirectoryService(OF, ())) if is_left(plan_input, host) else ()
+
+
+def service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """SSSD, started at boot, before Slurm; its end where it was slurmfab's and the cluster file has no directory."""
+    if plan_input.cluster.directory is not None:
+        order = owned(plan_input, host, ORDER, (OwnedFile(DROP_IN, BEFORE_SLURM),))
+        return (*order, UnitsLoaded(ORDER, (UNIT,), (DROP_IN,)), Service(UNIT, watches=(SSSD_CONF, CA)))
+    order = owned(plan_input, host, ORDER, ())
+    if not order:
         return ()
     is_ours = SSSD[0] in plan_input.facts[host].added_packages
-    after = Service(UNIT, running=False) if is_ours else Service(UNIT, watches=(SSSD_CONF,))
-    return unproved, DirectoryService(OF, ()), after
+    return (*((Service(UNIT, running=False),) if is_ours else ()), *order, UnitsLoaded(ORDER, (UNIT,)))
+
+
+def is_left(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host has settings of slurmfab's for a directory."""
+    return host in plan_input.facts and OF in plan_input.facts[host].owned
 
 
 @once

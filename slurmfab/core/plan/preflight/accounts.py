@@ -12,7 +12,7 @@ from slurmfab.cluster.slurm import limits
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES, tres_of
-from slurmfab.on_hosts.agent.identities.directory_service import OF
+from slurmfab.on_hosts.agent.people.directory_service import OF
 
 MOST = 5  # how many names a line has
 

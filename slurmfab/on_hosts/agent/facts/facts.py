@@ -60,7 +60,6 @@ UNITS = ("/etc/systemd/system", "/run/systemd/system")
 CERTIFICATE = re.compile(
     "-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----", re.ASCII
 )
-MEMBERS_SECONDS = 20.0  # how long a directory may take to tell the members of groups
 LIBRARIES = "/usr/lib"
 JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
@@ -79,11 +78,11 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     """All facts of this host.
 
     `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
-    that also count as GPUs; `member_groups`: groups whose members are told; `plugin_directories`: Slurm's, in those of
-    libraries; `slurm_programs`: paths of those that tell a version; `site_files`: names below Slurm's directory;
-    `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`,
-    `state_directories`: see `slurm_use.read`; `root`: where the file system begins. Returns the fields of
-    `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
+    that also count as GPUs; `members`: of which groups; `plugin_directories`: Slurm's, in those of libraries;
+    `slurm_programs`: paths of those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
+    `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`, `state_directories`: see
+    `slurm_use.read`; `root`: where the file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts`
+    except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
@@ -93,7 +92,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "addresses": network.addresses(),
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
-        "members": members(root, request.get("member_groups", ())),
+        "members": members(root, request.get("members", ())),
         **ids(root, accounts),
         **packages(root, request.get("packages", ())),
         "hardware": hardware.read(root),
@@ -332,27 +331,10 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
 
 
 def members(root: str, groups: Sequence[str]) -> Dict[str, List[str]]:
-    """The members of the groups that exist here, by name; those who have it as their first group are not among them.
-
-    NSS is asked by a program, which is killed when a directory does not answer; with another root /etc/group is read.
-    """
-    if not groups:
-        return {}
-    if root:
-        lines = read_text(root + "/etc/group").splitlines()
-    else:
-        import subprocess  # not every request needs it
-
-        try:
-            argv = ["getent", "group", *groups]
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=MEMBERS_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return {}
-        lines = done.stdout.decode(errors="replace").splitlines()
-    fields = [line.split(":") for line in lines]
-    return {one[0]: sorted({*one[3].split(",")} - {""}) for one in fields if len(one) > 3 and one[0] in groups}  # noqa: PLR2004
+    """The members of the groups that exist here, by name. NSS is asked by a program, as a directory may be silent."""
+    asked = printed(["getent", "group", *groups]) if groups and not root else read_text(root + "/etc/group")
+    fields = [line.split(":") for line in asked.splitlines()]
+    return {one[0]: sorted({*one[3].split(",")} - {""}) for one in fields if one[0] in groups}
 
 
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
@@ -426,14 +408,18 @@ def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
     """ActiveState of the units that exist; empty if systemd does not run."""
     if not units or root or not os.path.isdir("/run/systemd/system"):
         return {}
+    return service_states(units, printed(systemctl.show_command(units, ("LoadState", "ActiveState"))))
+
+
+def printed(argv: Sequence[str]) -> str:
+    """What a program prints; empty if it does not end in time."""
     import subprocess  # not every request needs it
 
-    argv = systemctl.show_command(units, ("LoadState", "ActiveState"))
     try:
-        shown = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False).stdout
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return {}
-    return service_states(units, shown.decode(errors="replace"))
+        return ""
+    return done.stdout.decode(errors="replace")
 
 
 def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:

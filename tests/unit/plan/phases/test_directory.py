@@ -15,9 +15,11 @@ from slurmfab.core.plan.phases import accounts, directory, packages
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.accounts import refuse_unfit
 from slurmfab.core.plan.preflight.directory import refuse_unfit as refuse_others
-from slurmfab.on_hosts.agent.identities.directory_service import CA, HOMES_FILE, DirectoryService
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.people.directory_service import CA, HOMES_FILE, DirectoryService
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 
 SSSD = """\
 database: c1
@@ -53,10 +55,14 @@ def domain(known: PlanInput) -> dict[str, str]:
 def test_all_hosts_have_the_same_settings_under_the_guard_of_logins() -> None:
     known = wanted(SSSD)
     for host in ("c1", "n1", "n2"):
-        guard, files, service = directory.resources(known, host)
+        guard, files = directory.resources(known, host)
+        order, *loaded = directory.service(known, host)
         assert guard == LoginGuard(proved=False)
         assert isinstance(files, DirectoryService)
-        assert service == Service("sssd", watches=(SSSD_CONF, CA))
+        assert isinstance(order, OwnedFiles)
+        assert "Before=slurmctld.service" in order.by_path()[directory.DROP_IN].text
+        last = Service("sssd", watches=(SSSD_CONF, CA))
+        assert loaded == [UnitsLoaded("directory-order", ("sssd",), (directory.DROP_IN,)), last]
         found = files.by_path()
         assert set(found) == {SSSD_CONF, CA, HOMES_FILE}
         assert (found[SSSD_CONF].mode, found[SSSD_CONF].owner, found[SSSD_CONF].secret) == (0o600, "root", True)
@@ -86,17 +92,14 @@ def test_starttls_active_directory_and_own_options_are_said_to_sssd() -> None:
     assert "default_shell = /bin/zsh\n" in directory.files(wanted(more))[1].text
 
 
-@pytest.mark.parametrize(
-    ("added", "last"),
-    [
-        (("sssd-ldap",), Service("sssd", running=False)),
-        ((), Service("sssd", watches=(SSSD_CONF,))),
-    ],
-)
-def test_without_the_key_files_go_and_sssd_ends_if_it_was_slurmfabs(added: tuple[str, ...], last: Service) -> None:
-    known = wanted("", owned=("directory",), added_packages=added)
-    assert directory.resources(known, "n1") == (LoginGuard(proved=False), DirectoryService("directory", ()), last)
-    assert directory.resources(wanted(""), "n1") == ()
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_without_the_key_files_go_and_sssd_ends_if_it_was_slurmfabs(is_ours: bool) -> None:
+    known = wanted("", owned=("directory", "directory-order"), added_packages=("sssd-ldap",) if is_ours else ())
+    assert directory.resources(known, "n1") == (LoginGuard(proved=False), DirectoryService("directory", ()))
+    ended = (Service("sssd", running=False),) if is_ours else ()
+    order = OwnedFiles("directory-order", ()), UnitsLoaded("directory-order", ("sssd",))
+    assert directory.service(known, "n1") == (*ended, *order)
+    assert directory.resources(wanted(""), "n1") == directory.service(wanted(""), "n1") == ()
     assert not {"sssd-ldap"} & packages.wanted(known, "n1")
 
 

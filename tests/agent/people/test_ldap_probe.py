@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.on_hosts.agent.identities.ldap_probe import troubles
+from slurmfab.on_hosts.agent.people.ldap_probe import troubles
 
 SUCCESS = "300c020102 61070a010004000400"
 NO_PASSWORD = "300c020102 61070a013104000400"

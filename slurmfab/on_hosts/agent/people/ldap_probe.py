@@ -6,11 +6,7 @@ the standard library alone, so that a check can send it to a host.
 
 from __future__ import annotations
 
-import configparser
-import json
 import socket
-import ssl
-import sys
 from typing import Dict, Tuple
 
 CONF = "/etc/sssd/sssd.conf"
@@ -44,6 +40,8 @@ def troubles(conf: str, certificate: str = "") -> Dict[str, str]:
 
     `certificate`: that of the authority (PEM); empty for that of the file which sssd.conf names.
     """
+    import configparser  # the deployer loads this module, too, and asks nobody
+
     parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#", ";"), strict=False)
     parser.read_string(conf)
     values = dict(parser.items(DOMAIN)) if parser.has_section(DOMAIN) else {}
@@ -53,6 +51,8 @@ def troubles(conf: str, certificate: str = "") -> Dict[str, str]:
 
 def trouble(server: str, values: Dict[str, str], certificate: str) -> str:
     """What is in the way of asking a server; empty for nothing. `values`: those of the domain in sssd.conf."""
+    import ssl
+
     base, name = values.get("ldap_search_base", ""), values.get("ldap_default_bind_dn", "")
     host, port = place(server)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # wants a certificate for the server's name
@@ -149,5 +149,8 @@ def exactly(line: socket.socket, size: int) -> bytes:
 
 
 if __name__ == "__main__":
+    import json
+    import sys
+
     with open(CONF, encoding="utf-8") as file:
         sys.stdout.write(json.dumps(troubles(file.read())))

@@ -14,9 +14,10 @@ from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import OWNED, SSSD_CONF
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.owned_files import ACCESS, OwnedFiles
-from slurmfab.on_hosts.agent.identities import ldap_probe
+from slurmfab.on_hosts.agent.people import ldap_probe
 from slurmfab.on_hosts.agent.services import login_guard
 
+UNIT = "sssd"
 OF = "directory"  # what hosts note the files as
 
 CA = "/etc/sssd/slurmfab-ca.pem"  # the certificate by which the servers are known
@@ -93,7 +94,7 @@ class DirectoryService(OwnedFiles):
         """Write the files, and have PAM and NSS ask SSSD; or take the files back.
 
         Raises ResourceFailed if no server of the directory can be asked with these settings, somebody edited PAM's
-        files by hand, or systemd refuses the guard; all is as it was.
+        files by hand, SSSD refuses the settings, or systemd the guard; all is as it was.
         """
         if SSSD_CONF in differing and self.files:
             self.require_answer(context)
@@ -106,6 +107,8 @@ class DirectoryService(OwnedFiles):
                 replace.unlink(context.path(cache))
             if self.files and {PAM, HOMES, NSS} & differing:
                 self.have_asked(context)
+            if {SSSD_CONF, SSSD_CONF + ACCESS, CA} & differing:
+                put_in_effect(context)
         except BaseException:
             login_guard.take_back(context)
             raise
@@ -135,6 +138,12 @@ class DirectoryService(OwnedFiles):
         wrong = [name for name in (PAM, HOMES, NSS) if there[name] != wanted[name]]
         if wrong:
             raise ResourceFailed(EDITED % ", ".join(wrong))
+
+
+def put_in_effect(context: Context) -> None:
+    """Let SSSD run with the present settings, or end where there are none. Raises ResourceFailed if it refuses them."""
+    context.must(["systemctl", "daemon-reload"])
+    context.must(["systemctl", "restart" if replace.regular(context.path(SSSD_CONF)) else "stop", UNIT], seconds=120)
 
 
 def asks_nss(switch: str) -> bool:

@@ -13,8 +13,8 @@ import pytest
 from slurmfab.on_hosts.agent.core.host_paths import SSSD_CONF
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, Context, apply
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.identities import ldap_probe
-from slurmfab.on_hosts.agent.identities.directory_service import (
+from slurmfab.on_hosts.agent.people import ldap_probe
+from slurmfab.on_hosts.agent.people.directory_service import (
     CA,
     CACHES,
     HOMES_FILE,
