@@ -66,8 +66,8 @@ objectClass: posixGroup
 cn: {name}
 gidNumber: {gid}
 """
-USERS = {"ann": 5001, "bob": 5002, "eve": 5003, "toor": 0, "munge": 5004}
-"""By name their UIDs; the last two would be root, or take the place of a system user."""
+USERS = {"ann": 5001, "bob": 5002, "eve": 5003, "toor": 0, "munge": 5004, "alike": 64030}
+"""By name their UIDs; the last three would be root, or have the name of a system user, or be slurm."""
 
 GROUPS: dict[str, tuple[int, tuple[str, ...]]] = {
     "people": (6000, ()),

@@ -26,6 +26,10 @@ BEFORE_SLURM = """\
 Before=slurmctld.service slurmdbd.service slurmd.service
 """
 
+DAEMONS = ("slurm", "munge")
+POWERFUL_GIDS = (4, 6, 15, 27, 42)
+"""adm, disk, kmem, sudo and shadow, which have these numbers on each Debian (base-passwd)."""
+
 OPTIONS = {
     "default_shell": "/bin/bash",
     "entry_cache_timeout": "600",  # seconds after which SSSD asks again; its own 90 minutes are long for new members
@@ -77,16 +81,35 @@ def files(plan_input: PlanInput) -> tuple[OwnedFile, ...]:
 
 def settings(plan_input: PlanInput, sssd: Sssd) -> str:
     """The text of sssd.conf(5), with the password of the entry as which SSSD searches."""
+    own = {"ldap_schema": "ad"} if sssd.type == "ad" else search_bases(plan_input, sssd)
     values = {
         "sssd": sssd,
         "ca": CA,
         "password": plan_input.directory_password,
-        "options": {**OPTIONS, **({"ldap_schema": "ad"} if sssd.type == "ad" else {}), **sssd.options},
+        "options": {**OPTIONS, **sssd.options, **own},
         "homes": plan_input.cluster.homes or "/home",
         "system_users": SYSTEM_NAMES,
         "system_groups": POWERFUL_GROUPS,
     }
     return fill("sssd.conf", values)
+
+
+def search_bases(plan_input: PlanInput, sssd: Sssd) -> dict[str, str]:
+    """Where users and groups are searched, without those whose numbers would make their members powerful.
+
+    SSSD's min_id keeps no user out of a group with a lower number (seen with 2.8 and 2.10). A site's own base with a
+    filter of its own stays as it is.
+    """
+    ids = plan_input.lock.ids
+    taken = {kind: [ids[f"{name}.{kind}"] for name in DAEMONS if f"{name}.{kind}" in ids] for kind in ("uid", "gid")}
+    numbers = {"user": ("uidNumber", taken["uid"]), "group": ("gidNumber", [*POWERFUL_GIDS, *taken["gid"]])}
+    found = {}
+    for what, (attribute, some) in numbers.items():
+        key = f"ldap_{what}_search_base"
+        base = sssd.options.get(key, sssd.base)
+        without = "".join(f"({attribute}={number})" for number in some)
+        found[key] = base if "?" in base else f"{base}?subtree?(!(|{without}))"
+    return found
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG001 - as of all capabilities

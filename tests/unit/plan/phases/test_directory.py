@@ -76,17 +76,21 @@ def test_servers_are_proved_and_members_of_the_groups_alone_log_in() -> None:
     assert (found["ldap_tls_reqcert"], found["ldap_tls_cacert"]) == ("demand", CA)
     assert (found["access_provider"], found["simple_allow_groups"]) == ("simple", "hpc, hpc guests")
     assert (found["ldap_default_authtok"], found["ldap_id_use_start_tls"]) == (SECRET, "false")
+    assert found["ldap_user_search_base"] == "dc=example,dc=org?subtree?(!(|(uidNumber=64030)(uidNumber=450)))"
+    assert "(gidNumber=27)" in found["ldap_group_search_base"]
+    assert "(gidNumber=64030)" in found["ldap_group_search_base"]
     assert (found["enumerate"], found["cache_credentials"], found["min_id"]) == ("false", "true", "1000")
 
 
 def test_starttls_active_directory_and_own_options_are_said_to_sssd() -> None:
     more = (
         "unix_users: false\ndirectory: {sssd: {servers: ldap://dc1.example.org, base: 'dc=example,dc=org', ca_file: c, "
-        "type: ad, homes: server, options: {default_shell: /bin/zsh}}}\n"
+        "type: ad, homes: server, options: {default_shell: /bin/zsh, ldap_user_search_base: 'ou=x,dc=y'}}}\n"
     )
     found = domain(wanted(more))
     assert (found["ldap_id_use_start_tls"], found["ldap_schema"], found["ldap_id_mapping"]) == ("true", "ad", "true")
     assert found["access_provider"] == "permit"
+    assert found["ldap_user_search_base"] == "ou=x,dc=y"
     assert "ldap_default_bind_dn" not in found
     assert HOMES_FILE not in {one.path for one in directory.files(wanted(more))}
     assert "default_shell = /bin/zsh\n" in directory.files(wanted(more))[1].text
