@@ -13,6 +13,7 @@ from slurmfab.cluster.inventory.rules import (
     containers,
     database,
     directories,
+    directory,
     exports,
     files_on_hosts,
     gpu_checks,
@@ -190,9 +191,9 @@ def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Pl
 def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A base directory inside a directory that is private to each job would be hidden from the jobs."""
     private = cluster.private_tmp
-    for directory in private.directories if private else ():
-        if private and f"{private.base}/".startswith(f"{directory}/"):
-            yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {directory}, which is private to each job'
+    for path in private.directories if private else ():
+        if private and f"{private.base}/".startswith(f"{path}/"):
+            yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {path}, which is private to each job'
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
@@ -215,6 +216,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *quota.RULES,
     *registry.RULES,
     *rest.RULES,
+    *directory.RULES,
     *database.RULES,
     *accounting.RULES,
     *people.RULES,
