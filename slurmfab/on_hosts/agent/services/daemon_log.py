@@ -13,6 +13,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
 from slurmfab.on_hosts.agent.services import unit_changes
 from slurmfab.on_hosts.agent.services.healthy_words import is_healthy
+from slurmfab.on_hosts.agent.services.process import holders
 
 CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
 """Slurm's file, and the one that a configless slurmd has fetched."""
@@ -42,6 +43,10 @@ PREFIX = re.compile(r"^(?:\d{4}-\d\d-\d\d [\d:]+ \S+\s+|\[[^\]]*\] |slurm\w+: |\
 
 STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 """The time of a line in Slurm's default format, and in munged's."""
+
+
+TAKEN = re.compile(r"\((\d+)\): Address already in use")
+"""The end of slurmd's line about a port on which another process listens."""
 
 
 class Position(NamedTuple):
@@ -108,8 +113,10 @@ def last_words(context: Context, unit: str, start: Position) -> List[str]:
     with suppress(ResourceFailed):
         of_systemd += journal(context, "--unit=" + unit, "5", start.since).splitlines()
     said = own_errors(context, unit, start) or list(dict.fromkeys(of_systemd))
+    taken = [port for line in said for port in TAKEN.findall(line)]
     return [
         *(said or ["it left no message; see: systemctl status %s" % unit]),
+        *("%s has port %s" % (process, port) for port in taken[:1] for process in holders(int(port))),
         *unit_changes.change_sentences(context, unit),
     ]
 
