@@ -91,6 +91,7 @@ def taken_back(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
 def without_options(known: Inventory, facts: HostFacts) -> PlanInput:
     """The input of a plan for a host with a cluster file that has the same hosts, and no optional key."""
     fields = {name: getattr(known.cluster, name) for name in NEEDED}
+    fields["nodes"] = tuple(group.model_copy(update={"mig": None}) for group in known.cluster.nodes)
     return PlanInput(Cluster(**fields), known.lock, {facts.name: facts})
 
 

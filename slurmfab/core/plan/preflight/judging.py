@@ -18,6 +18,7 @@ from slurmfab.core.plan.preflight import (
     gres,
     hardware,
     hosts,
+    mig,
     other_clusters,
     software,
 )
@@ -56,4 +57,5 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     software.refuse_unfit(plan_input)
     containers.refuse_unfit(plan_input)
     firewall.refuse_unfit(plan_input)
+    mig.refuse_partial(plan_input, among)
     configuration.refuse_uneven_files(plan_input, among)
