@@ -61,7 +61,7 @@ def test_gpus_when_the_file_divides_them_then_the_plan_says_so_and_a_job_is_not_
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     planned = words_of(cluster.slurmfab("plan"))
     assert "n1: 2 GPUs become 3g.20gb, 2g.10gb, 2g.10gb (mig) while the node is drained" in planned
-    assert "add --drain-first" in planned
+    assert "--drain-first." in planned
     refused = cluster.slurmfab("deploy")
     assert refused.returncode == 1, words_of(refused)
     assert "n1: GPUs divided into other MIG instances" in words_of(refused)

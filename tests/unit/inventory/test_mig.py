@@ -177,10 +177,11 @@ def test_jobs_when_they_run_on_the_node_then_only_draining_helps() -> None:
 
 
 def test_a_run_when_it_is_about_some_of_the_hosts_then_it_divides_nothing() -> None:
-    planned = input_of(DIVIDED, WHOLE)
+    planned, before = input_of(DIVIDED, WHOLE), input_of(WITHOUT, WHOLE).lock
     with pytest.raises(InputError, match="n1: GPUs are to be divided"):
-        refuse_partial(planned, ("c1", "n1"))
-    refuse_partial(planned, ("c1", "n1", "n2"))
+        refuse_partial(before, planned, ("c1", "n1"))
+    refuse_partial(before, planned, ("c1", "n1", "n2"))
+    refuse_partial(planned.lock, planned, ("n1",))
 
 
 def test_the_test_job_when_gpus_are_divided_then_it_gets_an_instance_of_each_kind() -> None:

@@ -18,7 +18,6 @@ from slurmfab.core.plan.preflight import (
     gres,
     hardware,
     hosts,
-    mig,
     other_clusters,
     software,
 )
@@ -57,5 +56,4 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     software.refuse_unfit(plan_input)
     containers.refuse_unfit(plan_input)
     firewall.refuse_unfit(plan_input)
-    mig.refuse_partial(plan_input, among)
     configuration.refuse_uneven_files(plan_input, among)
