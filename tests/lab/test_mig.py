@@ -126,6 +126,6 @@ def test_gpus_when_the_key_goes_then_they_are_whole_and_nothing_is_left(cluster:
     cluster.deploy()
     assert gres(cluster) == f"idle gpu:{MODEL}:2"
     assert cluster.on("n1", LEFT, check=False) == "Disabled\nDisabled"
-    assert "mig" not in cluster.inventory_path.with_name("cluster.lock.json").read_text()
+    assert "mig" not in cluster.inventory_path.with_suffix(".lock.json").read_text()
     assert cluster.deploy()["steps"] == []
     passes_checks(cluster)

@@ -15,7 +15,8 @@ from slurmfab.core.plan.plan_input import PlanInput
 def refuse_partial(before: Lock, plan_input: PlanInput, among: Collection[str]) -> None:
     """Refuse to divide GPUs of nodes in service in a run on some of the hosts.
 
-    `before`: the lock before, by which nodes on trial get no jobs. `among`: the hosts of the run. Raises InputError: nothing was changed.
+    `before`: the lock before, by which nodes on trial get no jobs. `among`: the hosts of the run. Raises InputError:
+    nothing was changed.
     """
     there, known = plan_input.conf_before.nodes, before.hosts
     nodes = [node for node in mig.to_divide(plan_input) if node in there and not known[node].on_trial]
