@@ -113,6 +113,7 @@ def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
     roles = cluster.roles(host)
     asked = {
         "mounts": bool(mounts_of(cluster, host)),
+        "mig": cluster.mig_of(host) is not None,
         "node_logins": cluster.closes(host),
         "user_ssh": cluster.user_ssh != "own",
         "firewall": cluster.firewall is not None and cluster.firewall.mode == MANAGED,
