@@ -74,15 +74,16 @@ def pinned(cluster: Cluster, host: str, old: HostLock, gpus: tuple[Gpu, ...], fa
 
     `old`: the host in the lock before. `gpus`: its GPUs by the lock, as they are without this. `fact`: its facts now.
     """
-    now, before = layouts(fact.gpus), dict(old.mig_before)
-    if cluster.mig_of(host) is not None:
-        before = {**{slot: now[slot] for slot in slots(gpus) if slot in now}, **before}
-    elif not before:
+    is_said = cluster.mig_of(host) is not None
+    if not is_said and not old.mig_before:
         return Pinned(gpus, {}, differs=False)
+    now, before = layouts(fact.gpus), dict(old.mig_before)
+    if is_said:
+        before = {**{slot: now[slot] for slot in slots(gpus) if slot in now}, **before}
     expected = wanted(cluster, host, HostLock(gpus=gpus, mig_before=before))
     wrong = differing(expected, fact.gpus)
     right = {slot for slot in expected if slot in now and slot not in wrong}
-    if cluster.mig_of(host) is None and CAPABILITY not in fact.owned and not wrong:
+    if not is_said and CAPABILITY not in fact.owned and not wrong:
         before = {}
     return Pinned(tuple(_replaced(gpus, fact.gpus, right)), before, differs=bool(wrong))
 
