@@ -11,7 +11,6 @@ from slurmfab.base.answers import checked
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.exit_codes import DONE, FAILURE, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
-from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.topology import with_topology
@@ -21,6 +20,7 @@ from slurmfab.commands.topology.fabric import Neighbours
 from slurmfab.core.engine import file_writing, session
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
+from slurmfab.core.engine.summary import command_for
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 
@@ -88,13 +88,13 @@ def told(run: Run, switches: tuple[Switch, ...], output: Output, *, writes: bool
     if {*run.inventory.cluster.topology} == {*switches}:
         write(f"{path} has these switches already.", output.stream)
         return DONE
-    before = path.read_text()
+    before = loading.read_text(path)
     text = with_topology(before, switches)
     lines = unified_diff(before.splitlines(), text.splitlines(), str(path), "as hosts see it", lineterm="", n=1)
     write("\n".join(lines), output.stream)
     if not writes:
-        write(f"\nTo write that: {FAB} topology --write; then {FAB} plan.", output.stream)
+        write(f"\nTo write that: {command_for('topology --write', path)}", output.stream)
         return SOMETHING_TO_DO
     file_writing.write(run, text)
-    write(f"\nWritten to {path}. Next: {FAB} plan.", output.stream)
+    write(f"\nWritten to {path}. Next: {command_for('plan', path)}", output.stream)
     return DONE
