@@ -241,6 +241,14 @@ OF_WITNESSES = (
 )
 OF_NEWER_SLURM = (
     Falsified(
+        "gpus.gpus_are_divided_as_wanted",
+        "n1",
+        "somebody destroyed the instances of a GPU",
+        "nvidia-smi mig -i 00000000:01:00.0 -dgi",
+        "systemctl restart slurmfab-mig",
+        "in MIG mode without instances, and should be 2g.10gb, 3g.20gb",
+    ),
+    Falsified(
         "jobs.jobs_do_not_ignore_sigpipe",
         "n1",
         "a drop-in of the site starts slurmd with SIGPIPE ignored",

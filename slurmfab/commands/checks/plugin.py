@@ -23,6 +23,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     database            the host of slurmdbd
     saver               a host with scheduled backups
     gpu_checker         the primary controller, if the cluster file has `gpu_checks`
+    divided_node        a compute node whose GPUs the cluster file divides (`mig`)
     gpu_watcher         a compute node on which idle GPUs are looked for
     gpu_policy          the primary controller, if the cluster file has `idle_gpus`
     sleeper             a compute node that may sleep
@@ -354,6 +355,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "node": nodes,
         "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
         "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
+        "divided_node": tuple(node for node in nodes if cluster.mig_of(node) is not None and node in lock.hosts),
         "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
         "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
         "closed_node": tuple(filter(cluster.closes, nodes)),

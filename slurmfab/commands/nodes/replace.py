@@ -164,7 +164,8 @@ def host_lock(known: Inventory, host: str, machine: NewMachine, options: Replace
     Raises InputError if the hardware differs from the lock, and the user did not accept that.
     """
     old, facts = known.lock.hosts.get(host, HostLock()), machine.facts
-    found = differences(old, facts.hardware, facts.gpus, known.cluster.memory_margin)
+    gpus = facts.gpus if known.cluster.mig_of(host) is None else None  # otherwise they are divided first
+    found = differences(old, facts.hardware, gpus, known.cluster.memory_margin)
     if found and not options.accept_hardware:
         raise InputError("\n".join((
             f"{host}: its hardware differs from the lock:",

@@ -39,6 +39,7 @@ KINDS = {
     "login-guard": "services.login_guard:LoginGuard",
     "moved-ids": "identities.moved_ids:MovedIds",
     "machine-reboot": "services.machine_reboot:MachineReboot",
+    "mig": "slurm.mig_instances:MigInstances",
     "mount": "mounts.mount_point:MountPoint",
     "munge-directories": "munge.directories:MungeDirectories",
     "munge-key": "munge.key:MungeKey",
