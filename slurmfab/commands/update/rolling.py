@@ -18,8 +18,7 @@ from slurmfab.commands.nodes import node_proof
 from slurmfab.commands.nodes.batches import batches
 from slurmfab.commands.nodes.drain import format_reason
 from slurmfab.commands.nodes.reboot import boot_id
-from slurmfab.commands.update.asking import ask
-from slurmfab.commands.update.host_updates import HostUpdates, groups, may_reboot, slurms_own
+from slurmfab.commands.update.host_updates import HostUpdates, ask_updates, groups, may_reboot, slurms_own
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.core.engine import job_waiting
 from slurmfab.core.engine.actor import stamp
@@ -149,7 +148,7 @@ def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> 
     """
     if updates.unfinished:
         change(run, "update", host, Updates((), slurms_own()))
-        updates = ask(run, host, only_security=rolling.only_security, fetches=False)
+        updates = ask_updates(run, host, only_security=rolling.only_security, fetches=False)
     if updates.packages:
         change(run, "update", host, Updates(updates.versions, slurms_own()))
 
@@ -157,7 +156,9 @@ def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> 
 def reboot_needs(run: Run, hosts: tuple[str, ...], rolling: Rolling) -> dict[str, tuple[str, ...]]:
     """The hosts that need a reboot now, with the reasons; those that do not answer are excluded from the run."""
     found = {}
-    for host, answer in on_each(hosts, lambda host: ask(run, host, only_security=rolling.only_security, fetches=False)):
+    for host, answer in on_each(
+        hosts, lambda host: ask_updates(run, host, only_security=rolling.only_security, fetches=False)
+    ):
         if not isinstance(answer, HostUpdates):
             run.exclude(host, answer)
         elif answer.reboot_reasons:

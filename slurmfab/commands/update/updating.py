@@ -9,7 +9,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.nodes.batches import batch_size
-from slurmfab.commands.update.asking import ask_hosts
+from slurmfab.commands.update.host_updates import ask_hosts
 from slurmfab.commands.update.plan import UpdatePlan, plan_text
 from slurmfab.commands.update.rolling import Rolling, left_drained, roll
 from slurmfab.core.engine import session
