@@ -22,7 +22,7 @@ from slurmfab.base.errors import (
     SudoPasswordNeeded,
     SudoPasswordWrong,
 )
-from slurmfab.hosts import modules, payload
+from slurmfab.hosts import payload
 from slurmfab.hosts.answer_bounds import AnswerBounds, parse, text_of
 from slurmfab.hosts.login_shells import quoted
 from slurmfab.hosts.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, refusal
@@ -130,7 +130,7 @@ class Session:
         """
         self.bounds = AnswerBounds(self.host, {}, self.clock)
         self.become = become
-        self.known = modules.names() if request is None else modules.needed(request)
+        self.known = payload.module_names() if request is None else payload.needed_modules(request)
         if not become:
             self.send_code()
         while GREETING not in self.buffer:
@@ -175,7 +175,7 @@ class Session:
         AnotherRun, or AgentFailed if the agent reports an error or exceeds `slurmfab.hosts.answer_bounds`.
         """
         body = json.dumps(request).encode("ascii")
-        lacking = modules.needed(request) - self.known
+        lacking = payload.needed_modules(request) - self.known
         self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
         self.known |= lacking
         self.bounds = AnswerBounds(self.host, request, self.clock)

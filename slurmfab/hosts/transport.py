@@ -6,22 +6,58 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
-from slurmfab.hosts.heartbeat import Heartbeat
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.login_shells import in_sh
 from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session, command
 from slurmfab.hosts.sudo_password import SudoPassword
+from slurmfab.on_hosts.agent.core.lifeline import HEARTBEAT
 
 if TYPE_CHECKING:
     import paramiko
 
     from slurmfab.hosts.host_keys import PinnedKey
     from slurmfab.hosts.route import Route
+
+
+class Beating(Protocol):
+    """Something that can send a heartbeat: a session."""
+
+    def beat(self) -> None:
+        """Send a heartbeat without waiting."""
+
+
+class Heartbeat:
+    """One thread that sends heartbeats in a run's sessions every so many seconds, also while others work."""
+
+    def __init__(self, hearts: Callable[[], Iterable[Beating]], seconds: float = HEARTBEAT) -> None:
+        self.hearts = hearts
+        self.seconds = seconds
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.beat, daemon=True, name="heartbeat")
+        self.starting = threading.Lock()
+
+    def start(self) -> None:
+        """Start the thread, if it does not run yet."""
+        with self.starting:
+            if self.thread.ident is None and not self.ended.is_set():
+                self.thread.start()
+
+    def beat(self) -> None:
+        """Send heartbeats until `end`; errors are ignored, since the next request to that host reports them."""
+        while not self.ended.wait(self.seconds):
+            for heart in self.hearts():
+                with contextlib.suppress(Exception):
+                    heart.beat()
+
+    def end(self) -> None:
+        """Send no more heartbeats."""
+        self.ended.set()
+
 
 PROXIES = 8
 """The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,

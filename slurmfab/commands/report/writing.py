@@ -29,7 +29,7 @@ from slurmfab.commands.nodes.status import ask_controllers
 from slurmfab.commands.report.section import NOT_ASKED, Missing, Sources, Tone
 from slurmfab.commands.report.sections import SECTIONS
 from slurmfab.commands.usage import asking
-from slurmfab.commands.usage.figures import Usage
+from slurmfab.commands.usage.asking import Usage
 from slurmfab.core.engine import drift, record, requests, session
 from slurmfab.core.engine.planning import exclude_unfit_hosts, exclude_without_packages
 from slurmfab.core.engine.report import Report

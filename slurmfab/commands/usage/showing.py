@@ -17,7 +17,7 @@ from slurmfab.base.json_output import Key, as_json, keys_of, shows
 from slurmfab.base.terminal import BOLD, DIM, YELLOW, Paint
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.usage import asking
-from slurmfab.commands.usage.figures import KEYS, IdleGpus, Point, Row, Shares, Usage, Wait
+from slurmfab.commands.usage.asking import KEYS, IdleGpus, Point, Row, Shares, Usage, Wait
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.status.text import colour_table

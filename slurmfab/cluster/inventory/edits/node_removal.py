@@ -20,8 +20,7 @@ from slurmfab.cluster.inventory.yaml_nodes import compose
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.topology import Switch
+    from slurmfab.cluster.inventory.cluster import Cluster, Switch
 
 _WHERE = "the cluster file"
 _COMPARED_BY_HAND: dict[str, Any] = {
