@@ -120,10 +120,7 @@ GREETING = "slurmfab-agent 1"  # the first line of the agent's output, with the 
 
 
 def boot(more: str = "") -> str:
-    """The Python text that starts the agent. It ends with `os._exit`, as a thread may still wait for input.
-
-    `more`: further arguments for `slurmfab.on_hosts.agent.boot.run` after the sources, as Python text.
-    """
+    """The Python text that starts the agent, with `more` arguments; `os._exit` ends threads that wait."""
     return (
         "import json,os,sys,zlib;"
         f'print("{GREETING}",flush=True);'

@@ -94,11 +94,7 @@ class Transport(Protocol):
     """Sends requests to hosts and returns their answers. Tests use a function or a local process instead of SSH."""
 
     def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = ...) -> tuple[Line, ...]:
-        """Send a request to a host's agent, and return the lines of its answer.
-
-        `request`: JSON values, see `slurmfab.on_hosts.agent.main`. `heard`: called with each line as it arrives. Raises
-        HostError if the host did not answer, with the reason.
-        """
+        """Ask a host's agent (see `slurmfab.on_hosts.agent.main`), `heard` getting lines; HostError if it fails."""
 
     def install_python(self, host: str) -> None:
         """Install python3 on a host by its package manager. Raises HostError if the installation failed."""
@@ -227,11 +223,7 @@ class SshTransport:
         return self.sudo.log_in(attempt)
 
     def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
-        """Run the agent's command on a host, and send the modules that its first request needs.
-
-        `request`: the first request. `password`: the sudo password; empty if none is known. Raises HostError if no
-        connection, or the agent did not start; see `Session.start`.
-        """
+        """Start a host's agent with the first request's modules; HostError as `Session.start`, or Unreachable."""
         become = self.routes[host].become
         session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:

@@ -181,12 +181,7 @@ def _write_ssh_config(remembered: LabState) -> None:
 
 
 def down(name: str) -> None:
-    """Remove a lab and everything made for it, also after an interrupted `up`; does nothing if there is no lab.
-
-    Raises:
-        InputError: the name is not valid for a lab.
-        LabError: something cannot be removed, or another process is starting or removing this lab.
-    """
+    """Remove a lab, if any, and all that was made for it; InputError for its name, LabError if busy or stuck."""
     require_machine()
     layout = LabLayout(LabSpec(name=name).name)
     with state.locked(layout.directory, make=False):
@@ -261,12 +256,7 @@ def load(name: str) -> Lab:
 
 
 def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command as root on a host without SSH, so that tests can break and inspect hosts.
-
-    Raises:
-        InputError: the lab has no such host.
-        LabError: the host is switched off, the lab is gone, or the command does not end within `RUN_SECONDS`.
-    """
+    """Run a command as root without SSH, to break hosts; InputError for no host, LabError if off or late."""
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
         raise LabError(f"{host}: the host is switched off.")

@@ -30,11 +30,7 @@ exec mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
 
 
 def ensure_room(progress: Callable[[str], None]) -> None:
-    """Mount a tmpfs at each directory of the lab whose file system cannot hold the disks of hosts.
-
-    `progress`: called with a line for each mount. Raises LabError if there is too little memory for that, or this
-    process may not mount; the text says what to do.
-    """
+    """Mount a tmpfs where disks have no place; LabError, with what to do, if memory or rights are missing."""
     for place in (CACHE, LABS.parent):
         place.mkdir(parents=True, exist_ok=True)
         with state.locked(place.parent):

@@ -90,11 +90,7 @@ def ipv6_twin(address: IPv4Address, network: IPv4Network) -> IPv6Address:
 def host_addresses(
     network: IPv4Network, names: Iterable[str], ipv6: Container[str] = (), dual: Container[str] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Map host names to addresses; the order of the names decides who gets which.
-
-    `network`: the lab's IPv4 network. `ipv6`: hosts with an IPv6 address only. `dual`: hosts with an IPv4 address and,
-    second, an IPv6 address.
-    """
+    """Addresses by host, in the order of names: IPv4, IPv6 alone for `ipv6`, or both for `dual`."""
     found = {}
     for place, name in enumerate(names):
         address = network[FIRST_HOST + place]
@@ -128,10 +124,7 @@ def resolver_text() -> str:
 
 
 def make_network(lab: LabLayout, network: IPv4Network, *, ipv6: bool = False) -> None:
-    """Make a lab's `unreachable` routes, its bridge, and the nftables rule that masquerades outgoing packets.
-
-    `ipv6`: whether hosts have IPv6 addresses; without them, this machine needs no IPv6 either.
-    """
+    """Make a lab's `unreachable` routes, bridge and masquerading nftables rule; IPv6 only where hosts have it."""
     for each in _networks(network) if ipv6 else (str(network),):
         call(["ip", "route", "add", "unreachable", each, "metric", str(METRIC)])
     local = (f"address add {ipv6_twin(gateway(network), network)}/64 dev {lab.bridge} nodad",) if ipv6 else ()

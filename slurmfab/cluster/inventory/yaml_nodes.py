@@ -70,11 +70,7 @@ class _Open:
 
 
 def compose(text: str, where: str, advice: str = "") -> MappingNode:
-    """Parse the YAML of a file to nodes with their places in the text.
-
-    `text`: the file's text; places do not count a byte order mark. `advice`: what to do about an empty file, with a
-    space in front. Raises ClusterFileError if the text is not YAML, or not a mapping.
-    """
+    """Parse YAML to nodes with places after a byte order mark; ClusterFileError if it is no mapping, or empty."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     _check_characters(text, where)
     if "\t" in text and len(text) > _MOST_WITH_TABS:

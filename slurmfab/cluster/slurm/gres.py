@@ -196,10 +196,7 @@ def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tupl
 
 
 def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
-    """GPUs as lines of gres.conf: one for each type and set of near cores, and one for each MIG instance.
-
-    `gpus`: in the order of their files. `kind`: the type of all lines; `None` to use each GPU's own type.
-    """
+    """GPUs in file order as gres.conf lines, one for each type (`kind`, or their own), near cores and MIG instance."""
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for gpu in gpus:
         alone = (gpu.file, *gpu.with_files) if gpu.with_files else ()

@@ -181,11 +181,7 @@ class SlurmConf:
 
 
 def render(conf: SlurmConf) -> dict[str, str]:
-    """Render Slurm's files.
-
-    Returns texts by name: `slurm.conf` and `cgroup.conf`; `gres.conf` and `job_container.conf` only if they are needed.
-    Raises SlurmfabError if the version is too old, or version, memory margin or a value is invalid.
-    """
+    """Slurm's files by name, gres.conf and job_container.conf as needed; SlurmfabError for what cannot be."""
     context = _context(conf)
     return {name: fill(name, context) for name in _needed(context)}
 

@@ -282,11 +282,7 @@ class NoFigure(Exception):
 
 
 def figure_in(output: str, pattern: str) -> float:
-    """The figure in the last line of an output that matches a pattern.
-
-    `output`: of a job; only its end is looked at. `pattern`: regular expression with one group. Raises NoFigure if no
-    line matches, or what matches is not a number, or the pattern takes too long.
-    """
+    """The figure in the last matching line of an output's end; NoFigure if none, no number, or it takes too long."""
     question = json.dumps([pattern, LONGEST_LINE, output[-MOST_OUTPUT:]])
     try:
         done = subprocess.run(

@@ -63,11 +63,7 @@ class PresentState:
 
 
 def version_refusal(written: str, installed: SlurmVersion) -> str:
-    """The reason why the installed Slurm cannot read the state and the database of a backup; empty if it can.
-
-    Source of the rule: Slurm's upgrade guide; see `slurmfab.cluster.slurm.window`. `written`: the version of Slurm that
-    wrote the backup.
-    """
+    """Why the installed Slurm cannot read a backup's state and database (Slurm's upgrade guide); empty if it can."""
     wrote = SlurmVersion.parse(written)
     if wrote == installed:
         return ""
@@ -321,10 +317,7 @@ def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output
 
 
 def inventory_for(backup: Backup, path: Path) -> Inventory:
-    """The cluster that a backup is restored to: from the cluster file and lock here, or else from the backup's.
-
-    Raises InputError if the backup is of another cluster, has no state of slurmctld, or there is no cluster file.
-    """
+    """The cluster to restore to, by the files here or the backup's; InputError for another's, or none."""
     if path.exists():
         known = loading.load(path)
     elif parts.CLUSTER_FILE in backup.parts:
@@ -466,11 +459,7 @@ def put_own_files(run: Run, backup: Backup) -> None:
 
 
 def send_parts(run: Run, host: str, backup: Backup, names: tuple[str, ...]) -> None:
-    """Send parts of a backup to a host, completely, before anything is replaced there.
-
-    `names`: names of the parts. Raises HostError if the host cannot be reached, or cannot store them. Raises InputError
-    if the archive has become shorter.
-    """
+    """Send parts completely before anything is replaced; HostError, or InputError if the archive shortened."""
     run.progress.begin("sending the backup", (host,))
     request_step(run, host, backup, {"do": "begin"})
     for name in names:

@@ -79,11 +79,7 @@ class SentBytes:
 
 
 def send_to_each(run: Run, hosts: Collection[str], send: Callable[[str, SentBytes], Answer]) -> dict[str, Answer]:
-    """Send packages to many hosts at the same time.
-
-    `send`: sends packages to one of them, and counts their bytes. Returns what `send` returned, by host; excluded hosts
-    are missing. Raises InputError if a bundle or a file cannot be read any more.
-    """
+    """Send packages to hosts at once by `send`; its results without excluded hosts, InputError if unreadable."""
     sent, answers = SentBytes(run), dict[str, Answer]()
     run.progress.begin("pushing packages", hosts)
     for host, answer in on_each(hosts, lambda host: send(host, sent)):
@@ -100,11 +96,7 @@ def send_to_each(run: Run, hosts: Collection[str], send: Callable[[str, SentByte
 
 
 def send_file(run: Run, host: str, digest: str, file: PackageFile, sent: SentBytes) -> None:
-    """Send a host one package file.
-
-    `digest`: of the bundle, or of the files that are sent together. Raises HostError if the host cannot be reached, or
-    cannot store the file. Raises InputError if the file cannot be read any more.
-    """
+    """Send a host a package file of a bundle or set; HostError of the host, InputError if it is unreadable."""
     for offset, data in file.pieces:
         is_last = offset + len(data) == file.size
         step = {"do": "write", "file": file.name, "at": offset, "sha256": file.sha256 if is_last else ""}

@@ -354,10 +354,7 @@ def tell_controller(known: Inventory, findings: Findings, output: Output) -> Non
 
 
 def letter(news: News, cause: str, command: str) -> str:
-    """The text of a mail: what is new, what is right again, and what was told before.
-
-    `news`: what has changed since the last mail. `cause`: why the hosts could not be compared; empty where they could.
-    """
+    """The text of a mail: what is new, right again, or was told, or why hosts could not be compared."""
     parts = [("New:", news.appeared), ("Right again:", news.gone), ("As before:", news.remaining)]
     paragraphs = ["\n".join([title, *indented(problems)]) for title, problems in parts if problems]
     if cause:

@@ -219,11 +219,7 @@ def find_job(known: Inventory, transport: Transport, job: str) -> Job:
 
 
 def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Iterable[str]) -> Job:
-    """A job from the rows of its tasks (`slurmfab.on_hosts.agent.logs.job_record.Row`).
-
-    `rows`: at least one. `origin`: who told them. `hosts`: those of the cluster; a job may have run on others, which
-    have left.
-    """
+    """A job by its tasks' rows, told by `origin`; it may have run on hosts that have left the cluster."""
     columns = list(zip(*rows, strict=True))
     submitted, starts, ends = ([int(str(one)) for one in column if one] for column in columns[3:6])
     ids = dict.fromkeys([asked, *map(str, columns[0]), *map(str, columns[1])])

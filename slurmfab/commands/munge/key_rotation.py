@@ -148,11 +148,7 @@ def outcome(name: str, is_proved: bool, complaint: str) -> Outcome:
 
 
 def slurm_as_before(run: Run, before: Before, pause: Callable[[float], None] = time.sleep) -> dict[str, list[Outcome]]:
-    """Wait until Slurm is as before, for at most `PROOF_SECONDS`, and count the jobs.
-
-    `run`: the run; the count of jobs is added to it. `before`: the state before the switch. Returns the failed
-    outcomes, by host.
-    """
+    """Wait up to `PROOF_SECONDS` until Slurm is as before, and count jobs; failed outcomes by host."""
     if not before.snapshot.is_up:
         run.progress.line("slurmctld did not answer before the switch either, so there is no proof by Slurm.")
         return {}
@@ -246,11 +242,7 @@ def unstage(run: Run) -> None:
 
 
 def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
-    """Switch to the staged key while slurmctld is stopped, and print how long this took.
-
-    `controllers`: the hosts on which slurmctld runs. Raises SlurmfabError if slurmctld cannot be stopped; no host has
-    the new key.
-    """
+    """Switch keys while slurmctld is stopped, and print how long; SlurmfabError, no key new, if it does not stop."""
     begun = time.monotonic()
     try:
         pause = SlurmctldPause(grace=GRACE_SECONDS)
@@ -270,11 +262,7 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
 
 
 def switch(run: Run, key_digest: str) -> float:
-    """Replace the key by the staged one on all hosts at once; a host that fails is excluded, the others continue.
-
-    Returns for how many seconds at most hosts had different keys: from the first request to the last answer of a host
-    that has the new key.
-    """
+    """Switch keys on all hosts at once, excluding failed ones; the most seconds of different keys."""
     hosts, window, begun = run.remaining(run.hosts), 0.0, time.monotonic()
 
     def ask(host: str) -> Step:

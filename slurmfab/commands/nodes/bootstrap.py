@@ -289,11 +289,7 @@ def wrote(path: Path, known: Inventory) -> str:
 def cluster_and_hosts(
     hosts: Sequence[DiscoveredHost], name: str, allowed: Collection[str]
 ) -> tuple[Founding, tuple[DiscoveredHost, ...]]:
-    """The cluster that first contact makes or goes on with, and its hosts, the controller first.
-
-    `hosts`: the hosts, in the order in which the user named them. Raises InputError if a host belongs to another
-    cluster, or this one has more than a new cluster file has.
-    """
+    """First contact's cluster and its hosts, controller first; InputError if another's, or this has more."""
     facts = {one.name: one.facts for one in hosts}
     founding = judge(facts, {one.name: one.address for one in hosts}, name, allowed)
     existing_cluster.refuse_losing(founding, facts)
@@ -314,11 +310,7 @@ def judge(
 
 
 def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> None:
-    """Stop if the host that would be the controller did not answer.
-
-    `hosts`: the hostlist that the user typed. `failed`: the errors of hosts that did not answer, by host as the user
-    typed it. Raises SlurmfabError if the first host is one of them.
-    """
+    """Stop, by SlurmfabError, if the host that would be the controller did not answer."""
     first = discovery.text_of(expand_endpoints(hosts)[0])
     if first in failed:
         if isinstance(failed[first], PythonMissing):

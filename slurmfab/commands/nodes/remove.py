@@ -197,11 +197,7 @@ def hooks(known: Inventory, leaving: tuple[str, ...]) -> RunHooks:
 
 
 def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool) -> None:
-    """Refuse hosts that cannot be removed, before any host is contacted.
-
-    `leaving`: hosts that are to be removed. `empty_partition`: whether a partition may have no nodes afterwards. Raises
-    InputError if a host cannot be removed; the message has all reasons.
-    """
+    """Refuse, by InputError with all reasons, hosts that cannot be removed, before any host is contacted."""
     cluster = known.cluster
     unknown = [host for host in leaving if host not in cluster.hosts]
     others = [host for host in leaving if host in cluster.hosts and cluster.roles(host) != ("compute",)]
@@ -227,10 +223,7 @@ def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool)
 
 
 def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNodeOptions) -> None:
-    """Drain the nodes, wait for jobs, stop slurmd, deploy to the other hosts, clean the hosts, and write the files.
-
-    Raises SlurmfabError if jobs did not end in time, or a host failed; the files are unchanged.
-    """
+    """Drain, wait, stop slurmd, deploy to others, clean, and write files; SlurmfabError, unwritten, if it fails."""
     known = run.inventory
     older_copy.refuse_early(run)
     others = hosts_of_others(run, leaving)
@@ -286,10 +279,7 @@ def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
 
 
 def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> None:
-    """Drain nodes; wait for their jobs, or cancel these and the pending jobs that ask for the nodes.
-
-    Raises SlurmfabError if jobs are left.
-    """
+    """Drain nodes, and wait for, or cancel, their jobs and pending ones for them; SlurmfabError if some are left."""
     # An interrupted run may have left slurmctld stopped, and only slurmctld knows the jobs.
     change(run, "slurmctld", run.controller, Service("slurmctld"))
     pending = pending_for(run, leaving, may_cancel=options.now)
@@ -327,11 +317,7 @@ def consequences(
 
 
 def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tuple[str, ...]:
-    """The ids of pending jobs that ask for these nodes by name.
-
-    `may_cancel`: whether such jobs are cancelled. Raises SlurmfabError if there are such jobs and they may not be
-    cancelled, or a reservation has one of the nodes.
-    """
+    """Pending jobs that name these nodes; SlurmfabError if they may not be cancelled, or a reservation has some."""
     lines = run.transport.call(run.controller, {"op": "node-jobs"})
     found: dict[str, Any] = answer_value(run.controller, lines, "node_jobs")
     wanted = set(leaving)

@@ -63,11 +63,7 @@ def write(run: Run, text: str) -> None:
 
 
 def deploy_users(run: Run) -> PlanInput:
-    """Deploy the users of the cluster file to the hosts, and then their sudo rules and accounts.
-
-    Returns facts of the hosts afterwards, without hosts that failed. Raises SlurmfabError if a step failed on the
-    controller, or another run changes the cluster.
-    """
+    """Deploy users, then sudo rules and accounts; facts afterwards, SlurmfabError of controller or another run."""
     for names in (ON_HOSTS, AFTERWARDS):
         plan_input, steps = survey(run, names)
         notices.tell_of_resources(run, steps)
@@ -123,11 +119,7 @@ def add_user(cluster: str, name: str, options: AddUserOptions, output: Output) -
 
 
 def carry_out_addition(run: Run, name: str, text: str) -> None:
-    """Ask all hosts for conflicts, write the files, and deploy the users.
-
-    `run`: a run over the cluster with the user; the file is not written yet. Raises SlurmfabError if there is a
-    conflict, or the controller does not answer; the files are unchanged.
-    """
+    """Ask for conflicts, write the files, deploy the users; SlurmfabError, unwritten, for conflicts or silence."""
     plan_input, _ = survey(run, ON_HOSTS)
     write(run, text)
     if not plan_input.controller_facts.slurm_conf:
@@ -192,10 +184,7 @@ def refuse_other_properties(known: Inventory, old: User, options: AddUserOptions
 
 
 def refuse_unknown_accounts(known: Inventory, accounts: Sequence[str]) -> None:
-    """Refuse accounts that the cluster file does not have.
-
-    Raises InputError if there are such accounts; the message has the known ones.
-    """
+    """Refuse, by InputError with the known ones, accounts that the cluster file does not have."""
     names = [account.name for account in known.cluster.accounts]
     unknown = [account for account in accounts if account not in names]
     if unknown:
@@ -206,11 +195,7 @@ def refuse_unknown_accounts(known: Inventory, accounts: Sequence[str]) -> None:
 
 
 def read_keys(files: Sequence[str], stdin: TextIO) -> tuple[str, ...]:
-    """Read the public keys in files.
-
-    `files`: paths of the files; `-` for standard input. Raises InputError if a file cannot be read, has no key, or has
-    something other than public keys. The message does not show its content, which may be a private key.
-    """
+    """Read public keys in files (`-`: input); InputError shows no content, which may be a private key."""
     keys: list[str] = []
     for file in files:
         lines = in_text(read_text(file, stdin))
@@ -224,10 +209,7 @@ def read_keys(files: Sequence[str], stdin: TextIO) -> tuple[str, ...]:
 
 
 def read_text(file: str, stdin: TextIO) -> str:
-    """The text of a file, or of standard input for `-`.
-
-    Raises InputError if it cannot be read, or is not UTF-8 text.
-    """
+    """The text of a file, or of standard input for `-`; InputError if it is unreadable or not UTF-8."""
     try:
         if file == STDIN:
             return stdin.read(MAX_KEY_FILE_CHARACTERS)
@@ -291,10 +273,7 @@ def carry_out_removal(run: Run, name: str, text: str) -> None:
 
 
 def refuse_jobs(run: Run, name: str) -> None:
-    """Stop if the user has running or pending jobs.
-
-    Raises SlurmfabError if the user has jobs, or slurmctld does not answer.
-    """
+    """Stop, by SlurmfabError, if the user has running or pending jobs, or slurmctld does not answer."""
     jobs = [job for job in snapshot.ask_up(run.transport, run.controller, ("jobs",)).jobs if job.user == name]
     if jobs:
         listed = ", ".join(f"{job.id} ({job.state.lower()})" for job in jobs[:SHOWN_JOBS])
@@ -306,10 +285,7 @@ def refuse_jobs(run: Run, name: str) -> None:
 
 
 def refuse_processes(run: Run, plan_input: PlanInput, name: str) -> None:
-    """Stop if processes of the user run on any host.
-
-    Raises SlurmfabError if processes of the user run; the message has the hosts.
-    """
+    """Stop, by SlurmfabError with the hosts, if processes of the user run."""
 
     def gone(now: PlanInput, host: str) -> tuple[RemovedPerson, ...]:
         account, uid = now.facts[host].accounts.get(name), now.lock.ids.get(f"{name}.uid")

@@ -74,11 +74,7 @@ def gather_sources(known: Inventory, output: Output, password: str = "", checks:
 
 
 def ask_hosts(run: Run, sources: Sources) -> Sources:
-    """Add Slurm's state, the facts of the hosts, and what differs from the plan.
-
-    `run`: excludes hosts that do not answer. `sources`: what is known without the hosts. Raises InputError if the ssh
-    section cannot work for any host.
-    """
+    """Add Slurm's state, facts and differences, excluding silent hosts; InputError if SSH works for none."""
     hosts = requests.hosts_to_ask(run)
     run.progress.begin("asking", hosts)
     found = requests.collect_facts(run, requests.begin_asking(run, hosts))
@@ -310,11 +306,7 @@ def report(cluster: str, file: str, output: session.Output, *, with_checks: bool
 
 
 def run_checks(known: Inventory, output: session.Output, password: str) -> CheckRun:
-    """Check the whole cluster, show the results, and keep them.
-
-    `password`: the sudo password, if the user has been asked for it; empty if not. Raises InputError if the cluster has
-    never been deployed.
-    """
+    """Check the whole cluster, show and keep the results; InputError if it has never been deployed."""
     run = runner.run_and_show(known, known.cluster.hosts, (), opener_of(output, password), output)
     runner.keep(known, run)
     return run

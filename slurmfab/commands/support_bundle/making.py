@@ -36,11 +36,7 @@ DIRECTORY_MODE = 0o700
 
 
 def place_of_archive(cluster_file: Path, name: str, to: str) -> Path:
-    """The path of a new archive.
-
-    `cluster_file`: the cluster file, beside which the default directory is. `name`: name of the archive without its
-    suffix. Raises InputError if it exists already, or its directory cannot be made.
-    """
+    """The path of a new archive, by default beside the cluster file; InputError if taken, or no directory."""
     path = Path(to) if to else cluster_file.with_name(f"{cluster_file.stem}.support")
     if not to or path.is_dir() or to.endswith(os.sep):
         path /= name + SUFFIX
@@ -192,11 +188,7 @@ def anonymous(run: Run, found: Mapping[str, str], gathered: Gathered, own: tuple
 def cleaned(
     files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...], names: Pseudonyms | None
 ) -> tuple[dict[str, str], list[str]]:
-    """The files without secrets, and lines for what is left out.
-
-    `gathered`: the answers of the hosts, with their secrets. `own`: the secrets of this machine. `names`: other names,
-    with which nothing may stay encoded either; `None` where names stay.
-    """
+    """The files without secrets of hosts and this machine, `names` replaced if any, and what is left out."""
     secrets = (*filter(None, own), *(one for answer in gathered.answers.values() for one in answer.secrets))
     public = [text for answer in gathered.answers.values() for text in answer.public]
     clean = Filter(dict.fromkeys(secrets), public, names.knows if names else None)

@@ -137,10 +137,7 @@ def groups(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[Group, ...]:
 
 
 def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: bool) -> dict[str, HostUpdates]:
-    """What an update would do on each host; hosts that do not answer are excluded from the run.
-
-    `only_security`: whether only security fixes count. `fetches`: whether the hosts fetch their package lists first.
-    """
+    """What an update would do on hosts, excluding silent ones; `fetches`: with their lists fetched first."""
     names = tuple(hosts)
     run.progress.begin("fetching package lists" if fetches else "asking", names)
     found: dict[str, HostUpdates] = {}

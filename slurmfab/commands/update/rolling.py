@@ -142,10 +142,7 @@ def drain_and_wait(
 
 
 def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> None:
-    """Update the packages of a host; those that dpkg has not completed come first, as apt knows no others until then.
-
-    Raises DeployFailed: that failed; the host says why. Raises HostError if the host does not answer.
-    """
+    """Update a host's packages, uncompleted ones first, as apt knows no others then; DeployFailed, HostError."""
     if updates.unfinished:
         change(run, "update", host, Updates((), slurms_own()))
         updates = ask_updates(run, host, only_security=rolling.only_security, fetches=False)
@@ -197,11 +194,7 @@ def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable
 
 
 def prove(run: Run, nodes: tuple[str, ...]) -> None:
-    """Run a job on each node that this update drained, and give the nodes back where it ran.
-
-    `run`: the run; gains a step for each node, and nodes that fail are excluded from it. Raises HostError if the
-    controller does not answer.
-    """
+    """Run a job on each node that this update drained, and give those back where it ran; HostError."""
     if not nodes:
         return
     run.progress.begin(PROOF, nodes)

@@ -180,11 +180,7 @@ def source_of(wanted: Inventory) -> dict[str, str]:
 
 
 def in_directory(wanted: Inventory, release: str, some: Iterable[str], hosts: Mapping[str, HostState]) -> Offer:
-    """What hosts of one release would get from a directory of packages.
-
-    `wanted`: the cluster with the wanted key `slurm`. `hosts`: what each has. Raises InputError if there is no such
-    directory, or it has other files.
-    """
+    """What hosts of one release get from a directory of packages; InputError if it is missing, or others are in it."""
     architecture = release.rpartition(" ")[2]
     there = {deb.name: deb.version for deb in slurm_debs.read(wanted) if deb.architecture in (architecture, "all")}
     installed = {name for host in some for name in hosts[host].packages}

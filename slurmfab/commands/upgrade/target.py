@@ -87,10 +87,7 @@ def asked_version(target: SlurmPackages, to: str, suite: str) -> str:
 
 
 def with_series(target: SlurmPackages, version: str) -> SlurmPackages:
-    """The wanted key with the series of the version that the hosts would get.
-
-    `version`: the version that hosts would get, such as `26.05.5-1`.
-    """
+    """The wanted key with the series of the version, such as `26.05.5-1`, that hosts would get."""
     return target.model_copy(update={"version": f"{version.rpartition(':')[2][:5]}.*"})
 
 

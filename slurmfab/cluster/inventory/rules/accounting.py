@@ -331,10 +331,7 @@ def _default_not_in(settings: Mapping[str, str], allowed: tuple[str, ...], place
 
 
 def _loops(following: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """The names from which a path leads back to themselves, or the first of very many, each with the path.
-
-    `following`: for each name the names that come directly after it; others than the mapping's keys end a path.
-    """
+    """The names from which a path through `following` leads back to themselves, or the first of many, and the path."""
     found = ((name, _loop(name, following)) for name in _with_ways_on(following))
     return dict(islice(((name, loop) for name, loop in found if loop), MOST_COMPLAINTS))
 

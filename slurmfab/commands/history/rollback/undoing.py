@@ -114,10 +114,7 @@ def settles(record: Record) -> bool:
 
 
 def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
-    """Refuse what would go back to before other data: of a backup, or of a newer Slurm.
-
-    `undone`: the run that would be undone. Raises InputError if a backup was restored, or Slurm was upgraded, since.
-    """
+    """Refuse, by InputError, to go back behind a restored backup, or an upgrade of Slurm."""
     restored = next((one.run for one in records if one.run >= undone.run and one.command == RESTORE), "")
     if restored:
         raise InputError(
@@ -133,11 +130,7 @@ def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
 
 
 def target_before(records: Sequence[Record], undone: Record) -> Target:
-    """The target of the rollback of a run.
-
-    Raises InputError if the run before it was interrupted, so that the state between them is not known; or hosts had no
-    undo store yet; or a backup was restored, or Slurm was upgraded, since.
-    """
+    """The target of a run's rollback; InputError if what was before it is unknown, or data is of since then."""
     if undone.cluster_file is None and undone.ended:
         raise InputError(f"{undone.run} cannot be undone: that slurmfab had no undo store on hosts yet.")
     refuse_other_data(records, undone)
@@ -247,11 +240,7 @@ def moved(now: Mapping[str, int], then: Mapping[str, int]) -> str:
 
 
 def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records: Sequence[Record]) -> None:
-    """Refuse a run that is too old: undo stores have the state before the newest runs only.
-
-    `undo_states`: the undo states, by host. Raises InputError if an undo store does not have the run any more; the
-    message has the oldest run that can be undone.
-    """
+    """Refuse, by InputError, a run whose state undo stores no longer have; the text has the oldest possible."""
     gone = {host: of_host.dropped for host, of_host in undo_states.items() if of_host.dropped >= undone}
     if not gone:
         return
@@ -344,11 +333,7 @@ def current_inventory(path: Path, records: Sequence[Record]) -> Inventory:
 
 
 def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
-    """Gather facts and undo states, plan, and compare the hosts: three requests per host.
-
-    Returns the plan input, and the comparison of each phase and host. Raises InputError if the undo store of a host
-    does not have the state before the run any more.
-    """
+    """Facts, undo states, plan, comparison: three requests a host; InputError if an undo store lacks the run."""
     facts = gather(run, run.remaining(run.hosts), may_prepare=False)
     undo_states = ask_undo_states(run, run.remaining(run.hosts), undoing.undone.run)
     refuse_forgotten(undoing.undone.run, undo_states, undoing.records)
@@ -368,10 +353,7 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
 
 
 def carry_out(run: Run, undoing: Undoing) -> None:
-    """Roll back the hosts, with the same safety for running jobs as a deployment, and then the files here.
-
-    Raises SlurmfabError if the controller failed, or the rollback is refused; the files here are unchanged.
-    """
+    """Roll back the hosts as safely for jobs as a deployment, then the files; SlurmfabError leaves the latter."""
     print_runs(run, undoing)
     rollback_inputs: list[RollbackInput] = []
     deployment.with_job_safety(

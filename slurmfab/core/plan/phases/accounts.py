@@ -85,20 +85,13 @@ def private_conf_text(
 
 
 def users(cluster: Cluster) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
-    """The users with accounts, and the slurm user, whose jobs need an account too.
-
-    Returns the field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
-    """
+    """`AccountTree.users`: name, AdminLevel (empty: kept) and associations, also of the slurm user."""
     ours = ((SLURM, "", ((ROOT, ()),)),) if cluster.has_accounts else ()
     return (*ours, *(user(one) for one in cluster.users if one.accounts))
 
 
 def user(one: User) -> tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]]:
-    """One entry of `AccountTree.users`: a user with an association for each account.
-
-    Returns name, AdminLevel (sacctmgr's `None` by default), and account and settings of each association, the default
-    account first.
-    """
+    """An entry of `AccountTree.users`: name, AdminLevel (or `None`), account and settings, default first."""
     everywhere = dict(limits.normal(one.settings, limits.USER_BY_NAME))
     level = everywhere.pop(limits.LEVEL, "None")
     return (

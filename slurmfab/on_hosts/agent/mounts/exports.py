@@ -91,12 +91,7 @@ class ExportsLoaded(Resource):
         return {STATE: AS_ON_DISK if is_right else "older"}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Let exportfs read all files of exports again, and note what it read.
-
-        Raises:
-            ResourceFailed: an entry is not served then, with the words of exportfs.
-            LeftAsItWas: a host that is away may have a former export mounted.
-        """
+        """Let exportfs read all again, and note what it read; ResourceFailed of it, LeftAsItWas of silent hosts."""
         text = read_text(context.path(EXPORTS))
         wanted = exports_entries(text)
         names = dict(self.away)

@@ -178,11 +178,7 @@ def run_test_job(context: Context, node: str, partition: Optional[str], work: Tu
 
 
 def run_job(context: Context, argv: List[str], name: str, seconds: float) -> Tuple[str, List[str]]:
-    """Run a job of the slurm user that has to print something, and cancel it if it does not end.
-
-    `seconds`: how long it may take, its wait for the node included. Returns why the job failed, empty if it ran; and
-    what srun said of a job that ended in failure.
-    """
+    """Run a job of the slurm user that prints something, or cancel it; why it failed, or empty, and srun's words."""
     account = uid_of(context, SLURM), gid_of(context, SLURM)
     try:
         done = context.run(argv, seconds=seconds, account=account)

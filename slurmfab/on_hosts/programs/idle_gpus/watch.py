@@ -41,11 +41,7 @@ SAMPLES = "GPU Utilization Samples"
 
 
 def main(settings: str) -> int:
-    """Look at GPUs until nvidia-smi ends.
-
-    `settings`: path of a JSON file: `node` (NodeName) and `after` (seconds). Returns the exit code: 1, since nvidia-smi
-    should not end; systemd then starts this again.
-    """
+    """Look at GPUs until nvidia-smi ends, by JSON with `node` and `after`; 1, and systemd starts it again."""
     os.environ.update(ENGLISH)
     wanted = json_objects.parse(read_bytes(settings)) or {}
     if not isinstance(wanted.get("node"), str) or not isinstance(wanted.get("after"), int):
@@ -111,11 +107,7 @@ class Reports:
 
 
 class Watch:
-    """Since when each GPU is idle, and what is noted about jobs.
-
-    `node`: its NodeName. `after`: seconds without work after which a job is noted. `now`: seconds since 1970; before
-    that, all GPUs count as busy.
-    """
+    """Since when each GPU is idle, from `now` on, and notes on jobs after so many seconds without work."""
 
     def __init__(self, node: str, after: int, now: float) -> None:
         self.node, self.after, self.begin = node, after, now
