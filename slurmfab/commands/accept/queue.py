@@ -203,10 +203,6 @@ class Queue:
         """Cancel a job."""
         self.sender.run(line_of(commands.cancel([attempt.job_id])))
 
-    def cancel_all(self) -> None:
-        """Cancel all jobs of this run."""
-        self.sender.run(line_of(commands.cancel_named(self.job_name)))
-
     @contextlib.contextmanager
     def lifeline(self) -> Iterator[None]:
         """Cancel all jobs at the end, also after a kill: a command on the host waits for the connection's end."""
@@ -223,7 +219,7 @@ class Queue:
             yield
         finally:
             with contextlib.suppress(SlurmfabError):
-                self.cancel_all()
+                self.sender.run(line_of(commands.cancel_named(self.job_name)))
 
     def output_of(self, attempt: Attempt) -> tuple[str, str]:
         """Read the end of a job's output, and remove the file; see `user_jobs.read_output`."""

@@ -29,7 +29,6 @@ from slurmfab.core.plan.plan import PHASES, Phase, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
 from slurmfab.on_hosts.agent.client.commands import cancel_all_of
-from slurmfab.on_hosts.agent.core.resource import Outcome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 
 if TYPE_CHECKING:
@@ -72,16 +71,6 @@ def deploy_users(run: Run) -> PlanInput:
     plan_input, _ = survey(run, ())
     file_writing.save_lock(run)
     return plan_input
-
-
-def failed(steps: Iterable[Step], kind: str) -> dict[str, Outcome]:
-    """The failed outcomes of one kind of resource, by host."""
-    return {
-        step.host: outcome
-        for step in steps
-        for outcome in step.with_status("failed")
-        if outcome.id.startswith(f"{kind}:")
-    }
 
 
 STDIN = "-"
@@ -293,7 +282,12 @@ def refuse_processes(run: Run, plan_input: PlanInput, name: str) -> None:
         return (RemovedPerson(name, account.uid, account.home, must=True),) if account and is_ours else ()
 
     steps = compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts), [Phase("people", gone)]))
-    busy = failed(steps, RemovedPerson.kind)
+    busy = {
+        step.host: outcome
+        for step in steps
+        for outcome in step.with_status("failed")
+        if outcome.id.startswith(f"{RemovedPerson.kind}:")
+    }
     if busy:
         raise SlurmfabError(
             "\n".join((

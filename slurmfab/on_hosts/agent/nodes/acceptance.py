@@ -82,7 +82,7 @@ class NodeAcceptance(Resource):
         for node in late:
             self.drain(context, node, "slurmd did not register within %d s" % self.seconds)
         if registered:
-            reserve(context, registered)
+            context.must(commands.reserve(RESERVATION, SLURM, registered, str(RESERVED_MINUTES)))
             try:
                 self.try_all(context, registered)
             except ResourceFailed as error:
@@ -148,11 +148,6 @@ def format_state(state: Optional[NodeState]) -> str:
     if state.is_in_service or (state.is_drained and state.is_set_by_person):
         return READY
     return "%s, %s" % (state.description, state.reason) if state.reason else state.description
-
-
-def reserve(context: Context, nodes: List[str]) -> None:
-    """Reserve nodes for the slurm user. Raises ResourceFailed if Slurm refuses."""
-    context.must(commands.reserve(RESERVATION, SLURM, nodes, str(RESERVED_MINUTES)))
 
 
 def remove_reservation(context: Context) -> None:
