@@ -169,6 +169,18 @@ def test_users_when_one_comes_and_another_leaves_then_ids_follow_and_images_go(s
     assert site.lab.on("n1", "ls /var/lib/podman-users") == "2001\n2003\n64030"
 
 
+def test_a_node_when_an_update_has_broken_crun_then_its_reboot_ends_with_that(site: Site) -> None:
+    reboot = ("reboot", "n1", "--reason", "new libraries", "--timeout", "3")
+    broken = "#!/bin/sh\\necho libseccomp.so.2: no such library >&2; exit 1\\n"
+    site.lab.on("n1", f"cd /usr/bin; mv crun whole; printf '{broken}' >crun; chmod 755 crun")
+    done = site.lab.slurmfab(*reboot)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "a container by podman: " in said) == (1, True), said
+    site.lab.on("n1", "cd /usr/bin; mv whole crun")
+    done = site.lab.slurmfab(*reboot)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_containers_when_the_key_goes_then_is_taken_back_and_images_stay(site: Site) -> None:
     site.deploy("")
     for host in ("ctl", "n1"):

@@ -151,6 +151,18 @@ def test_nodes_when_they_fetch_slurms_files_then_run_containers_too(site: Site) 
     assert site.srun("--gres=gpu:1", "ls -d /dev/nvidia?") == ["/dev/nvidia0"]
 
 
+def test_a_node_when_an_update_has_broken_crun_then_its_reboot_ends_with_that(site: Site) -> None:
+    reboot = ("reboot", "n1", "--reason", "new libraries", "--timeout", "3")
+    broken = "#!/bin/sh\\necho libseccomp.so.2: no such library >&2; exit 1\\n"
+    site.lab.on("n1", f"cd /usr/bin; mv crun whole; printf '{broken}' >crun; chmod 755 crun")
+    done = site.lab.slurmfab(*reboot)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "a container by oci: " in said) == (1, True), said
+    site.lab.on("n1", "cd /usr/bin; mv whole crun")
+    done = site.lab.slurmfab(*reboot)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_oci_when_the_key_goes_then_is_taken_back_and_bundles_stay(site: Site) -> None:
     site.deploy("")
     for host in ("ctl", "n1"):

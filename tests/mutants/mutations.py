@@ -19,6 +19,9 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 CALLS = {"any": "all", "all": "any", "min": "max", "max": "min", "sorted": "list", "reversed": "list"}
+UNSEEN = ("strict", "indent")
+"""Keywords that change no value: that `zip` asserts equal lengths, and how far lines of JSON are indented."""
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -115,18 +118,23 @@ def changes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[
 
 
 def not_mutated(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is no work of a function: types, texts of assertions, and whatever stands in a text for people."""
+    """Yield what is no work of a function: types, assertions, texts for people, and what moves the status line."""
     if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation:
         yield from ast.walk(node.annotation)
-    elif isinstance(node, ast.Assert | ast.JoinedStr) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    ):
+    elif isinstance(node, ast.Assert | ast.JoinedStr) or is_docstring_or_status(node):
         yield from ast.walk(node)
+    elif isinstance(node, ast.keyword) and node.arg in UNSEEN:
+        yield from ast.walk(node.value)
 
 
-def is_docstring(node: ast.AST) -> bool:
-    """Whether a node is a text that does nothing."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def is_docstring_or_status(node: ast.AST) -> bool:
+    """Whether a statement is a text, or a call that only moves the status line, such as `progress.begin(…)`."""
+    match node:
+        case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="begin" | "host_done" | "end", value=shown))):
+            return isinstance(shown, ast.Name | ast.Attribute) and ast.unparse(shown).endswith("progress")
+    return False
 
 
 def changed_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -134,7 +142,7 @@ def changed_nodes(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Expr() | ast.Raise() | ast.AugAssign() | ast.Continue() | ast.Break():
             yield ast.Pass()
-        case ast.If() | ast.While() | ast.IfExp():
+        case ast.If() | ast.While() | ast.IfExp() if not is_turned_itself(node.test):
             yield with_field(node, "test", ast.UnaryOp(ast.Not(), node.test))
         case ast.Return(value=ast.expr()) if not isinstance(node.value, ast.Constant):
             yield ast.Return(ast.Constant(None))
@@ -152,6 +160,8 @@ def changed_nodes(node: ast.AST) -> Iterator[ast.AST]:
 def other_values(node: ast.AST) -> Iterator[ast.AST]:
     """Yield what has another value than an operation, a number or the call of a built-in function."""
     match node:
+        case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]) if "monotonic()" in ast.unparse(node):
+            return  # two moments are never apart by exactly that
         case ast.Compare(ops=[operator]) if type(operator) in COMPARISONS:
             yield with_field(node, "ops", [COMPARISONS[type(operator)]()])
         case ast.BoolOp():
@@ -173,6 +183,16 @@ def with_field(node: ast.AST, field: str, value: object) -> ast.AST:
     changed = copy.copy(node)
     setattr(changed, field, value)
     return changed
+
+
+def is_turned_itself(test: ast.expr) -> bool:
+    """Whether a condition has a mutant of its own that is its opposite."""
+    match test:
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn() | ast.Is() | ast.IsNot()]):
+            return True
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+    return False
 
 
 def is_text(node: ast.BinOp) -> bool:

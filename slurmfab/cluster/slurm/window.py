@@ -52,19 +52,6 @@ def reached(newer: SlurmVersion) -> tuple[SlurmVersion, ...]:
     return tuple(one for one in SERIES if one < newer and reaches(newer, one)) if newer in SERIES else ()
 
 
-def between(newer: SlurmVersion, older: SlurmVersion) -> tuple[SlurmVersion, ...]:
-    """The series by one of which an upgrade from the older one has to go, oldest first.
-
-    Empty if they are within the window, and if one step between is not enough; see `way`.
-
-    >>> [str(one) for one in between(SlurmVersion(24, 11), SlurmVersion(22, 5))]
-    ['23.02', '23.11']
-    """
-    if reaches(newer, older):
-        return ()
-    return tuple(one for one in SERIES if older < one < newer and reaches(one, older) and reaches(newer, one))
-
-
 def way(older: SlurmVersion, newer: SlurmVersion) -> tuple[SlurmVersion, ...]:
     """The series to install one after the other, without the first and with the last; as few as possible.
 

@@ -6,6 +6,7 @@ import math
 import re
 import secrets
 import shlex
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -43,6 +44,7 @@ wait "$started"; code=$?; kill "$watching" 2>/dev/null; exit "$code"
 """Runs a command that runs jobs, and ends with its exit code; jobs that a limit holds are cancelled."""
 
 JOB_SECONDS = 90  # time limit in seconds of a test job, waiting included
+TURN_MINUTES = 10  # after which the reservation of test jobs is over, also if nobody is left to delete it
 SMALL_MEMORY = 50  # MiB of memory that a test job requests by default
 AS_SLURM = ("runuser", "-u", "slurm", "--")  # command prefix that runs srun as the slurm user
 QUEUED = "queued and waiting for resources"  # srun's words about a job that did not start at once
@@ -81,6 +83,7 @@ class Slurm:
         self.job_name = f"slurmfab-check-{secrets.token_hex(3)}"
         self.has_run_jobs = False
         self.busy: dict[str, str] = {}
+        self.asking = threading.Lock()
 
     @cached_property
     def answers(self) -> bool:
@@ -147,7 +150,9 @@ class Slurm:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
         self.has_run_jobs = True
         count = len(nodes)
-        there = [*place.options, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
+        with self.asking:
+            turn = self.turn
+        there = [*place.options, *turn, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
         size = [*SMALL, self.memory_option(nodes, memory), *options]
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
         command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
@@ -157,6 +162,20 @@ class Slurm:
         done = self.controller.run(script, seconds=self.seconds + 10)
         self.explain(nodes, done)
         return done
+
+    @cached_property
+    def turn(self) -> tuple[str, ...]:
+        """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.
+
+        Resources that these jobs have stay theirs, and a core is kept from others until the checks end.
+        """
+        if self.sender != AS_SLURM or not self.others_that("--states=PENDING"):
+            return ()
+        free = self.controller.run(line_of(commands.names_of_nodes("--states=idle,mixed"))).stdout.split()
+        if not free:
+            return ()
+        made = self.controller.run(line_of(commands.reserve_turn(self.job_name, self.user, free[0], TURN_MINUTES)))
+        return () if made.rc else (f"--reservation={self.job_name}",)
 
     def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:
         """The option of srun and sbatch for a job's memory on each of these nodes, at most what Slurm knows of.
@@ -235,9 +254,11 @@ class Slurm:
         return [job for job in found if job not in ours]
 
     def cancel(self) -> None:
-        """Cancel the remaining test jobs."""
+        """Cancel the remaining test jobs, and end their reservation."""
         if self.has_run_jobs:
             self.controller.run(line_of(commands.cancel_named(self.job_name)))
+            if self.turn:
+                self.controller.run(line_of(commands.delete_reservation(self.job_name)))
 
 
 def ping(host: CheckedHost, role: str = "primary") -> str:

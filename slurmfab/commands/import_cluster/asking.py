@@ -182,8 +182,8 @@ def merged(keys: Mapping[str, str], known: Members, contact: Contact) -> Mapping
         boot = contact.facts[key].boot if key in contact.facts else ""
         if boot and name not in nodes and boot in first:
             own[first[boot]] = key
-            continue
-        own[name] = key
+        else:
+            own.setdefault(name, key)  # a controller that computes keeps the name under which it was met
     return own
 
 

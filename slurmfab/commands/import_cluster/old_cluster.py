@@ -160,8 +160,10 @@ class OldCluster:
 
     def host_named(self, name: str) -> str:
         """The host that has a name or an address; empty for none."""
-        low = canonical(name.lower()) if name else ""
-        return self._names.get(low) or (self._names.get(short(low), "") if low and not is_numeric(low) else "")
+        if not name:
+            return ""
+        low = canonical(name.lower())
+        return self._names.get(low) or ("" if is_numeric(low) else self._names.get(short(low), ""))
 
 
 def short(name: str) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
-from slurmfab.cluster.inventory import repository_key, slurm_debs
+from slurmfab.cluster.inventory import repository_key
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.slurm_packages import AptRepository, DebDirectory, OtherSuite, SlurmPackages
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, OtherSuite, SlurmPackages
 from slurmfab.cluster.slurm import platform
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, host_state, offer
@@ -125,16 +125,12 @@ def offers(
 
     `target`: the key `slurm` as the upgrade would leave it. Raises InputError if a named file cannot be used.
     """
-    by_release: dict[str, list[str]] = {}
     alike: dict[tuple[str, str], list[str]] = {}
     for host, state in hosts.items():
         if state.packages:
-            by_release.setdefault(state.release, []).append(host)
             alike.setdefault((state.release, state.digest), []).append(host)
     cluster = run.inventory.cluster.model_copy(update={"slurm": target})
     wanted = replace(run.inventory, cluster=cluster)
-    if isinstance(target.source, DebDirectory):
-        return {release: in_directory(wanted, release, some, hosts) for release, some in by_release.items()}, {}
     request = {"op": "upgrade-offer", **place_of(cluster), "version": version, **source_of(wanted)}
     chosen = {some[0]: some for some in alike.values()}
     run.progress.begin("asking apt", tuple(chosen))
@@ -177,15 +173,3 @@ def source_of(wanted: Inventory) -> dict[str, str]:
         lines += [f"Components: {' '.join(source.components)}"] if source.components else []
         return {"stanza": "\n".join(lines), "key": repository_key.read(wanted)}
     return {}
-
-
-def in_directory(wanted: Inventory, release: str, some: Iterable[str], hosts: Mapping[str, HostState]) -> Offer:
-    """What hosts of one release get from a directory of packages; InputError if it is missing, or others are in it."""
-    architecture = release.rpartition(" ")[2]
-    there = {deb.name: deb.version for deb in slurm_debs.read(wanted) if deb.architecture in (architecture, "all")}
-    installed = {name for host in some for name in hosts[host].packages}
-    return Offer(
-        {name: version for name, version in there.items() if name in installed},
-        offered=tuple(dict.fromkeys(there.values())),
-        asked_on="this machine",
-    )

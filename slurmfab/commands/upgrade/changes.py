@@ -81,7 +81,7 @@ class Changes:
 
     def batches(self, hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """Yield the nodes that are upgraded together."""
-        return batches(hosts, batch_size(self.at_once, len(self.cluster.compute_nodes) or 1))
+        return batches(hosts, batch_size(self.at_once, len(self.cluster.compute_nodes)))
 
     def drained(self, some: tuple[str, ...]) -> NodeDrain:
         """The drain of a batch, before it is upgraded."""

@@ -36,7 +36,7 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
     try:
         local = planning.read_local_input(inventory)
         plan_input = planning.make_plan_input(inventory, there, local, run.options.approvals)
-        planning.refuse_unfit(inventory, plan_input, hosts=tuple(there), failed=run.failed_hosts, allowed=())
+        planning.refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=())
     except SlurmfabError as error:
         return replace(plan, refusals=(f"The deployment at the end would be refused: {error}",))
     steps_before = tuple(with_directories(step, plan_input) for step in plan.steps)

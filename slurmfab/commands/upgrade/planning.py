@@ -24,7 +24,7 @@ def plan(cluster: str, to: str, suite: str, output: Output) -> int:
     controller or the database's host does not answer.
     """
     known = loading.load_named(cluster)
-    wanted = target.target_of(known.cluster.slurm, to, suite)
+    wanted = target.target_of(known.cluster, to, suite)
     run = session.start(known, "", output, RunOptions("upgrade"))
     try:
         found = made(run, wanted, to, suite)

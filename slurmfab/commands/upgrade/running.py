@@ -12,7 +12,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
-from slurmfab.cluster.inventory.slurm_packages import DebDirectory, SlurmPackages
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.commands.checks import runner
 from slurmfab.commands.upgrade import asking, hints, last_files, proof, target, text, under_way
 from slurmfab.commands.upgrade import planning as plans
@@ -43,12 +43,7 @@ def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
     known = loading.load_named(cluster)
     if known.lock.upgrade and not options.to and not options.suite:
         options = replace(options, to=known.lock.upgrade.to.removesuffix(".*"))
-    wanted = target.target_of(known.cluster.slurm, options.to, options.suite)
-    if isinstance(wanted.source, DebDirectory) or known.cluster.bundle:
-        raise InputError(
-            f"{FAB} upgrade gets packages from apt's sources on the hosts; it sends none from a directory or a bundle. "
-            "Make a repository of them (slurm: {source: {uris: …}}). Nothing was changed."
-        )
+    wanted = target.target_of(known.cluster, options.to, options.suite)
     chosen = session.select_hosts(known.cluster, options.hosts, known.path)
     run = session.start(known, "", output, RunOptions("upgrade", asks=not options.yes))
     finished: list[bool] = []

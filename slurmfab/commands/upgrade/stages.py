@@ -129,12 +129,12 @@ class Stages:
             work_on_each(self.run, some, lambda host: self.renew_node(step, host))
             self.prove_nodes(self.run.remaining(some))
             failed = [host for host in some if host in self.run.failed_hosts]
-            done += len(some) - len(failed)
             if failed:
                 left = hosts[hosts.index(some[-1]) + 1 :]
                 rest = f"{fold(left)} stay as they are. " if left else ""
                 reason = self.run.failed_hosts[failed[0]].reason
                 raise DeployFailed(f"{fold(failed)} did not come back: {reason.rstrip('.')}. {rest}{WAY_ON}")
+            done += len(some)
             self.run.progress.line(f"{fold(some)}: upgraded; {done} of {len(hosts)} nodes are done.")
 
     def drain_nodes(self, some: tuple[str, ...]) -> None:

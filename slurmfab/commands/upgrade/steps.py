@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep, What
 
@@ -92,8 +91,3 @@ def services(versions: HostVersions) -> tuple[str, ...]:
 def is_outdated(daemon: str, versions: HostVersions) -> bool:
     """Whether a daemon runs an older program than the one on the disk."""
     return versions.running.get(daemon, versions.programs[daemon]) != versions.programs[daemon]
-
-
-def title(step: UpgradeStep) -> str:
-    """A step in a few words, such as `nodes n[1-4]`."""
-    return f"{step.what} {fold(step.hosts)}"

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.slurm_packages import OtherSuite, SlurmPackages, series_of
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_packages import DebDirectory, SlurmPackages, series_of
 from slurmfab.cluster.slurm.platform import SOURCE
 from slurmfab.cluster.slurm.versions import NEWEST
 from slurmfab.on_hosts.agent.slurm.state_versions import SERIES
@@ -39,12 +40,25 @@ def reason_of(error: ValidationError) -> str:
     return str(error.errors()[0]["msg"]).removeprefix("Value error, ").rstrip(".")
 
 
-def target_of(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
+def target_of(cluster: Cluster, to: str, suite: str) -> SlurmPackages:
     """The key `slurm` as the upgrade leaves it; without a version where the suite's own is wanted.
 
-    `to`, `suite`: of the options, or empty. Raises InputError if nothing says where to, or a value is wrong.
+    `to`, `suite`: of the options, or empty. Raises InputError if nothing says where to, a value is wrong, or no source
+    of apt's has the packages.
     """
+    present = cluster.slurm
     refuse_source(present)
+    wanted = with_options(present, to, suite)
+    if isinstance(wanted.source, DebDirectory) or cluster.bundle:
+        raise InputError(
+            f"{FAB} upgrade gets packages from apt's sources on the hosts; it sends none from a directory or a bundle. "
+            "Make a repository of them (slurm: {source: {uris: …}}). Nothing was changed."
+        )
+    return wanted
+
+
+def with_options(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
+    """The key `slurm` with what the options say instead; see `target_of`. Raises InputError as that does."""
     if not to and not suite:
         if present.version is None:
             raise InputError(
@@ -84,16 +98,3 @@ def refuse_source(present: SlurmPackages) -> None:
 def asked_version(target: SlurmPackages, to: str, suite: str) -> str:
     """The version that hosts are asked for: none in particular where only a suite was named."""
     return "" if suite and not to else target.version or ""
-
-
-def with_series(target: SlurmPackages, version: str) -> SlurmPackages:
-    """The wanted key with the series of the version, such as `26.05.5-1`, that hosts would get."""
-    return target.model_copy(update={"version": f"{version.rpartition(':')[2][:5]}.*"})
-
-
-def words_of(target: SlurmPackages, to: str, suite: str) -> str:
-    """The target in words, such as `Slurm 26.05.* from the suite sid`."""
-    version = asked_version(target, to, suite)
-    source = target.source
-    where = f" from the suite {source.suite}" if isinstance(source, OtherSuite) else ""
-    return f"Slurm {version}{where}" if version else f"the Slurm of the suite {suite}"

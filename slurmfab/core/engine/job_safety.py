@@ -114,7 +114,7 @@ class JobSafety:
         """
         forecast = self.impact.forecast
         count = len(running(self.slurm.jobs))
-        restarts = count > 0 and any(label.need in RESTARTING for label in forecast.labels)
+        restarts = bool(count) and any(label.need in RESTARTING for label in forecast.labels)
         about = {*(one.name for one in forecast.disruptions), *(["restarts"] if restarts else [])}
         if self.run.options.command != "deploy" or about <= self.agreed:
             return

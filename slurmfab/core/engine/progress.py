@@ -193,4 +193,4 @@ def first_sentence(reason: str) -> str:
     >>> first_sentence("nothing listens at 10.0.0.2 port 22. Is the host up, and its sshd running?")
     'nothing listens at 10.0.0.2 port 22'
     """
-    return reason.split("\n", 1)[0].split(". ", 1)[0].removesuffix(".")
+    return reason.partition("\n")[0].partition(". ")[0].removesuffix(".")

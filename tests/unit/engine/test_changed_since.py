@@ -193,3 +193,15 @@ def test_a_refusal_names_what_was_done_and_the_version_that_made_the_plan() -> N
     second = format_refusal(plan([], slurmfab="0.0.1"), ["n1: x."], is_prepared=True)
     assert "(made by slurmfab 0.0.1, this is " in second
     assert "Users, packages and keys are in place; nothing else was changed." in second
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (None, "could be compared"),
+        (Outcome("a:b", OK), "could be compared"),
+        (Outcome("a:b", FAILED, message="it is damaged."), "could not be compared (it is damaged)"),
+    ],
+)
+def test_what_cannot_be_compared_has_its_reason(found: Outcome | None, words: str) -> None:
+    assert changed_since.comparability(found) == words

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.base.errors import DeployFailed
+from slurmfab.base.errors import DeployFailed, InputError
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.core.engine import commands
 from slurmfab.core.engine.session import Output
-from slurmfab.core.impact.approvals import DeployOptions
+from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
 
 def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, **differing: Any) -> tuple[int, dict[str, Any]]:
@@ -48,3 +48,91 @@ def test_a_plans_json_has_the_exit_code_of_the_process(
 def test_a_plan_without_its_controller_ends_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DeployFailed):
         plan(tmp_path, monkeypatch, losing={"c1": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "exists", "is_first"),
+    [
+        (DeployOptions(hosts="n1"), False, True),
+        (DeployOptions(hosts="n1"), True, False),
+        (DeployOptions(), False, False),
+        (DeployOptions(hosts="n1", plan_file="x"), False, False),
+    ],
+)
+def test_a_deployment_that_names_hosts_without_a_cluster_file_is_the_first_contact(
+    tmp_path: Path, options: DeployOptions, exists: bool, is_first: bool
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    if exists:
+        path.write_text(THREE_HOSTS)
+    assert commands.is_first_contact(str(path), options) is is_first
+
+
+def deployed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: DeployOptions, connection: ConnectionOptions | None = None
+) -> tuple[int, list[Any]]:
+    """How a deployment ends, and with which hosts and options its run was started."""
+    path, begun = folder / "cluster.yaml", list[Any]()
+    path.write_text(THREE_HOSTS)
+    monkeypatch.setattr(
+        commands, "start", lambda _known, hosts, _output, wanted, **more: begun.append((hosts, wanted, more)) or "run"
+    )
+    monkeypatch.setattr(commands, "perform", lambda run, _, work: begun.append((run, work)) or 3)
+    return commands.deploy(str(path), options, connection or ConnectionOptions(), Output()), begun
+
+
+def test_a_deployment_starts_a_run_over_the_named_hosts_with_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approvals = Approvals(drain_first=True)
+    options = DeployOptions(hosts="n1", approvals=approvals, yes=True, wake=True)
+    code, ((hosts, wanted, more), (run, work)) = deployed(tmp_path, monkeypatch, options)
+    assert (code, hosts, run, work) == (3, "n1", "run", commands.deploy_and_accept)
+    assert (wanted.command, wanted.approvals, wanted.wakes, wanted.asks) == ("deploy", approvals, True, False)
+    assert more == {"accept_new": False}
+    _, ((_, asking, _), _) = deployed(tmp_path, monkeypatch, DeployOptions())
+    assert (asking.asks, asking.wakes) == (True, False)
+
+
+def test_a_deployment_that_retries_is_about_the_hosts_that_failed_or_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands.retry, "hosts_to_retry", lambda *_: "n2")
+    _, begun = deployed(tmp_path, monkeypatch, DeployOptions(retry_failed=True))
+    assert begun[0][0] == "n2"
+    monkeypatch.setattr(commands.retry, "hosts_to_retry", lambda *_: None)
+    assert deployed(tmp_path, monkeypatch, DeployOptions(retry_failed=True)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "connection", "words"),
+    [
+        (DeployOptions(retry_failed=True, hosts="n1"), ConnectionOptions(), "--retry-failed chooses the hosts itself"),
+        (DeployOptions(approvals=Approvals(allowed=frozenset({"nothing"}))), ConnectionOptions(), "unknown name"),
+        (DeployOptions(), ConnectionOptions(user="ann"), "says how to reach the hosts"),
+        (DeployOptions(), ConnectionOptions(controller_computes=True), "says which hosts compute"),
+    ],
+)
+def test_options_of_a_deployment_that_do_not_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: DeployOptions, connection: ConnectionOptions, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        deployed(tmp_path, monkeypatch, options, connection)
+
+
+def test_a_plan_that_is_saved_names_the_command_that_carries_it_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, begun, file = tmp_path / "cluster.yaml", list[Any](), tmp_path / "one.plan"
+    path.write_text(THREE_HOSTS)
+    facts = facts_of(cluster(), prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    run = run_over(FakeHosts(facts, wrong={"n1": {"service:slurmd"}}), cluster(), path=path, command="plan")
+    monkeypatch.setattr(commands, "start", lambda *words, **_: begun.append(words[3]) or run)
+    assert commands.plan(str(path), DeployOptions(hosts="n1"), str(file), ConnectionOptions(), Output()) == 4
+    assert (begun[0].command, bool(begun[0].digest_key)) == ("plan", True)
+    assert file.exists()
+    assert f"Saved in {file}.\nNext: fab deploy --plan {file}" in capsys.readouterr().out
+    commands.plan(str(path), DeployOptions(hosts="n1"), "", ConnectionOptions(), Output())
+    assert begun[1].digest_key == ""
+    assert "Saved in" not in capsys.readouterr().out

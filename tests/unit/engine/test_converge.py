@@ -28,7 +28,7 @@ from slurmfab.base.errors import ConnectionLost, DeployFailed, IdConflict, Input
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import Account, ClusterMark, Gpu, SlurmUse
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.core.engine import actor
+from slurmfab.core.engine import actor, phase_run
 from slurmfab.core.engine.converge import compare_hosts, deploy, dry_run
 from slurmfab.core.engine.plan_text import count_text
 from slurmfab.core.engine.progress import Progress
@@ -568,3 +568,21 @@ def test_requests_name_the_user_and_the_command() -> None:
     assert {request["who"].split()[0] for _, request in hosts.requests if request["op"] == "apply"} == {
         actor.who().split()[0]
     }
+
+
+def test_the_record_is_written_while_a_host_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(phase_run, "QUIET_SECONDS", 0.01)
+    recorded, waited = threading.Event(), list[bool]()
+
+    def wait(host: str, _: str) -> None:
+        if host == "n1":
+            waited.append(recorded.wait(10))
+
+    hosts = in_place(wrong={host: {"slurm-files:/etc/slurm", "service:slurmd"} for host in ("n1", "n2")})
+    hosts.when_changed = wait
+    run = run_over(hosts, cluster())
+    monkeypatch.setattr(run, "update_record", recorded.set)
+    deploy(run)
+    assert waited == [True, True]

@@ -85,8 +85,11 @@ def test_a_deployment_with_consent_moves_users_of_some_hosts_and_goes_on() -> No
     hosts = FakeHosts(facts, wrong={"n1": {"moved-ids:slurm"}}, when_changed=moved)
     with pytest.raises(IdConflict, match="--move-ids"):
         deploy(run_over(hosts, cluster()))
-    deploy(run_over(hosts, cluster(), approvals=Approvals(move_ids=True)))
+    said = io.StringIO()
+    deploy(run_over(hosts, cluster(), approvals=Approvals(move_ids=True), progress=Progress(said)))
     assert not hosts.wrong["n1"]
+    told = [line for line in said.getvalue().splitlines() if line.startswith("n1: slurm: state")]
+    assert len(told) == 2, "what is planned, and what was done"
 
 
 def step(host: str, status: str, message: str) -> Step:

@@ -12,7 +12,7 @@ from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_ove
 from slurmfab.base.errors import DeployFailed, HostKeyUnknown, InputError
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory import lock as locks
-from slurmfab.core.engine import lost_lock, session
+from slurmfab.core.engine import lost_lock, missing_lock, session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.pinned import pin
@@ -110,3 +110,17 @@ def test_a_controller_with_an_unknown_key_then_is_not_to_be_accepted_if_only_the
     with pytest.raises(DeployFailed, match="c1 is the controller") as ended:
         run.require_controller()
     assert ("do not accept keys: its lock has the right ones." in str(ended.value)) == told
+
+
+def test_a_lock_that_the_last_commit_has_is_found_there(tmp_path: Path) -> None:
+    lock = tmp_path / "cluster.lock.json"
+    assert missing_lock.is_in_git(lock) is False
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=ann", "-c", "user.email=ann@example.org")
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert missing_lock.is_in_git(lock) is False
+    lock.write_text("{}")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    lock.unlink()
+    assert missing_lock.is_in_git(lock) is True
+    assert missing_lock.is_in_git(tmp_path / "other.json") is False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from support import FakeHosts, cluster, facts_of, run_over
 
-from slurmfab.core.engine.node_errors import quote_logs
+from slurmfab.base.errors import HostFailed
+from slurmfab.core.engine.node_errors import MOST, quote_logs
 from slurmfab.core.engine.report import Step
 from slurmfab.on_hosts.agent.core.resource import Outcome
 from slurmfab.on_hosts.agent.nodes.registered import SEE_LOG
@@ -20,3 +21,19 @@ def test_a_node_when_one_of_its_outcomes_leads_to_the_log_then_is_asked_for_that
     assert quoted.outcomes[1].message == f"down. {QUOTED}."
     assert same == other
     assert quote_logs(run, (bad,), ("n1",)) == (bad,)
+
+
+def test_some_nodes_that_are_not_ready_are_asked_and_neither_busy_nor_lost_ones() -> None:
+    wanted = cluster('cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-40]"}]\n')
+    run = run_over(FakeHosts(facts_of(wanted)), wanted, failed_hosts={"n2": HostFailed("n2", "x")})
+    bad = tuple(
+        Step("slurmd", f"n{number}", (Outcome("a:b", "failed", message=f"down. {SEE_LOG}."),))
+        for number in range(1, 41)
+    )
+    told = quote_logs(run, bad, ("n1",))
+    asked = [step.host for step in told if "The log of its slurmd says" in step.outcomes[0].message]
+    assert asked == [f"n{number}" for number in range(3, 3 + MOST)]
+    assert [step.host for step in told] == [step.host for step in bad]
+    silent = run_over(FakeHosts({}), wanted)
+    assert quote_logs(silent, bad[:1], ()) == bad[:1]
+    assert quote_logs(silent, (), ()) == ()

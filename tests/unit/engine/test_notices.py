@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from slurmfab.core.engine import notices
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.requests import gather
+from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.approvals import Approvals
 from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
@@ -116,3 +118,109 @@ def test_a_controller_that_becomes_a_login_host_is_told_until_its_users_have_lim
 def test_a_user_who_was_removed_is_told_after_that_alone(status: str, is_told: bool) -> None:
     assert notices.is_removal(Outcome("person-gone:bob", status, message="bob was removed")) is is_told
     assert not notices.is_removal(Outcome("person:bob", status, message="bob was removed"))
+
+
+def lines_of(tell: Callable[[Run], None], text: str = THREE_HOSTS) -> list[str]:
+    """What is printed."""
+    out = io.StringIO()
+    tell(run_over(FakeHosts({}), cluster(text), progress=Progress(out)))
+    return out.getvalue().splitlines()
+
+
+def test_every_kind_of_notice_is_told_once_for_the_hosts_that_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = [("n1", "of {}"), ("n2", "of {}")]
+    for module, name in (
+        (notices.root_jobs, "notices"),
+        (notices.gres, "remarks"),
+        (notices.slurm_source, "unwanted_versions"),
+        (notices.address_remarks, "missing"),
+        (notices, "users_beside_slurmctld"),
+        (notices, "lost_logins"),
+    ):
+        found = [(host, text.format(f"{module.__name__}.{name}")) for host, text in one]
+        monkeypatch.setattr(module, name, lambda *_, found=found: found)
+    monkeypatch.setattr(notices, "cgroup_notices", lambda *_: ["of control groups"])
+    monkeypatch.setattr(notices, "keeps_spool", lambda _: True)
+    facts = facts_of(cluster(), prepared)
+    facts["n1"] = replace(facts["n1"], slurm_versions={"slurmd": "24.05.1"})
+    conf = "ClusterName=lab\nSlurmctldHost=c1\nNodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL\n"
+    facts["c1"] = replace(facts["c1"], slurm_conf=conf)
+    known = plan_input(cluster(THREE_HOSTS + "keep_files: true\n"), facts)
+    left = Outcome("person:bob", "ok", message="bob was left")
+    shown = lines_of(lambda run: notices.tell(run, known, [Step("people", "n1", (left,))]))
+    text = "\n".join(shown)
+    for words in (
+        "n1: bob was left.",
+        "of control groups",
+        "n[1-2]: of slurmfab.core.plan.root_jobs.notices.",
+        "n[1-2]: of slurmfab.core.engine.notices.users_beside_slurmctld.",
+        "n[1-2]: of slurmfab.core.plan.preflight.gres.remarks.",
+        "n[1-2]: of slurmfab.core.plan.phases.slurm_source.unwanted_versions.",
+        "n[1-2]: of slurmfab.core.plan.address_remarks.missing.",
+        "n[1-2]: of slurmfab.core.engine.notices.lost_logins.",
+        "slurm.conf, cgroup.conf stay as they are on the hosts (keep_files), where they say otherwise",
+        f"slurmd keeps its directory {FORMER_SPOOL}",
+    ):
+        assert text.count(words) == 1, (words, shown)
+    assert [line for line in shown if "24.05.1" in line]
+
+
+def test_nothing_is_told_of_a_cluster_without_oddities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "cgroup_notices", lambda *_: [])
+    known = plan_input(cluster(), facts_of(cluster(), prepared))
+    assert lines_of(lambda run: notices.tell(run, known, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("versions", "found"),
+    [
+        ({}, {}),
+        ({"n1": "24.05.1"}, {"n1": "24.05.1"}),
+        ({"n1": ""}, {}),
+        ({"c1": "24.05.1"}, {"n1": "24.11.5", "n2": "24.11.5"}),
+        ({"c1": ""}, {}),
+    ],
+)
+def test_hosts_with_another_slurm_than_the_controllers_are_named(
+    versions: dict[str, str], found: dict[str, str]
+) -> None:
+    facts = facts_of(cluster(), prepared)
+    for host, version in versions.items():
+        packages = {} if not version else {"slurm-client": f"{version}-1"}
+        facts[host] = replace(facts[host], packages=packages, slurm_versions={"slurmd": version} if version else {})
+    assert notices.with_other_slurm(plan_input(cluster(), facts)) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "changes", "is_told"),
+    [
+        ("export-files", "ok", (), True),
+        ("export-files", "changed", (), True),
+        ("export-files", "failed", (), False),
+        ("in-effect", "changed", (), True),
+        ("root-log", "ok", (), True),
+        ("person-gone", "changed", (), True),
+        ("person-gone", "ok", (), False),
+        ("file", "ok", (Change("mode"),), True),
+        ("file", "ok", (), False),
+        ("file", "changed", (Change("mode"),), False),
+    ],
+)
+def test_what_stays_or_was_left_is_told_after_a_change(
+    kind: str, status: str, changes: tuple[Change, ...], is_told: bool
+) -> None:
+    outcome = Outcome(f"{kind}:x", status, changes, "it stays")
+    shown = lines_of(lambda run: notices.tell_after_change(run, [Step("files", "n1", (outcome,))]))
+    assert shown == (["n1: it stays."] if is_told else [])
+    silent = replace(outcome, message="")
+    assert lines_of(lambda run: notices.tell_after_change(run, [Step("files", "n1", (silent,))])) == []
+
+
+def test_other_hardware_is_told_for_the_nodes_that_have_it() -> None:
+    changes = (Change("RealMemory", "8000", "16000"), Change("GPUs", "0", "1"))
+    outcome = Outcome("hardware:x", "ok", changes, "the lock keeps it")
+    known = plan_input(cluster(), facts_of(cluster(), prepared))
+    steps = [Step("hardware", host, (outcome,)) for host in ("n1", "n2")]
+    assert lines_of(lambda run: notices.print_other_hardware(run, known, steps)) == [
+        "n[1-2]: other hardware: RealMemory is 8000 instead of 16000; the lock keeps it"
+    ]

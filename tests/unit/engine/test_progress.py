@@ -9,7 +9,7 @@ import pytest
 from terminals import Terminal, shown_on
 
 from slurmfab.base.errors import HostError, HostFailed, Unreachable
-from slurmfab.core.engine.progress import Progress, first_sentence, time_range
+from slurmfab.core.engine.progress import MOST_WAITING, MOST_WAITS, Progress, first_sentence, time_range
 from slurmfab.core.engine.report import Step
 from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
@@ -237,3 +237,26 @@ def test_discovery_of_hosts_has_a_status_line_that_an_error_takes_away() -> None
         assert shown_on(out)[-1] == "  0 s  discovering: n[1-96]"
         raise HostError("n1", "off.")
     assert shown_on(out) == [""]
+
+
+def test_what_hosts_wait_for_is_told_in_some_lines_and_not_in_more() -> None:
+    out = io.StringIO()
+    progress = Progress(out)
+    progress.begin("packages", ["n1", "n2"])
+    for number in range(MOST_WAITS + 2):
+        progress.host_waits("n1", f"dpkg runs\nthere {number}" + "x" * 2 * MOST_WAITING)
+    lines = lines_of(out)
+    assert len(lines) == MOST_WAITS
+    assert lines[0].startswith("packages     n1         dpkg runs")
+    assert all(len(line) <= len("packages     n1         ") + MOST_WAITING for line in lines)
+    progress.begin("users", ["n1"])
+    progress.host_waits("n1", "again")
+    assert len(lines_of(out)) == MOST_WAITS + 1
+
+
+def test_outcomes_that_are_told_at_once_leave_out_what_is_as_wanted() -> None:
+    out = io.StringIO()
+    Progress(out).tell([CHANGED, Step("users", "n2", (Outcome("user:slurm", "ok"),))])
+    (line,) = lines_of(out)
+    assert "n1" in line
+    assert "n2" not in line

@@ -316,6 +316,14 @@ def test_a_file_that_is_not_a_record_is_named_and_ignored(tmp_path: Path, text: 
     assert complaint.endswith(", in line 1")
 
 
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    record.finish(recorded(tmp_path, steps=[CHANGED]))
+    gone = tmp_path / "lab.runs/20260103T120000.000000Z-deploy.json"
+    gone.symlink_to("nowhere")
+    records, complaints = record.load_all(tmp_path / "lab.yaml")
+    assert (len(records), complaints) == (1, (f"{gone}: cannot be read: No such file or directory",))
+
+
 def test_keys_of_a_newer_slurmfab_are_ignored(tmp_path: Path) -> None:
     run = recorded(tmp_path, steps=[CHANGED])
     record.finish(run)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
 
+import pytest
+from support import FakeHosts, run_over
+
+from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.complaints import place_in_words
+from slurmfab.cluster.inventory.loading import parse
 from slurmfab.cluster.inventory.reading import read
-from slurmfab.core.engine.refused_files import places
+from slurmfab.cluster.inventory.shared_files import FilesRead
+from slurmfab.core.engine.refused_files import END, LEFT, places, refuse_unparsable
+from slurmfab.core.engine.report import Step
+from slurmfab.on_hosts.agent.core.resource import Outcome
+from slurmfab.on_hosts.agent.slurm.files import BETWEEN, REFUSED
 
 TEXT = """cluster: lab
 controllers: [ctl]
@@ -48,3 +57,44 @@ slurm_conf:
 def test_an_error_of_slurm_is_about_these_places_of_the_cluster_file(error: str, found: list[str]) -> None:
     document = read(TEXT, "cluster.yaml")
     assert [f"{document.line(place)} {place_in_words(place)}" for place in places(error, document)] == found
+
+
+def refused(*errors: str, host: str = "ctl", status: str = "failed", text: str | None = TEXT) -> str:
+    """What is said of new files that the Slurm of a host refuses; empty if they are not refused."""
+    files = None if text is None else FilesRead(text.encode(), b"")
+    run = run_over(FakeHosts({}), parse(TEXT_WITHOUT_MISTAKES, "cluster.yaml"))
+    run.change_cluster(dataclasses.replace(run.inventory, files=files), run.hosts)
+    outcome = Outcome("slurm-files:/etc/slurm", status, message=REFUSED + BETWEEN.join(errors))
+    try:
+        refuse_unparsable(run, [Step("slurm.conf", host, (outcome,), 0.0)])
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+TEXT_WITHOUT_MISTAKES = "cluster: lab\ncontrollers: [ctl]\nnodes: [{hosts: n1}]\n"
+VALUE = 'error: SlurmdTimeout value "five" is not a valid number'
+
+
+def test_files_that_slurm_refuses_are_refused_with_the_line_of_the_cluster_file() -> None:
+    assert refused(VALUE, VALUE, END).splitlines() == [
+        "cluster.yaml:14: slurm_conf.SlurmdTimeout: Slurm on ctl refuses it: " + VALUE.removeprefix("error: "),
+        LEFT,
+    ]
+    assert refused('error: Bad value "7dd" for MaxTime', VALUE).count("refuses it") == 2
+
+
+@pytest.mark.parametrize("text", [None, TEXT])
+def test_errors_about_no_line_are_told_in_slurms_words(text: str | None) -> None:
+    assert refused("error: something else", END, text=text).splitlines() == [
+        "ctl: the installed Slurm refuses the new slurm.conf: error: something else",
+        LEFT,
+    ]
+    assert refused(END, text=text).splitlines()[0].endswith(END)
+
+
+def test_files_that_are_not_refused_on_the_controller_go_on() -> None:
+    assert refused(VALUE, host="n1") == refused(VALUE, status="would change") == ""
+    run = run_over(FakeHosts({}), parse(TEXT_WITHOUT_MISTAKES, "cluster.yaml"))
+    other = Outcome("file:/x", "failed", message="no space left")
+    refuse_unparsable(run, [Step("files", "ctl", (other,), 0.0)])

@@ -18,7 +18,18 @@ from slurmfab.base.errors import (
     Unreachable,
 )
 from slurmfab.base.json_output import as_json
-from slurmfab.core.engine.report import Report, Step, difference_lines, failures, fold_steps, headline, outcome_from
+from slurmfab.core.engine.report import (
+    Report,
+    Step,
+    apart,
+    describe,
+    difference_lines,
+    failures,
+    fold_steps,
+    headline,
+    outcome_from,
+    without_secrets,
+)
 from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 OK = Outcome("user:slurm", "ok")
@@ -159,3 +170,30 @@ def test_a_failure_is_told_once_with_its_host_though_the_host_was_lost_by_it() -
         "n1: service:slurmd: it does not stay active",
         "n2: off.",
     )
+
+
+def test_other_hardware_is_told_with_what_the_lock_has_and_drift_with_its_kind() -> None:
+    differs = Outcome("hardware:n1", "differs", (Change("RealMemory", "8000", "16000"),), "repair it", drift="by hand")
+    assert describe(differs) == (
+        "hardware:n1: differs (by hand)",
+        "  RealMemory: 8000; the lock has 16000",
+        "  repair it",
+    )
+    assert describe(Outcome("a:b", "changed")) == ("a:b: changed",)
+
+
+def test_what_a_controller_says_of_other_hosts_is_their_failure_and_not_its_own() -> None:
+    outcome = Outcome("slurm-nodes:n1,n2", "ok", others=(("n2", "it is down"),))
+    own, others = apart(Step("nodes", "c1", (outcome, OK)))
+    assert [one.others for one in own.outcomes] == [(), ()]
+    assert [(step.host, one.id, one.status, one.message) for step in others for one in step.outcomes] == [
+        ("n2", "slurm-nodes:n2", "failed", "it is down")
+    ]
+    alone = Step("nodes", "c1", (OK,))
+    assert apart(alone) == (alone, ())
+
+
+def test_secrets_in_a_change_are_hidden_and_its_digest_stays() -> None:
+    shown = without_secrets({"name": "x", "actual": "StoragePass=abc", "wanted": "", "diff": None, "digest": "abc"})
+    assert "abc" not in str(shown["actual"])
+    assert (shown["name"], shown["wanted"], shown["diff"], shown["digest"]) == ("x", "", None, "abc")

@@ -152,3 +152,30 @@ def test_a_host_with_a_failed_resource_is_retried(tmp_path: Path) -> None:
     run.exclude("n2", HostFailed("n2", "service:slurmd: it does not stay active"))
     record.finish(run)
     assert retry.hosts_to_retry(run.inventory, lambda _: None) == "n2"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "plan_file", "words"),
+    [("n1", "", "leave out --hosts."), ("", "x", "leave out --plan."), ("n1", "x", "leave out --hosts and --plan.")],
+)
+def test_options_that_choose_hosts_too_are_refused(hosts: str, plan_file: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        retry.refuse_others(hosts, plan_file)
+    retry.refuse_others("", "")
+
+
+@pytest.mark.parametrize(
+    ("lock", "host", "is_new"),
+    [
+        (None, "n1", True),
+        (HostLock(hardware=SMALL), "n1", True),
+        (HostLock(public_key="k"), "n1", True),
+        (HostLock(public_key="k", hardware=SMALL), "n1", False),
+        (HostLock(public_key="k"), "c1", False),
+    ],
+)
+def test_a_host_is_new_while_the_lock_lacks_its_key_or_its_hardware(
+    lock: HostLock | None, host: str, is_new: bool
+) -> None:
+    known = Inventory(cluster(), Lock(hosts={host: lock} if lock else {}), Path("lab.yaml"))
+    assert retry.is_new(known, host) is is_new

@@ -111,3 +111,16 @@ def test_each_plan_has_another_digest_key_that_is_not_shown() -> None:
     assert "digest_key" not in repr(made())
     run = looked()
     assert "digest" not in json.dumps(as_json(run.report()))
+
+
+def test_a_plan_replaces_a_saved_plan_and_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.plan"
+    saved_plan.refuse_other_file(path)
+    saved_plan.save(made(), path)
+    assert saved_plan.is_plan(path)
+    saved_plan.refuse_other_file(path)
+    for text in ("notes", "{}", '{"format": "another"}'):
+        path.write_text(text)
+        assert saved_plan.is_plan(path) is False
+        with pytest.raises(InputError, match="this file exists and is not a saved plan"):
+            saved_plan.refuse_other_file(path)

@@ -83,3 +83,19 @@ def test_a_single_controller_is_not_asked() -> None:
     disks = Disks(lambda host: host)
     shared_state.require_shared(cluster(), ("c1", "n1", "n2"), disks.ask)
     assert disks.asked == []
+
+
+NFS = "mounts: [{path: /shared, source: 'nas:/x', type: nfs}]\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_ours"),
+    [
+        ("", False),
+        (NFS, True),
+        (NFS.replace("'nas:/x', type: nfs", "/dev/sdb, type: ext4"), False),
+        (NFS.replace("type: nfs", "type: nfs, hosts: c1"), False),
+    ],
+)
+def test_a_state_on_one_mount_of_the_network_is_shared_by_the_cluster_file_itself(more: str, is_ours: bool) -> None:
+    assert shared_state.is_mounted_by_us(cluster(TWO + more)) is is_ours

@@ -12,7 +12,7 @@ from support import FakeHosts, cluster, facts_of, lost_words, prepared, run_over
 from slurmfab.base.errors import Asleep, Unreachable
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.core.engine import requests
+from slurmfab.core.engine import requests, sleeping
 from slurmfab.core.engine.requests import gather
 from slurmfab.core.engine.run import Run
 from slurmfab.hosts.session import Line
@@ -146,3 +146,21 @@ def test_a_node_when_it_does_not_wake_up_then_it_stays_asleep_and_the_step_has_f
     assert there == {"c1", "n2"}
     assert isinstance(run.failed_hosts["n1"], Unreachable)
     assert run.report().exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "host", "may"),
+    [
+        (POWER, "n1", True),
+        (POWER, "n2", False),
+        ("", "n1", False),
+        (POWER.replace("nodes: n1", "nodes: [n1, n2], keep: n2"), "n2", False),
+        (POWER.replace("nodes: n1", "nodes: [n1, n2], keep: n2"), "n1", True),
+        ("slurm_conf: {SuspendProgram: /opt/off}\n", "n2", True),
+        ("slurm_conf: {SuspendProgram: null}\n", "n2", False),
+    ],
+)
+def test_nodes_that_may_sleep_are_those_of_the_cluster_file_or_all_with_a_program_of_the_site(
+    more: str, host: str, may: bool
+) -> None:
+    assert sleeping.may_sleep(cluster(HOSTS + more), host) is may

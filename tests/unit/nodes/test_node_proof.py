@@ -13,15 +13,24 @@ from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.nodes.node_proof import work
 
 PLAIN = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
-WITH_CONTAINERS = PLAIN + "containers: {use: [apptainer]}\npackages: {all: [apptainer]}\n"
-APPTAINER = """\
+WITH = {
+    "apptainer": PLAIN + "containers: {use: [apptainer]}\npackages: {all: [apptainer]}\n",
+    "oci": PLAIN + "containers: [oci]\n",
+    "podman": PLAIN + "containers: [podman]\n",
+}
+WITH_CONTAINERS = WITH["apptainer"]
+RUNTIME = """\
 #!/bin/sh
 if [ -e "$BROKEN" ]; then echo "libfuse3.so.3: cannot open shared object file" >&2; exit 1; fi
-root=$5
-shift 7
-exec sh -c "$(echo "$1" | sed "s,/etc/,$root/etc/,")"
+while [ "$1" != sh ]; do
+    case $1 in --container=*) root=${1#*=}/root ;; *) [ ! -d "$1" ] || [ "$1" = / ] || root=$1 ;; esac
+    shift
+done
+exec sh -c "$(echo "$3" | sed "s,/etc/,$root/etc/,")"
 """
-"""Stands in for Apptainer: sees the files of the root directory that it is called with."""
+"""Stands in for Apptainer, sdocker and srun: sees the files of the root directory that it is called with."""
+
+PROGRAMS = {"apptainer": RUNTIME, "sdocker": RUNTIME, "srun": RUNTIME, "podman": '#!/bin/sh\nshift\nexec "$@"\n'}
 
 
 def with_gpus(*files: str) -> Lock:
@@ -31,8 +40,9 @@ def with_gpus(*files: str) -> Lock:
 
 def job(text: str, lock: Lock, place: Path, *, is_broken: bool = False) -> subprocess.CompletedProcess[str]:
     """What the script of a node's job does here."""
-    (place / "apptainer").write_text(APPTAINER)
-    (place / "apptainer").chmod(0o755)
+    for name, script in PROGRAMS.items():
+        (place / name).write_text(script)
+        (place / name).chmod(0o755)
     if is_broken:
         (place / "broken").touch()
     words = work(cluster(text), lock, "n1")
@@ -50,16 +60,18 @@ def test_a_node_when_slurm_knows_of_less_memory_then_gets_a_job_that_fits() -> N
     assert work(cluster(small), Lock(), "n1") == ("--mem=1M", "hostname")
 
 
-def test_containers_when_they_start_then_the_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
-    done = job(WITH_CONTAINERS, Lock(), tmp_path)
+@pytest.mark.parametrize("way", WITH)
+def test_containers_when_they_start_then_the_job_passes_and_leaves_nothing(way: str, tmp_path: Path) -> None:
+    done = job(WITH[way], Lock(), tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert list(Path("/var/tmp").glob("slurmfab-proof-*")) == []
 
 
-def test_containers_when_a_library_is_gone_then_the_job_fails_with_the_runtimes_word(tmp_path: Path) -> None:
-    done = job(WITH_CONTAINERS, Lock(), tmp_path, is_broken=True)
+@pytest.mark.parametrize("way", WITH)
+def test_containers_when_a_library_is_gone_then_the_job_fails_with_the_runtimes_word(way: str, tmp_path: Path) -> None:
+    done = job(WITH[way], Lock(), tmp_path, is_broken=True)
     assert done.returncode == 1
-    assert "error: a container by apptainer: libfuse3.so.3: cannot open shared object file" in done.stderr
+    assert f"error: a container by {way}: libfuse3.so.3: cannot open shared object file" in done.stderr
 
 
 @pytest.mark.parametrize(

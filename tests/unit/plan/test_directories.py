@@ -17,7 +17,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.ports import port
 from slurmfab.commands.checks.directories import owners
 from slurmfab.commands.checks.wanted import spool_directory, with_logs
-from slurmfab.core.plan.directories import SLURM_LIBRARY
+from slurmfab.core.plan.directories import SLURM_LIBRARY, log_files, slurmd_log
 from slurmfab.core.plan.phases import files, scripts
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
@@ -159,6 +159,17 @@ def test_a_log_of_slurmd_elsewhere_is_watched_for_links_too() -> None:
     assert {one.name() for _, one in plan.of_host("n1") if one.kind == "root-log"} == {
         "/srv/log/slurmd-n1.log", "/var/log/slurm/slurmd.log"
     }  # fmt: skip
+
+
+def test_a_log_of_slurmd_has_the_hosts_own_name_where_that_is_another() -> None:
+    known = cluster(THREE_HOSTS + ELSEWHERE)
+    facts = facts_of(known, prepared)
+    facts["n1"] = dataclasses.replace(facts["n1"], hostname="other")
+    there = plan_input(known, facts)
+    assert slurmd_log(there, "n1") == "/srv/log/slurmd-other.log"
+    assert slurmd_log(there, "c1") == "/srv/log/slurmd-c1.log"
+    assert [path for path, _ in log_files(there, "n1")] == ["/srv/log/slurmd-other.log"]
+    assert [path for path, _ in log_files(there, "c1")] == ["/srv/log/slurmctld.log", "/srv/dbd/slurmdbd.log"]
 
 
 def test_without_a_line_slurms_own_default_counts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.cluster.slurm.window import Member, between, mismatches, reached, reaches, way
+from slurmfab.cluster.slurm.window import Member, mismatches, reached, reaches, way
 
 
 def version(text: str) -> SlurmVersion:
@@ -35,12 +35,6 @@ def test_a_series_understands_two_or_three_before_its_own(newer: str, older: str
 def test_what_a_series_understands_begins_with_the_oldest() -> None:
     assert [str(one) for one in reached(version("24.11"))] == ["23.02", "23.11", "24.05"]
     assert [str(one) for one in reached(version("22.05"))] == ["20.11", "21.08"]
-
-
-def test_one_step_between_is_named_where_one_is_enough() -> None:
-    assert [str(one) for one in between(version("24.11"), version("22.05"))] == ["23.02", "23.11"]
-    assert between(version("26.05"), version("24.11")) == ()
-    assert between(version("26.05"), version("22.05")) == ()  # two are needed
 
 
 @pytest.mark.parametrize(

@@ -98,3 +98,16 @@ def test_a_host_that_slurm_conf_names_by_its_address_has_its_own_name(
     member: str, taken: tuple[str, ...], name: str
 ) -> None:
     assert host_name(member, "dbhost", taken) == name
+
+
+@pytest.mark.parametrize(
+    ("named", "member"),
+    [
+        ("db.example.org", Member("db", "db", "db.example.org")),
+        ("N2", Member("n2", "n2", "10.0.0.12")),
+        ("192.0.2.7", Member("192.0.2.7", "192.0.2.7", "192.0.2.7")),
+    ],
+)
+def test_the_host_of_slurmdbd_is_reached_as_slurm_conf_names_it(named: str, member: Member) -> None:
+    found = members(parse(f"SlurmctldHost=ctl\n{NODES}{DATABASE}AccountingStorageHost={named}\n"))
+    assert found.hosts[found.database] == member

@@ -13,11 +13,17 @@ from fake_slurm import FakeSlurm
 from support import cluster, facts_of, plan_input, prepared, run_over
 
 from slurmfab.base.errors import SlurmfabError, Unreachable
+from slurmfab.base.exit_codes import SOMETHING_TO_DO
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.commands.doctor.finding import FAILURE
 from slurmfab.commands.upgrade import asking, planning
-from slurmfab.commands.upgrade.plan import UpgradePlan
+from slurmfab.commands.upgrade.asked import SpankPlugin
+from slurmfab.commands.upgrade.plan import SlurmUser, UpgradePlan
 from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
 
 SITE = """\
@@ -219,3 +225,129 @@ def test_a_plan_without_an_answer_of_slurmctld_knows_no_node_that_is_out_of_serv
     hosts, run = asked_of(ping="Slurmctld(primary) at c1 is DOWN\n")
     assert asking.out_of_service(run) == {}
     assert not [text for text in planned(hosts, run).warnings if "loose cable" in text]
+
+
+def test_the_question_of_an_upgrade_installs_nothing_on_a_host_that_lacks_python() -> None:
+    hosts, run = asked_of(without_python={"n1"})
+    assert [*planned(hosts, run).silent] == ["n1"]
+    assert hosts.installed == []
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, **hosts: Any) -> tuple[int | Exception, bool]:
+    """How `fab upgrade --plan` ends, and whether the connections are closed then."""
+    there, run = asked_of(**hosts)
+    closed: list[bool] = []
+    monkeypatch.setattr(there, "close", lambda: closed.append(True))
+    known = Inventory(run.inventory.cluster, Lock(), Path("lab.yaml"))
+    monkeypatch.setattr(planning.loading, "load_named", lambda _: known)
+    monkeypatch.setattr(planning.session, "start", lambda *_: run)
+    monkeypatch.setattr(planning.last_files, "with_files", lambda _run, plan, _facts, _final: plan)
+    try:
+        return planning.plan("lab", "26.05", "", Output()), closed == [True]
+    except SlurmfabError as error:
+        return error, closed == [True]
+
+
+def test_a_plan_is_printed_with_the_command_that_carries_it_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(monkeypatch) == (SOMETHING_TO_DO, True)
+    out = capsys.readouterr().out
+    assert out.startswith("Upgrade from Slurm 24.11 to 26.05. Jobs now: 1 pending, 2 running.\n")
+    assert out.endswith("\nNext: fab upgrade --to 26.05 --cluster lab.yaml\n")
+
+
+def test_a_plan_that_is_refused_names_no_next_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(monkeypatch, trouble_of={"n1": "E: Unable to locate package slurmd"}) == (FAILURE, True)
+    assert "Next:" not in capsys.readouterr().out
+
+
+def test_a_plan_that_cannot_be_made_ends_with_its_reason_and_the_connections_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed: list[Run] = []
+    monkeypatch.setattr(planning.session, "print_failures", failed.append)
+    error, closed = shown(monkeypatch, silent=("db",))
+    assert (str(error).partition(",")[0], closed) == ("db has the accounting database", True)
+    assert [[*run.failed_hosts] for run in failed] == [["db"]]
+
+
+@pytest.mark.parametrize(
+    ("to", "suite", "words"),
+    [("26.05", "", "--to 26.05 "), ("", "sid", "--suite sid "), ("26.05", "a b", "--to 26.05 --suite 'a b' ")],
+)
+def test_the_command_of_a_plan_has_its_options(to: str, suite: str, words: str) -> None:
+    known = Inventory(cluster(SITE), Lock(), Path("lab.yaml"))
+    assert planning.command(known, to, suite) == f"fab upgrade {words}--cluster lab.yaml"
+
+
+@pytest.mark.parametrize(
+    ("version", "suite", "ends"),
+    [("26.05.5", "", "26.05.5"), ("26.05.*", "sid", "26.05.*"), ("24.11.5", "sid", "26.05.*"), (None, "", "26.05.*")],
+)
+def test_the_cluster_file_gets_the_version_that_was_named_or_the_series_of_the_suite(
+    version: str | None, suite: str, ends: str
+) -> None:
+    plan = planned(*asked_of())
+    there = dataclasses.replace(plan, target=dataclasses.replace(plan.target, suite=suite))
+    assert planning.final_key(there, SlurmPackages(version=version)).version == ends
+
+
+@pytest.mark.parametrize(
+    ("is_whole", "is_under_way", "is_compared"), [(True, True, True), (True, False, True), (False, True, False)]
+)
+def test_the_last_step_is_compared_where_there_is_an_upgrade(
+    is_whole: bool, is_under_way: bool, is_compared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(
+        planning.last_files, "with_files", lambda _run, plan, _facts, final: (compared.append(final.version), plan)[1]
+    )
+    _, run = asked_of()
+    record = UpgradeUnderWay("24.11.5", "26.05.*", "now", "ann")
+    run.update_lock(dataclasses.replace(run.inventory.lock, upgrade=record if is_under_way else None))
+    planning.made(run, SlurmPackages(version="26.05.*"), "26.05", "", is_whole=is_whole)
+    assert compared == (["26.05.*"] if is_compared else [])
+
+
+def test_offers_of_hosts_with_different_packages_are_joined() -> None:
+    one = asking.Offer({"a": "1"}, {"x": "1"}, ("p",), ("1",), ("z", "b"), "", "n1")
+    other = asking.Offer({"b": "2"}, {"y": "2"}, ("p", "q"), ("1", "2"), ("b", "a"), "no", "n2")
+    assert asking.joined(one, other) == asking.Offer(
+        {"a": "1", "b": "2"}, {"x": "1", "y": "2"}, ("p", "q"), ("1", "2"), ("a", "b", "z"), "no", "n1"
+    )
+    assert asking.joined(dataclasses.replace(one, trouble="first"), other).trouble == "first"
+
+
+def test_the_answer_of_a_host_becomes_what_a_plan_reads() -> None:
+    told = {**state_of("c1"), "spank": [["/opt/x.so", True, False]], "users": [["7", "x", "y", "ann", True]]}
+    found = asking.host_state("trixie amd64", told)
+    assert found.spank == (SpankPlugin("/opt/x.so", True, False),)
+    assert found.users == (SlurmUser("7", "x", "y", "ann", True),)
+    assert found.jobs
+    assert found.jobs[0] == ("7", "ann", "RUNNING", "1", "n1")
+    assert asking.host_state("trixie amd64", state_of("n1")).jobs is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "release"),
+    [({}, "trixie amd64"), ({"codename": "", "os_id": "other", "architecture": "arm64"}, "other arm64")],
+)
+def test_hosts_of_one_release_and_architecture_get_the_same_packages(facts: dict[str, str], release: str) -> None:
+    assert asking.release_of(prepared("n1", **{"architecture": "amd64", **facts})) == release
+
+
+def test_nodes_on_which_jobs_may_begin_are_not_out_of_service() -> None:
+    _, run = asked_of()
+    assert {name: text[-13:] for name, text in asking.out_of_service(run).items()} == {"n3": "(loose cable)"}
+
+
+@pytest.mark.parametrize("is_under_way", [True, False])
+def test_a_daemon_that_does_not_run_is_started_where_an_upgrade_is_under_way(is_under_way: bool) -> None:
+    hosts, run = asked_of()
+    record = UpgradeUnderWay("24.11.5", "26.05.*", "now", "ann") if is_under_way else None
+    run.update_lock(dataclasses.replace(run.inventory.lock, upgrade=record))
+    assert asking.ask(run, SlurmPackages(version="26.05.*"), "26.05.*", "").is_under_way is is_under_way
+    assert hosts.asked

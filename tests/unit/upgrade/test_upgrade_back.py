@@ -14,10 +14,15 @@ from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.base.errors import DeployFailed, InputError, Unreachable
+from slurmfab.base.exit_codes import DONE
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.commands.backup import archive as archives
+from slurmfab.commands.backup.restoring import RestoreOptions
+from slurmfab.commands.doctor.finding import FAILURE
 from slurmfab.commands.upgrade import back
+from slurmfab.commands.upgrade.plan import HostVersions
 from slurmfab.core.engine.run import Run
+from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, LOCK
 
@@ -64,6 +69,12 @@ def put_back(tmp_path: Path, text: str = UPGRADED, **hosts: Any) -> tuple[list[s
     run = run_over(there, wanted, lock=known, path=path, command="upgrade")
     back.put_back(run, made, back.packages_before(made))
     assert run.inventory.lock.upgrade is None
+    assert run.inventory.cluster.slurm == cluster(CLUSTER_TEXT).slurm
+    assert there.installed == []
+    begun = [(host, request) for host, request in there.requests if request["op"] == "apply"]
+    assert (begun[0][0], [*begun[0][1]["resources"]]) == ("c1", []), "the claim comes first"
+    services = [one for _, request in begun for one in request["resources"] if one["kind"] == "service"]
+    assert not any(one["running"] for one in services)
     return done, path.read_text()
 
 
@@ -128,3 +139,58 @@ def test_the_way_back_is_asked_about_where_a_host_gets_other_packages(
     put_back(tmp_path, old=("n1", "n2"))
     assert len(asked) == 1
     assert "Slurm's daemons stop on all hosts, c1 gets the packages of before" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "is_alone", "words"),
+    [
+        ("", True, "--abandon-jobs and --identity are for --back: an upgrade ends no job and reads no backup"),
+        ("b.tar", False, "--back takes no other options than --abandon-jobs, --identity and --yes"),
+    ],
+)
+def test_options_that_do_not_fit_the_way_back_are_refused(file: str, is_alone: bool, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        back.back("", file, Output(), back.Options(is_alone, abandon_jobs=True, identity="", yes=False))
+
+
+@pytest.mark.parametrize("code", [DONE, FAILURE])
+def test_the_way_back_restores_the_backup_when_the_packages_of_before_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    path, done = tmp_path / "cluster.yaml", list[Any]()
+    path.write_text(UPGRADED)
+    lock = {**json.loads(LOCK_TEXT), "upgrade": UPGRADE}
+    made = archive(tmp_path, {**PARTS, LOCK: json.dumps(lock).encode()})
+    monkeypatch.setattr(back.trust, "require_before_decryption", lambda *_, trust: done.append(f"archive {trust}"))
+    monkeypatch.setattr(back.trust, "require", lambda *_, trust: done.append(f"parts {trust}"))
+    monkeypatch.setattr(back.session, "start", lambda *words: done.append(words[3]) or "run")
+    monkeypatch.setattr(back.session, "perform", lambda run, _, work: (work(run), code)[1])
+    monkeypatch.setattr(back, "put_back", lambda _run, _backup, before: done.append(before))
+    monkeypatch.setattr(back.restoring, "restore_to", lambda *words: done.append(words[2]) or 7)
+    options = back.Options(is_alone=True, abandon_jobs=True, identity="", yes=False)
+    ended = back.back(str(path), str(made), Output(), options)
+    assert (done[:2], done[2].command, done[2].asks) == (
+        ["archive False", "parts False"],
+        "upgrade",
+        True,
+    )
+    assert done[3]["n2"] == {"slurmd": OLD}
+    assert ended == (7 if code == DONE else FAILURE)
+    assert done[4:] == ([RestoreOptions(overwrite=True, abandon_jobs=True, yes=True)] if code == DONE else [])
+
+
+def test_a_host_that_has_one_package_of_before_gets_them_all() -> None:
+    before = {"slurmd": OLD, "slurm-client": OLD}
+    assert back.older(HostVersions({"slurmd": OLD, "slurm-client": NEW}), before) == (
+        f"slurm-client={OLD}",
+        f"slurmd={OLD}",
+    )
+    assert back.older(HostVersions({"slurm-client": OLD, "slurmd": OLD}), before) == ()
+    assert back.older(HostVersions({"slurmd": OLD}), before) != (), "one is gone"
+
+
+def test_a_backup_whose_lock_names_hosts_wrongly_is_refused(tmp_path: Path) -> None:
+    lock = {**json.loads(LOCK_TEXT), "upgrade": {**UPGRADE, "packages": {"n[1-": {"slurmd": OLD}}}}
+    made = archives.verified(archive(tmp_path, {**PARTS, LOCK: json.dumps(lock).encode()}))
+    with pytest.raises(InputError, match=r"its lock names hosts wrongly: .*Nothing was changed"):
+        back.packages_before(made)

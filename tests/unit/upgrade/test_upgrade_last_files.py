@@ -9,7 +9,7 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, THREE_HOSTS, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import DeployFailed, InputError
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import last_files
@@ -20,6 +20,7 @@ from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 FILES = "slurm-files:/etc/slurm"
 FINAL = SlurmPackages(version="26.05.*")
+NEW = {"slurm-client": "26.05.5-1"}
 
 
 def place(text: str = THREE_HOSTS, *, by_hand: bool = False, **more: Any) -> tuple[Run, FakeSlurm]:
@@ -122,3 +123,68 @@ def test_a_deployment_that_would_change_more_than_its_plan_shows_is_not_begun() 
     more = [Step("slurm.conf", host, (wrong,), 0.0) for host in ("c1", "n1", "n2")]
     with pytest.raises(InputError, match=r"what the plan did not show: slurm-files:/etc/slurm on c1,n2\. It was not"):
         last_files.refuse_more(plan, more)
+
+
+def test_a_host_that_is_lost_while_the_last_step_is_compared_has_a_sentence_of_its_own() -> None:
+    run, hosts = place(wrong={"n1": {FILES}}, losing={"n2": 1})
+    plan = planned(run, hosts)
+    (step,) = plan.steps
+    assert step.hosts == ("n1",)
+    assert plan.warnings == (
+        "n2: was lost while the upgrade was planned: the connection was lost. It keeps its Slurm; upgrade it when it "
+        "answers.",
+    )
+    assert plan.silent == {"n2": "the connection was lost."}
+
+
+def test_a_controller_that_is_lost_while_the_last_step_is_compared_ends_the_plan() -> None:
+    run, hosts = place(losing={"c1": 1})
+    with pytest.raises(DeployFailed):
+        planned(run, hosts)
+
+
+def test_the_differences_of_the_last_step_are_in_the_order_of_the_hosts_and_leave_no_trace_in_the_run() -> None:
+    run, hosts = place(wrong={host: {FILES} for host in ("n2", "c1", "n1")})
+    before = run.job_impact
+    assert [*planned(run, hosts).steps[0].changes] == ["c1", "n1", "n2"]
+    assert run.job_impact == before
+
+
+@pytest.mark.parametrize(
+    ("versions", "fact", "new"),
+    [
+        (
+            HostVersions(offered={"slurmd": "1:26.05.5-1"}),
+            {"slurm_versions": {"slurmd": "24.11.5"}},
+            {"slurmd": "26.05.5"},
+        ),
+        (HostVersions(programs={"slurmd": "24.11.5"}), {"slurm_versions": {}}, {"slurmd": "24.11.5"}),
+        (HostVersions(), {"slurm_versions": {"slurmd": "24.11.5"}}, {"slurmd": ""}),
+    ],
+)
+def test_facts_after_an_upgrade_have_the_offered_version_of_each_program(
+    versions: HostVersions, fact: dict[str, Any], new: dict[str, str]
+) -> None:
+    assert last_files.after(prepared("n1", **fact), versions).slurm_versions == new
+    packages = last_files.after(prepared("n1"), HostVersions({"munge": "9"}, offered={"slurm-client": "2"})).packages
+    assert (packages["munge"], packages["slurm-client"]) == ("9", "2")
+    assert last_files.after(prepared("n1"), HostVersions()).packages == prepared("n1").packages
+
+
+def test_a_host_that_did_not_tell_its_versions_is_no_part_of_the_last_step() -> None:
+    run, hosts = place(wrong={host: {FILES} for host in ("n1", "n2")})
+    there = {host: HostVersions({"slurm-client": "24.11.5-1"}, offered=NEW) for host in ("c1", "n1")}
+    plan = UpgradePlan(Target("26.05.*", "", SlurmVersion(26, 5)), SlurmVersion(24, 11), there, ())
+    (step,) = last_files.with_files(run, plan, hosts.facts, FINAL).steps
+    assert step.hosts == ("n1",)
+
+
+def test_differences_that_a_plan_does_not_name_are_told_once_for_their_hosts() -> None:
+    step = UpgradeStep("files", ("n1",), {}, {}, "", {"n1": ("a:b",)})
+    plan = UpgradePlan(Target("26.05.*", "", SlurmVersion(26, 5)), SlurmVersion(24, 11), {}, (step,))
+    wrong, right, other = Outcome("a:b", "would change"), Outcome("c:d", "ok"), Outcome("e:f", "failed")
+    last_files.refuse_more(plan, [Step("x", "n1", (wrong, right)), Step("y", "n2", (right,))])
+    found = [Step("x", host, (wrong, other)) for host in ("n2", "n2", "n3")]
+    with pytest.raises(InputError, match=r"a:b on n\[2-3\]; e:f on n\[2-3\]\. It was not begun") as refused:
+        last_files.refuse_more(plan, found)
+    assert str(refused.value).startswith("All hosts have the new Slurm. But the deployment at the end")

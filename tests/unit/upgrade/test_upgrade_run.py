@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,15 @@ from terminals import at_a_terminal, words_on
 
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
+from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import conversion_wait, running, under_way
 from slurmfab.commands.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
 from slurmfab.commands.upgrade.running import UpgradeOptions, limited
+from slurmfab.core.engine import file_writing
+from slurmfab.core.engine.actor import host
+from slurmfab.core.engine.run import Run, RunHooks
 from slurmfab.core.engine.session import Output
 
 NEW = SlurmVersion(26, 5)
@@ -152,3 +158,117 @@ def test_an_upgrade_when_somebody_can_answer_then_asks_behind_its_plan_and_befor
         running.carry_out(run, SlurmPackages(version="26.05.*"), UpgradeOptions(), frozenset({"db", "ctl"}), Output())
     assert "26.05" in capsys.readouterr().out
     assert "older ones do not read them any more. Upgrade Slurm on ctl,db to 26.05.*? [y/N]" in words_on(shown)
+
+
+def run_with(path: Path, text: str, lock: Lock | None = None) -> tuple[Run, list[UpgradeUnderWay | None]]:
+    """A run with the lock on the cluster, and the records of an upgrade that it saves."""
+    path.write_text(text)
+    saved: list[UpgradeUnderWay | None] = []
+    hooks = RunHooks(save_lock=lambda run: saved.append(run.inventory.lock.upgrade))
+    run = run_over(FakeHosts({}), cluster(text), (), lock, path=path, hooks=hooks)
+    return run, saved
+
+
+RECORD = UpgradeUnderWay("24.11.3", "26.05.*", "now", "ann@here")
+
+
+@pytest.mark.parametrize(
+    ("lock", "had", "is_new"),
+    [
+        (Lock(), "24.11", True),
+        (Lock(slurm="24.11.5"), "24.11.5", True),
+        (Lock(upgrade=RECORD), "24.11.3", False),
+        (Lock(upgrade=dataclasses.replace(RECORD, to="25.11.*"), slurm="24.11.5"), "24.11.5", True),
+    ],
+)
+def test_an_upgrade_that_begins_is_noted_in_the_lock_once(lock: Lock, had: str, is_new: bool, tmp_path: Path) -> None:
+    run, saved = run_with(tmp_path / "lab.yaml", BASE.replace("name", "cluster"), lock)
+    under_way.begin(run, WHOLE, "26.05.*")
+    record = run.inventory.lock.upgrade
+    assert record
+    assert (record.had, record.to, len(saved)) == (had, "26.05.*", int(is_new))
+    if is_new:
+        assert (record.by.rpartition("@")[2], record.since[:2]) == (host(), "20")
+        assert record.packages == {"ctl,db,login,n[1-2]": OLD}
+
+
+def test_hosts_without_slurm_are_not_among_the_versions_before() -> None:
+    there = plan(("nodes", ("n1", "n2")))
+    bare = dataclasses.replace(there, hosts={**there.hosts, "n1": HostVersions()})
+    assert under_way.packages(bare) == {"n2": OLD}
+
+
+def test_the_new_version_goes_into_the_cluster_file_and_the_run_goes_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(file_writing, "write", lambda _, text: written.append(text))
+    run, _ = run_with(tmp_path / "lab.yaml", BASE.replace("name", "cluster"))
+    lines: list[str] = []
+    run.progress.line = lines.append  # type: ignore[method-assign]
+    final = SlurmPackages(version="26.05.*")
+    running.write_target(run, final)
+    assert [text.splitlines()[-1] for text in written] == ['  version: "26.05.*"']
+    assert (run.inventory.cluster.slurm, run.hosts) == (final, ("ctl", "n1", "n2"))
+    assert lines == [f"{tmp_path}/lab.yaml: slurm.version is 26.05.* now."]
+    (tmp_path / "lab.yaml").write_text(written[0])
+    running.write_target(run, final)
+    assert (len(written), len(lines)) == (1, 1)
+
+
+def test_the_files_come_last_and_only_when_every_host_has_the_new_slurm() -> None:
+    whole = plan(("backup", ("ctl",)), ("nodes", ("n1", "n2")), ("files", ("ctl", "n1")))
+    assert [step.what for step in limited(whole, frozenset({"n1", "n2"}))] == ["backup", "nodes", "files"]
+    assert [step.what for step in limited(whole, frozenset({"n1"}))] == ["backup", "nodes"]
+    silent = dataclasses.replace(whole, silent={"n3": "it is off"})
+    assert [step.what for step in limited(silent, frozenset({"n1", "n2"}))] == ["backup", "nodes"]
+    assert [step.what for step in limited(plan(("files", ("ctl",))), frozenset())] == ["files"]
+
+
+def test_an_upgrade_that_is_refused_changes_nothing_and_one_that_is_done_begins_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(running, "require_claim", lambda _: begun.append("claim"))
+    run = run_over(FakeHosts({}), cluster(), command="upgrade")
+    refused = dataclasses.replace(WHOLE, refusals=("too old",))
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: refused)
+    words = (run, SlurmPackages(version="26.05.*"), UpgradeOptions(), ALL, Output())
+    with pytest.raises(InputError, match=r"The upgrade is refused, for the reasons above\. Nothing was changed"):
+        running.carry_out(*words)
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: plan())
+    assert running.carry_out(*words) is False
+    assert begun == []
+
+
+def test_an_upgrade_whose_last_step_was_cut_off_goes_on_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    for name in ("require_claim", "write_target", "do"):
+        monkeypatch.setattr(running, name, lambda *_, name=name: begun.append(name))
+    monkeypatch.setattr(running, "finish", lambda *_: True)
+    monkeypatch.setattr(running.under_way, "begin", lambda *_: None)
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: plan())
+    run = run_over(FakeHosts({}), cluster(), (), Lock(upgrade=RECORD), command="upgrade")
+    assert running.carry_out(run, SlurmPackages(version="26.05.*"), UpgradeOptions(), ALL, Output()) is True
+    assert begun == ["require_claim", "write_target", "do"]
+
+
+def test_an_upgrade_that_is_done_everywhere_brings_the_files_and_is_no_longer_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    run, saved = run_with(tmp_path / "lab.yaml", BASE.replace("name", "cluster"), Lock(upgrade=RECORD))
+    run.progress.line = done.append  # type: ignore[method-assign]
+    monkeypatch.setattr(running.plans, "made", lambda *_, **__: plan(("backup", ("ctl",))))
+    monkeypatch.setattr(running.hints, "of_users", lambda _: ["n1: srun of ann: no service"])
+    monkeypatch.setattr(running.last_files, "refuse_more", lambda plan, steps: done.append(f"compared {plan} {steps}"))
+
+    def deploy(begun: Run) -> None:
+        assert begun.hooks.check_survey
+        begun.hooks.check_survey(begun, ())
+        done.append("deployed")
+
+    monkeypatch.setattr(running.converge, "deploy", deploy)
+    assert running.finish(run, WHOLE, SlurmPackages(version="26.05.*")) is True
+    assert done == [f"compared {WHOLE} ()", "deployed", "Slurm 26.05 runs on all hosts.", "n1: srun of ann: no service"]
+    assert saved == [None]

@@ -17,14 +17,20 @@ from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import changes, proof, running
 from slurmfab.commands.upgrade.changes import Changes
-from slurmfab.commands.upgrade.plan import HostVersions, SlurmUser, Target, UpgradePlan
+from slurmfab.commands.upgrade.plan import HostVersions, SlurmUser, Target, UpgradePlan, UpgradeStep, What
 from slurmfab.commands.upgrade.running import UpgradeOptions
 from slurmfab.commands.upgrade.steps import steps
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, FOR_CHANGE, our_reason
+from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
+from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 
 SITE = """\
 cluster: lab
@@ -187,7 +193,13 @@ def test_a_plan_tells_its_changes_in_words_with_equal_hosts_folded() -> None:
         "n[1-3]: slurmd starts with the new files",
         "n[1-3]: a job of the slurm user runs there",
     )
-    assert "c1: slurmctld's state is copied to /shared/slurmctld/.before-upgrade-to-26.05" in told["controllers"]
+    assert told["controllers"] == (
+        "c[1-2]: slurmctld stops",
+        "c1: slurmctld's state is copied to /shared/slurmctld/.before-upgrade-to-26.05",
+        "c[1-2]: slurm-client, slurmctld 26.05.5-1",
+        "c[1-2]: comes along: libhwloc15 2.15.0-2",
+        "c[1-2]: slurmctld starts with the new files",
+    )
     assert "login,c1: slurmrestd starts with the new files" in told["others"]
 
 
@@ -310,9 +322,10 @@ def test_the_backup_comes_before_anything_is_changed_and_has_the_cluster_file_of
         monkeypatch.setattr(running, name, lambda *_, name=name: begun.append(name))
     monkeypatch.setattr(running, "finish", lambda *_: begun.append("finish") or True)
     monkeypatch.setattr(running.under_way, "begin", lambda *_: begun.append("begin"))
+    monkeypatch.setattr(Run, "update_record", lambda _: begun.append("record"))
     every = frozenset(there.run.hosts)
     assert running.carry_out(there.run, SlurmPackages(version="26.05.*"), UpgradeOptions(), every, Output())
-    assert begun == ["require_claim", "begin", "back_up", "write_target", "do", "finish"]
+    assert begun == ["require_claim", "begin", "back_up", "record", "write_target", "do", "finish"]
 
 
 def test_the_question_before_an_upgrade_names_the_hosts_that_get_another_slurm_and_not_those_of_the_backup(
@@ -362,3 +375,121 @@ def test_a_job_that_has_ended_meanwhile_is_no_loss() -> None:
 def test_a_drained_batch_is_drained_for_the_change_so_that_it_is_given_back_by_that_name() -> None:
     drained = Changes(cluster(SITE), {}, "26.05", "/state", drain=True).drained(("n1",))
     assert (drained.nodes, drained.for_change, drained.text) == (("n1",), True, f"{FOR_CHANGE}Slurm's upgrade")
+
+
+def changes_of(text: str, hosts: Mapping[str, HostVersions] | None = None) -> Changes:
+    return Changes(cluster(text), hosts or {}, "26.05", "/state")
+
+
+def test_packages_and_what_comes_along_are_sorted_and_stop_what_must_not_run() -> None:
+    there = HostVersions(offered={"slurmd": "2", "slurm-client": "2"}, others={"libz": "1", "liba": "1"})
+    step = UpgradeStep("nodes", ("n1",), {"n1": there.offered}, {}, "")
+    (exchanged,) = changes_of(SITE, {"n1": there}).packages(step, "n1")
+    assert isinstance(exchanged, ExchangedPackages)
+    assert exchanged.versions == ("slurm-client=2", "slurmd=2")
+    assert exchanged.others == ("liba=1", "libz=1")
+    assert exchanged.stops == ("slurmd",)
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "host", "units"),
+    [
+        ("slurmdbd", SITE, "db", ("slurmdbd",)),
+        ("controllers", SITE, "c1", ("slurmctld",)),
+        ("nodes", SITE, "n1", ("slurmd",)),
+        ("others", SITE, "login", ()),
+        ("slurmdbd", ALONE, "c1", ("slurmdbd", "slurmd")),
+        ("controllers", ALONE, "c1", ("slurmctld", "slurmd")),
+    ],
+)
+def test_a_step_stops_its_own_daemon_and_slurmd_where_jobs_run(
+    what: What, text: str, host: str, units: tuple[str, ...]
+) -> None:
+    assert changes_of(text).stops(UpgradeStep(what, (host,), {}, {}, ""), host) == units
+
+
+BOTH = SITE.replace('"n[1-3]"}]', '"c1,n[1-3]"}]').replace("{host: db}", "{host: c1}").replace("db: 10.0.0.3, ", "")
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "packages", "daemons", "paused"),
+    [
+        ("controllers", SITE, (), {"c1": ("slurmctld",), "c2": ("slurmctld",)}, ("c2", "c1")),
+        ("controllers", SITE, (), {"c1": ("slurmd",), "c2": ("slurmctld",)}, ("c2",)),
+        ("slurmdbd", SITE, ("db",), {}, ()),
+        ("slurmdbd", BOTH, ("c1",), {}, ("c2", "c1")),
+        ("slurmdbd", BOTH, ("c1", "login"), {}, ("c2", "c1")),
+        ("slurmdbd", BOTH, (), {}, ()),
+        ("nodes", BOTH, ("n1",), {}, ()),
+    ],
+)
+def test_slurmctld_stops_for_its_own_step_and_while_a_node_converts_the_database(
+    what: What, text: str, packages: tuple[str, ...], daemons: dict[str, tuple[str, ...]], paused: tuple[str, ...]
+) -> None:
+    step = UpgradeStep(what, tuple(daemons) or packages, {host: {"slurmd": "2"} for host in packages}, daemons, "")
+    assert changes_of(text).pauses(step) == paused
+
+
+def test_a_dump_is_converted_on_trial_if_any_of_its_packages_is_of_another_series() -> None:
+    some = HostVersions({"slurmdbd": "24.11.5-4", "libx": "26.05.5-1", "gone": "1"}, offered={"slurmdbd": "26.05.5-1",
+                        "libx": "26.05.5-2"})  # fmt: skip
+    dump = changes_of(SITE, {"db": some}).proved_dump()
+    assert (dump.database, dump.packages) == ("slurm_acct_db", ("slurmdbd=26.05.5-1", "libx=26.05.5-2"))
+    assert changes_of(SITE).proved_dump().packages == ()
+    without = changes_of(SITE.replace("database: {host: db}\n", "").replace("db: 10.0.0.3, ", ""))
+    assert without.proved_dump().database == ""
+
+
+def test_directories_are_put_right_on_hosts_that_get_packages_and_answer() -> None:
+    wanted = cluster(SITE)
+    there = plan_input(wanted, facts_of(wanted, prepared))
+    del there.facts["n2"]  # type: ignore[attr-defined]
+    offered = {host: {"slurmd": "2"} for host in ("n1", "n2")}
+    step = UpgradeStep("nodes", ("n1", "n2", "n3"), offered, {}, "", {"n1": ("a",), "n3": ("b",)}, ("one",))
+    told = changes.with_directories(step, there)
+    assert told.changes["n3"] == ("b",)
+    assert told.changes["n1"][0] == "a"
+    assert [one for one in told.changes["n1"] if one.startswith("directory:")]
+    assert told.lines[0] == "one"
+    assert [line.partition(":")[0] for line in told.lines[1:]] == ["n1"]
+    assert "are put back, where the packages change them" in told.lines[1]
+
+
+@pytest.mark.parametrize(
+    ("resource", "words"),
+    [
+        (NodeDrain(("n1", "n2"), "x", "y"), "n[1-2] is drained, and waited for until its last job has ended"),
+        (NodeAcceptance(("n1",), "y"), "n1 is given back after a job of the slurm user has run there"),
+        (ProvedDump("a", "", ""), "the dump of the database is loaded into one of its own, and that is removed"),
+        (SlurmctldPause(), "slurmctld stops"),
+        (changes.IMPATIENT[0], ""),
+    ],
+)
+def test_a_change_is_told_in_words(resource: Resource, words: str) -> None:
+    assert [*changes.change_texts(resource)] == ([words] if words else [])
+
+
+def test_packages_are_told_by_version() -> None:
+    assert [*changes.package_words("new: ", ("a=1", "b=2", "c=1"))] == ["new: a, c 1", "new: b 2"]
+
+
+def lines_of(there: Place, *only: str, **options: Any) -> list[str]:
+    """What is told while steps are done."""
+    lines: list[str] = []
+    there.run.progress.line = lines.append  # type: ignore[method-assign]
+    there.upgrade(*only, **options)
+    return lines
+
+
+def test_each_batch_of_nodes_is_told_with_how_many_are_done() -> None:
+    assert lines_of(place(), "nodes", at_once="2") == [
+        "n[1-2]: upgraded; 2 of 3 nodes are done.",
+        "n3: upgraded; 3 of 3 nodes are done.",
+    ]
+
+
+def test_jobs_that_cannot_be_counted_before_are_told_and_do_not_stop_an_upgrade() -> None:
+    there = place(trouble="the old commands do not understand it")
+    lines = lines_of(there, "slurmdbd")
+    assert lines == ["c1: the jobs cannot be counted before: the old commands do not understand it."]
+    assert lines_of(place(), "slurmdbd") == []

@@ -15,22 +15,25 @@ import pytest
 from support import FakeHosts, cluster, prepared, run_over
 
 from slurmfab.base.archive import Part
-from slurmfab.base.errors import DeployFailed, HostError, InputError, Unreachable
-from slurmfab.base.exit_codes import DONE, FAILURE, NOT_ALL_CHECKED
+from slurmfab.base.errors import DeployFailed, HostError, SlurmfabError, Unreachable
+from slurmfab.base.exit_codes import DONE, NOT_ALL_CHECKED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.backup.archive import Backup
+from slurmfab.commands.doctor.finding import FAILURE
 from slurmfab.commands.upgrade import conversion_wait, proof, refusals, running, under_way
 from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
 from slurmfab.commands.upgrade.running import UpgradeOptions
 from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.backup.archive import DATABASE
+from slurmfab.on_hosts.agent.core.resource import Outcome
 from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 
 SITE = "cluster: lab\ncontrollers: [c1]\ndatabase: {host: c1}\nnodes: [{hosts: n1}]\n"
@@ -225,14 +228,6 @@ def test_an_upgrade_is_checked_when_it_is_done_and_ends_with_what_was_found(
     assert (begun[2][3].asks, begun[3][1].version) == (False, "26.05.5")
 
 
-def test_packages_of_a_directory_are_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = SITE + 'slurm: {version: "24.11.*", source: {directory: debs}}\n'
-    known = Inventory(cluster(text), Lock(), Path("lab.yaml"))
-    monkeypatch.setattr(running.loading, "load_named", lambda _: known)
-    with pytest.raises(InputError, match="sends none from a directory or a bundle"):
-        running.upgrade("", UpgradeOptions(to="26.05"), Output())
-
-
 def test_nodes_are_upgraded_in_batches_of_a_part_of_all_compute_nodes() -> None:
     site = cluster('cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-4]"}]\n')
     there = Changes(site, {}, "26.05", "/state", at_once="50%")
@@ -272,3 +267,103 @@ def test_a_dump_that_nobody_here_can_decrypt_is_proved_as_it_passed_by() -> None
         found = proof.with_plain_dump(dataclasses.replace(plain, encrypted_to=("age1x",)), file).parts[DATABASE]
         assert (found.size, found.sha256, found.offset) == (4, hashlib.sha256(b"dump").hexdigest(), 0)
         assert found.path == Path(f"/dev/fd/{file.fileno()}")
+
+
+@dataclass
+class Archive:
+    """An archive that is being written."""
+
+    recipients: tuple[str, ...] = ()
+    is_abandoned: bool = False
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+
+@pytest.mark.parametrize("recipients", [(), ("age1x",)])
+def test_a_backup_is_read_back_and_proved_before_it_is_told(
+    recipients: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, made, done = tmp_path / "x.tar", Archive(recipients), list[Any]()
+    path.write_bytes(b"x" * 2048)
+    monkeypatch.setattr(proof.saving, "new_archive", lambda *_: made)
+    monkeypatch.setattr(proof.saving, "save", lambda _run, _archive, dump: done.append(dump is not None) or path)
+    monkeypatch.setattr(proof.archive, "verified", lambda one: done.append(one) or "backup")
+    monkeypatch.setattr(proof, "with_plain_dump", lambda backup, _: backup)
+    monkeypatch.setattr(proof, "proof", lambda *words: done.append(words[1:]) or "it is proved")
+    monkeypatch.setattr(proof, "rows", lambda _: {"a": 1})
+    out, wanted = io.StringIO(), ProvedDump("slurm_acct_db", "", "")
+    run = run_over(FakeHosts({}), cluster(SITE), progress=Progress(out))
+    assert proof.proved_backup(run, wanted) == path
+    assert done == [bool(recipients), path, ("backup", {"a": 1}, wanted)]
+    assert made.is_abandoned
+    assert f"Backup: {path} (2 KiB), read back as a whole; it is proved." in out.getvalue()
+
+
+def test_a_backup_that_cannot_be_written_ends_the_upgrade_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Path:
+        raise OSError(28, "No space left on device")
+
+    made = Archive()
+    monkeypatch.setattr(proof.saving, "new_archive", lambda *_: made)
+    monkeypatch.setattr(proof.saving, "save", fail)
+    monkeypatch.setattr(proof, "rows", lambda _: {})
+    with pytest.raises(SlurmfabError, match=r"cannot be written: No space left on device\. Nothing was changed"):
+        proof.proved_backup(run_over(FakeHosts({}), cluster(SITE)), ProvedDump("slurm_acct_db", "", ""))
+    assert made.is_abandoned
+
+
+def test_a_backup_without_the_database_says_so_and_why() -> None:
+    run = run_over(FakeHosts({}), cluster(SITE), command="upgrade")
+    for left_out, why in (({DATABASE: "it is too large"}, "it is too large"), ({}, "it was left out")):
+        backup = Backup(Path("x.tar"), "cd" * 32, "lab", "24.11.5", "now", "ann@here", parts={}, left_out=left_out)
+        text = proof.proof(run, backup, {}, ProvedDump("slurm_acct_db", "", ""))
+        assert text == f"WITHOUT the accounting database: {why}"
+
+
+def test_what_a_proof_has_sent_is_cleared_also_when_the_host_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(proof.restoring, "send_parts", lambda *_: done.append("send"))
+    monkeypatch.setattr(proof.restoring, "request_step", lambda *words: done.append(words[3]["do"]))
+    run = run_over(FakeHosts({}), cluster(SITE), command="upgrade")
+    parts = {DATABASE: Part(1, "ab" * 32, 0, Path("dump"))}
+    backup = Backup(Path("x.tar"), "cd" * 32, "lab", "24.11.5", "now", "ann@here", parts=parts)
+    with pytest.raises(HostError):
+        proof.proof(run, backup, {"b": 2, "a": 1}, ProvedDump("slurm_acct_db", "", ""))
+    assert done == ["send", "clear"]
+
+
+def test_a_dump_is_proved_by_its_digest_and_the_rows_of_before_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(proof.restoring, "send_parts", lambda *_: None)
+    monkeypatch.setattr(proof.restoring, "request_step", lambda *_: None)
+    monkeypatch.setattr(
+        proof, "apply_step", lambda _run, phase, host, wanted: asked.append((phase, host, *wanted)) or PROVED
+    )
+    run = run_over(FakeHosts({}), cluster(SITE), command="upgrade")
+    parts = {DATABASE: Part(1, "ab" * 32, 0, Path("dump"))}
+    backup = Backup(Path("x.tar"), "cd" * 32, "lab", "24.11.5", "now", "ann@here", parts=parts)
+    proof.proof(run, backup, {"b": 2, "a": 1}, ProvedDump("slurm_acct_db", "", ""))
+    ((phase, host, wanted),) = asked
+    assert (phase, host, wanted.sha256, wanted.before) == ("proof", "c1", "ab" * 32, (("a", 1), ("b", 2)))
+    assert wanted.staged.endswith(DATABASE)
+    assert run.steps == [PROVED]
+
+
+PROVED = Step("proof", "c1", (Outcome("proved-dump:x", "changed"),))
+
+
+def test_rows_of_a_database_elsewhere_are_not_asked_for() -> None:
+    elsewhere = SITE.replace("{host: c1}", "{host: c1, external: 10.0.0.9, password_file: pw}")
+    hosts = FakeHosts({})
+    assert proof.rows(run_over(hosts, cluster(elsewhere))) == {}
+    assert hosts.requests == []
+
+
+def test_rows_of_the_database_are_what_its_host_counts() -> None:
+    class Counting(FakeHosts):
+        def call(self, host: str, request: Mapping[str, Any], *_: Any) -> tuple[Line, ...]:
+            assert (host, request["op"], request["database"]) == ("c1", "upgrade-rows", "slurm_acct_db")
+            return ({"upgrade_rows": {"a": 1}},)
+
+    assert proof.rows(run_over(Counting({}), cluster(SITE))) == {"a": 1}

@@ -25,7 +25,7 @@ SCRIPTS = {"prolog": "00-slurmfab-scratch", "epilog": "zz-slurmfab-scratch"}
 def has_some(plan_input: PlanInput, host: str) -> bool:
     """Whether jobs have directories on a host."""
     scratch = plan_input.cluster.scratch
-    return scratch is not None and plan_input.is_compute_node(host) and scratch.of_node(host) > 0
+    return scratch is not None and plan_input.is_compute_node(host) and bool(scratch.of_node(host))
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -294,6 +294,15 @@ def reserve(name: str, user: str, nodes: Iterable[str], duration: str) -> Comman
             "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=" + duration, "Flags=IGNORE_JOBS")  # fmt: skip
 
 
+def reserve_turn(name: str, user: str, node: str, minutes: int) -> Command:
+    """Reserves a core of a node, so that jobs of a user pass those that wait, on any node: FLEX (scontrol(1)).
+
+    A job with a reservation waits for no job without one (`_top_priority` in Slurm's source).
+    """
+    return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user, "Nodes=" + node,
+            "CoreCnt=1", "StartTime=now", "Duration=%d" % minutes, "Flags=IGNORE_JOBS,FLEX")  # fmt: skip
+
+
 def delete_reservation(name: str) -> Command:
     """Deletes a reservation."""
     return ("scontrol", "delete", "ReservationName=" + name)

@@ -106,6 +106,7 @@ def test_a_release_without_apptainer_is_refused_where_the_site_has_none() -> Non
         ("plugstack.conf", "include /etc/slurm/plugstack.conf.d/*.conf # all\noptional other.so\n", ""),
         ("plugstack.conf.d/x.conf", "# required spank_pyxis.so\n", ""),
         ("prolog.sh", "# spank_pyxis.so\n", ""),
+        ("prolog.sh", "test -e spank_pyxis.so\n", ""),
     ],
 )
 def test_files_of_the_site_that_load_pyxis_twice_or_never_are_refused(name: str, text: str, reason: str) -> None:
@@ -135,3 +136,17 @@ def test_settings_name_the_users_who_left_so_that_their_images_go() -> None:
     before = wanted(PODMAN)
     after = dataclasses.replace(before, cluster=cluster(f"{THREE_HOSTS}{HOSTS}containers: [podman]\n"))
     assert json.loads(podman.settings(after, podman.options(after)))["former"] == [before.lock.ids["ann.uid"]]
+
+
+def test_settings_say_which_images_go_and_where_jobs_have_room() -> None:
+    def told(more: str) -> tuple[object, ...]:
+        found = wanted(more)
+        values = json.loads(podman.settings(found, podman.options(found)))
+        return values["unused_for"], values["above"], values["scratch"]
+
+    usual = told(PODMAN)
+    assert (usual[0] > 0, usual[1:]) == (True, (0, ""))
+    never = "containers: {use: [podman], podman: {prune: false}}\n"
+    assert told(never) == (0, 0, "")
+    above = "containers: {use: [podman], podman: {prune: {above: 80%}}}\nscratch: {size: 1G, variable: JOBDIR}\n"
+    assert told(above)[1:] == (80, "JOBDIR")

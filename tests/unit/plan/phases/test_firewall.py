@@ -126,3 +126,18 @@ def test_what_would_shut_hosts_or_the_deployer_out_is_refused(more: str, facts: 
 )
 def test_what_may_be_there_is_not_refused(more: str, facts: dict[str, Any]) -> None:
     refuse_unfit(wanted(f"firewall: {more}\n", **facts))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "found"),
+    [
+        ([], []),
+        ([(22, 22)], [(22, 22)]),
+        ([(6818, 6818), (6817, 6820), (22, 22)], [(22, 22), (6817, 6820)]),
+        ([(1, 5), (5, 9)], [(1, 9)]),
+        ([(1, 5), (6, 9)], [(1, 5), (6, 9)]),
+        ([(1, 9), (2, 3), (4, 12)], [(1, 12)]),
+    ],
+)
+def test_ranges_of_ports_that_overlap_are_one(ranges: list[tuple[int, int]], found: list[tuple[int, int]]) -> None:
+    assert firewall.merged(ranges) == found

@@ -103,3 +103,23 @@ def test_an_installed_version_that_is_not_wanted_is_told_with_the_command_for_it
 
 def test_a_plan_for_hosts_without_slurm_is_for_the_version_that_they_get() -> None:
     assert str(wanted(SUITE, **BARE).slurm_version) == "26.05"
+
+
+def test_packages_that_need_each_other_come_once_and_what_is_not_there_is_left_to_apt() -> None:
+    ring = replace(wanted(DIRECTORY, **BARE), slurm_debs=(
+        deb("slurmctld", "slurm-client"), deb("slurm-client", "slurmctld | other, libc6"), deb("other", "slurmctld"),
+        deb("unasked"),
+    ))  # fmt: skip
+    assert [one.name for one in slurm_source.in_files(ring, "c1", {"slurmctld"})] == [
+        "other",
+        "slurm-client",
+        "slurmctld",
+    ]
+    assert slurm_source.in_files(ring, "c1", {"munge"}) == ()
+    assert slurm_source.in_files(ring, "elsewhere", {"slurmctld"}) == ()
+    assert slurm_source.in_files(replace(ring, slurm_debs=()), "c1", {"slurmctld"}) == ()
+
+
+def test_a_host_that_has_the_same_version_already_gets_what_it_lacks() -> None:
+    there = wanted(DIRECTORY, packages={"slurm-client": "26.05.5-1"}, architecture="amd64")
+    assert "slurmctld" in [one.name for one in slurm_source.in_files(there, "c1", {"slurmctld"})]

@@ -48,7 +48,8 @@ def test_an_unfit_host_is_named_with_its_reason(differing: dict[str, Any], words
     "differing",
     [
         {"os_id": "linuxmint", "os_like": "ubuntu debian"},
-        {"clock_offset": 200.0},
+        {"clock_offset": float(CLOCK_SECONDS)},
+        {"clock_offset": -float(CLOCK_SECONDS)},
         {"packages": {"slurmd": "1:24.11.5-4"}},
         {"packages": {"slurmd": "23.11.4-1.2ubuntu5"}},
     ],
