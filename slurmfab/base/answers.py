@@ -110,11 +110,7 @@ def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> 
 
 
 def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Model:
-    """A value of an agent's answer, after its model has found nothing wrong with it.
-
-    `what`: what the value is, for the error, such as `facts`. Raises AgentFailed if the value is not what the model
-    says.
-    """
+    """A value (`what`, in errors) of an agent's answer that its model accepts; AgentFailed if it does not."""
     try:
         return model.validate_json(to_json(value))
     except ValidationError as error:

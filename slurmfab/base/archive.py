@@ -78,11 +78,7 @@ class Part:
         return data
 
     def pieces(self, size: int, advice: str) -> Iterator[Piece]:
-        """The part in pieces, each read when it is asked for.
-
-        `size`: bytes of a piece. `advice`: the end of the message if the archive has become shorter since it was
-        verified. Raises InputError if the archive has become shorter.
-        """
+        """The part in pieces of `size` bytes, each read when asked for; InputError, with `advice`, if it is shorter."""
         done = 0
         with self.path.open("rb") as file:
             file.seek(self.offset)

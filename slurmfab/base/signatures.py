@@ -125,10 +125,7 @@ def make_key(path: Path) -> None:
 
 
 def distrust(seal: Seal, kind: str, keys: Iterable[str]) -> str:
-    """Why nothing shows that an archive comes from somebody who is trusted; empty if one of the keys has signed it.
-
-    `kind`: of the archive, `backup` or `bundle`. `keys`: public keys that are trusted.
-    """
+    """Why no trusted key has signed an archive (`backup` or `bundle`); empty if one of these has."""
     if not seal.signature:
         return "it is not signed"
     namespace, trusted = NAMESPACES[kind], dict.fromkeys(keys)

@@ -52,11 +52,7 @@ def checked(data: bytes, where: str | Path, model: TypeAdapter[Model]) -> Model:
 
 
 def checked_and_plain(data: bytes, where: str | Path, model: TypeAdapter[Model]) -> tuple[Model, Any]:
-    """The content of a JSON file as its model has it, and as plain values.
-
-    `data`: the file's bytes. `model`: the adapter of the model, which has to find nothing wrong. Raises BrokenFile if
-    it is not JSON, or not what the model says.
-    """
+    """The content of a JSON file as its model has it, and as plain values; BrokenFile if it is not as it says."""
     from pydantic import ValidationError
 
     try:

@@ -66,10 +66,7 @@ class Paint:
 
 
 class Guarded:
-    """A stream that writes through the filter whatever is written to it, also by Python itself and by libraries.
-
-    After a reader such as `head` has left, the rest is discarded. `stream`: standard output or standard error.
-    """
+    """A stream that filters all that is written, by libraries too, and discards it after its reader has left."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

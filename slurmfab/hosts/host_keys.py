@@ -70,10 +70,7 @@ def refused_types(pinned: Mapping[str, object]) -> list[str]:
 
 
 def changed_key_text(host: str, pinned: Mapping[str, tuple[str, ...]], shown: HostKey) -> str:
-    """The lines that tell of a host whose SSH host key is not a pinned one, with the fingerprints of all.
-
-    `pinned`: its known public keys, base64 by type, one or several of each. `shown`: the key that it shows now.
-    """
+    """The lines that tell of a host whose key is none of the pinned ones, with all fingerprints."""
     known = [f"{kind} {fingerprint(key)}" for kind, keys in sorted(pinned.items()) for key in keys]
     before = ", ".join(known) or "unknown"
     return (

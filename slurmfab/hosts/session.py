@@ -22,7 +22,7 @@ from slurmfab.base.errors import (
     SudoPasswordNeeded,
     SudoPasswordWrong,
 )
-from slurmfab.hosts import modules, payload
+from slurmfab.hosts import payload
 from slurmfab.hosts.answer_bounds import AnswerBounds, parse, text_of
 from slurmfab.hosts.login_shells import quoted
 from slurmfab.hosts.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, refusal
@@ -49,11 +49,7 @@ Line = Mapping[str, Any]  # one JSON object of an agent's answer
 
 
 def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
-    """The value in an agent's answer that has this name, which its model has found to be as it should be.
-
-    `name`: the key of the value, such as `facts`. Raises AgentFailed if no line has it, or it is not what its model
-    says (`slurmfab.base.answers`).
-    """
+    """The named value, as its model wants it (`slurmfab.base.answers`), in an answer; AgentFailed if it is none."""
     for line in lines:
         if name in line:
             model = answers.values(name)
@@ -82,10 +78,7 @@ class Stream(Protocol):
         """Send all of it."""
 
     def recv(self, size: int) -> bytes:
-        """At least one byte of output, standard output and error together; empty at the end.
-
-        Raises TimeoutError if no data arrived within the time limit. Raises OSError if the connection is broken.
-        """
+        """Output and errors, empty at the end; TimeoutError after the limit, OSError if the connection is broken."""
 
     def exit_code(self) -> int | None:
         """The exit code of the command, whose output has ended; `None` if it is not known."""
@@ -130,7 +123,7 @@ class Session:
         """
         self.bounds = AnswerBounds(self.host, {}, self.clock)
         self.become = become
-        self.known = modules.names() if request is None else modules.needed(request)
+        self.known = payload.module_names() if request is None else payload.needed_modules(request)
         if not become:
             self.send_code()
         while GREETING not in self.buffer:
@@ -175,7 +168,7 @@ class Session:
         AnotherRun, or AgentFailed if the agent reports an error or exceeds `slurmfab.hosts.answer_bounds`.
         """
         body = json.dumps(request).encode("ascii")
-        lacking = modules.needed(request) - self.known
+        lacking = payload.needed_modules(request) - self.known
         self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
         self.known |= lacking
         self.bounds = AnswerBounds(self.host, request, self.clock)
@@ -224,12 +217,7 @@ class Session:
                 self.noise.append(text_of(value))
 
     def receive(self) -> bool:
-        """Wait for more output; false at its end.
-
-        Raises:
-            ConnectionLost: no data arrived for SILENCE_SECONDS, not even a heartbeat.
-            AgentFailed: there is more than a host may send, or it comes too late.
-        """
+        """Wait for more output, or false; ConnectionLost after SILENCE_SECONDS, AgentFailed beyond bounds."""
         try:
             data = self.stream.recv(65536)
         except TimeoutError as error:

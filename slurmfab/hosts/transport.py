@@ -6,22 +6,58 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
-from slurmfab.hosts.heartbeat import Heartbeat
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.login_shells import in_sh
 from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session, command
 from slurmfab.hosts.sudo_password import SudoPassword
+from slurmfab.on_hosts.agent.core.lifeline import HEARTBEAT
 
 if TYPE_CHECKING:
     import paramiko
 
     from slurmfab.hosts.host_keys import PinnedKey
     from slurmfab.hosts.route import Route
+
+
+class Beating(Protocol):
+    """Something that can send a heartbeat: a session."""
+
+    def beat(self) -> None:
+        """Send a heartbeat without waiting."""
+
+
+class Heartbeat:
+    """One thread that sends heartbeats in a run's sessions every so many seconds, also while others work."""
+
+    def __init__(self, hearts: Callable[[], Iterable[Beating]], seconds: float = HEARTBEAT) -> None:
+        self.hearts = hearts
+        self.seconds = seconds
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.beat, daemon=True, name="heartbeat")
+        self.starting = threading.Lock()
+
+    def start(self) -> None:
+        """Start the thread, if it does not run yet."""
+        with self.starting:
+            if self.thread.ident is None and not self.ended.is_set():
+                self.thread.start()
+
+    def beat(self) -> None:
+        """Send heartbeats until `end`; errors are ignored, since the next request to that host reports them."""
+        while not self.ended.wait(self.seconds):
+            for heart in self.hearts():
+                with contextlib.suppress(Exception):
+                    heart.beat()
+
+    def end(self) -> None:
+        """Send no more heartbeats."""
+        self.ended.set()
+
 
 PROXIES = 8
 """The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
@@ -58,11 +94,7 @@ class Transport(Protocol):
     """Sends requests to hosts and returns their answers. Tests use a function or a local process instead of SSH."""
 
     def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = ...) -> tuple[Line, ...]:
-        """Send a request to a host's agent, and return the lines of its answer.
-
-        `request`: JSON values, see `slurmfab.on_hosts.agent.main`. `heard`: called with each line as it arrives. Raises
-        HostError if the host did not answer, with the reason.
-        """
+        """Ask a host's agent (see `slurmfab.on_hosts.agent.main`), `heard` getting lines; HostError if it fails."""
 
     def install_python(self, host: str) -> None:
         """Install python3 on a host by its package manager. Raises HostError if the installation failed."""
@@ -191,11 +223,7 @@ class SshTransport:
         return self.sudo.log_in(attempt)
 
     def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
-        """Run the agent's command on a host, and send the modules that its first request needs.
-
-        `request`: the first request. `password`: the sudo password; empty if none is known. Raises HostError if no
-        connection, or the agent did not start; see `Session.start`.
-        """
+        """Start a host's agent with the first request's modules; HostError as `Session.start`, or Unreachable."""
         become = self.routes[host].become
         session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:

@@ -93,11 +93,7 @@ def take(lab: LabState, name: str) -> Disks:
 
 
 def for_lab(name: str, spec: LabSpec, bare: Container[str]) -> Disks:
-    """Kept disks, reduced to the hosts of a new lab that get a copy.
-
-    `name`: name of the kept disks. `bare`: hosts that get no copy. Raises InputError if no kept disks have this name,
-    or their suite or SSH user differs from the lab's.
-    """
+    """Kept disks of this name for a new lab's hosts but bare ones; InputError if none, or suite or user differ."""
     kept = load(name)
     if spec.ipv6 or spec.dual:
         raise InputError(f"The hosts of the disks {name} have IPv4 addresses only, and the lab is to have IPv6.")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from slurmfab.base.errors import InputError, LabError
 from slurmfab.lab import (
-    addresses,
     base,
     cgroups,
     clusterfile,
@@ -22,7 +21,6 @@ from slurmfab.lab import (
     needs,
     network,
     power,
-    room,
     roots,
     slurm_repository,
     state,
@@ -69,7 +67,7 @@ def up(
     if not names():
         needs.require()
         tuple(map(progress, needs.remarks()))
-    room.ensure(progress)
+    needs.ensure_room(progress)
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
     if spec.newer_slurm:
         slurm_repository.ensure(spec.suite, progress)
@@ -103,9 +101,9 @@ def _remember(spec: LabSpec, tree: Path, cluster_file: Path, origin: Disks | Non
     with state.locked(LABS):
         taken = network.networks_in_use()
         if origin:
-            chosen = addresses.require_free(origin.network, taken)
+            chosen = network.require_free(origin.network, taken)
         else:
-            chosen = addresses.choose_network(spec.name, (*taken, *disks.networks()))
+            chosen = network.choose_network(spec.name, (*taken, *disks.networks()))
         groups = tuple(map(str, cgroups.lab_directories(layout)))
         name = origin.name if origin else ""
         remembered = LabState(spec, str(chosen), str(tree), groups, str(cluster_file), disks=name)
@@ -183,12 +181,7 @@ def _write_ssh_config(remembered: LabState) -> None:
 
 
 def down(name: str) -> None:
-    """Remove a lab and everything made for it, also after an interrupted `up`; does nothing if there is no lab.
-
-    Raises:
-        InputError: the name is not valid for a lab.
-        LabError: something cannot be removed, or another process is starting or removing this lab.
-    """
+    """Remove a lab, if any, and all that was made for it; InputError for its name, LabError if busy or stuck."""
     require_machine()
     layout = LabLayout(LabSpec(name=name).name)
     with state.locked(layout.directory, make=False):
@@ -263,12 +256,7 @@ def load(name: str) -> Lab:
 
 
 def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command as root on a host without SSH, so that tests can break and inspect hosts.
-
-    Raises:
-        InputError: the lab has no such host.
-        LabError: the host is switched off, the lab is gone, or the command does not end within `RUN_SECONDS`.
-    """
+    """Run a command as root without SSH, to break hosts; InputError for no host, LabError if off or late."""
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
         raise LabError(f"{host}: the host is switched off.")
@@ -362,4 +350,4 @@ def _addresses(remembered: LabState) -> dict[str, str]:
 def _all_addresses(remembered: LabState) -> dict[str, tuple[str, ...]]:
     """Host name to all addresses."""
     spec = remembered.spec
-    return addresses.host_addresses(IPv4Network(remembered.network), spec.host_names, spec.ipv6, spec.dual)
+    return network.host_addresses(IPv4Network(remembered.network), spec.host_names, spec.ipv6, spec.dual)

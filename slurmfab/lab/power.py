@@ -95,11 +95,7 @@ OWN_CLEANING = 3.0  # seconds for systemd-nspawn to end by itself after its host
 
 
 def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
-    """Boot a host whose root file system and network namespace are ready; does not wait for the boot.
-
-    `cgroup_directories`: the lab's directory in each cgroup hierarchy. Raises LabError if the program could not be
-    started.
-    """
+    """Boot a host whose root and network namespace are ready, without waiting; LabError if it does not start."""
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
         "systemd-nspawn --boot --quiet --register=no --keep-unit --capability=all --system-call-filter=@keyring "
@@ -162,11 +158,7 @@ def _kill(processes: Iterable[int]) -> None:
 
 
 def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float = 60.0) -> None:
-    """Wait until a host that is shutting down is off.
-
-    `subtrees`: the host's subtree in each cgroup hierarchy. `patience`: seconds to wait. Raises LabError if the host
-    was not off in time; the text has its last lines of console output.
-    """
+    """Wait until a host that is shutting down is off; LabError, with its last console output, after `patience`."""
     places = tuple(subtrees)
     deadline = time.monotonic() + patience
     while init_pid(places) is not None:

@@ -124,11 +124,7 @@ def _unknown_to_hosts(upper: Path, tree: Path) -> tuple[Path, ...]:
 
 
 def make(debs: Iterable[Path], place: Path) -> Path:
-    """Make a signed apt repository of .deb files.
-
-    `debs`: the files; they are copied. Returns the directory: `dists/newer/main` and `pool` are in it, and the public
-    key in `key.asc`. Raises LabError if a file is no package, or gpg failed.
-    """
+    """Make a signed apt repository (`dists/newer/main`, `pool`, `key.asc`) of copies of .deb files; or LabError."""
     pool, dist = place / "pool", place / "dists" / SUITE
     pool.mkdir(parents=True)
     entries = dict[str, list[str]]()

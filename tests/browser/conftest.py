@@ -13,7 +13,7 @@ from report_data import with_charts
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from slurmfab.commands.report.page import page
+from slurmfab.commands.report.writing import page
 from slurmfab.core.user_guide import writing
 
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"

@@ -132,11 +132,7 @@ def command(
 
 
 def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> Callable[..., int | None]:
-    """The function of a task, behind what all tasks do first.
-
-    It refuses a file for `--json` that cannot be written, and replaces `@FILE` and `-` in `hosts` by hosts.
-    `newcomers`: as for `command`.
-    """
+    """A task behind what all do first: `--json` must be writable, `@FILE` and `-` in `hosts` become hosts."""
 
     def call(common: Common, **given: Any) -> int | None:
         if common.json not in ("", "-"):

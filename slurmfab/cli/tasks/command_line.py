@@ -154,11 +154,7 @@ class Reader:
 
 
 def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
-    """Look through a command line.
-
-    `core`: the program's own options, in front of the tasks. Returns the help of the task for which it was asked; empty
-    where it was not. Raises InputError if a word is wrong.
-    """
+    """Look through a command line; returns the help that was asked for, or nothing, InputError for wrong words."""
     return Reader(core).read(iter(tuple(arguments)))
 
 

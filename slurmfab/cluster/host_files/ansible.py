@@ -194,10 +194,7 @@ def unquoted(value: str) -> str:
 
 
 def parse_yaml(text: str, where: str) -> HostFile:
-    """Read an inventory in Ansible's YAML format, as `ansible-inventory --list --yaml` writes it, too.
-
-    Raises InputError if the text is not YAML, or a group is not as Ansible wants it; the message has the line.
-    """
+    """Read an inventory in Ansible's YAML; InputError, with the line, if it is none, or a group is wrong."""
     inventory = Inventory(where)
     waiting = [(name, node, 0) for name, node in pairs(inventory, yaml_nodes.compose(text, where))]
     while waiting:

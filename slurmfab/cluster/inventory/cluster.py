@@ -26,11 +26,20 @@ from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.exports import Exports, Served, served
 from slurmfab.cluster.inventory.files_on_hosts import Files
 from slurmfab.cluster.inventory.firewall import FirewallOrNot
-from slurmfab.cluster.inventory.gpu_checks import GpuChecks
+from slurmfab.cluster.inventory.gpu_checks import GpuChecks, IdleGpus
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
-from slurmfab.cluster.inventory.idle_gpus import IdleGpus
 from slurmfab.cluster.inventory.job_environment import JobEnvironment
-from slurmfab.cluster.inventory.logins import BESIDE_SLURMCTLD, LoginLimits, Motd, NodeLogins, PrivateData, UserSsh
+from slurmfab.cluster.inventory.logins import (
+    BESIDE_SLURMCTLD,
+    LoginLimits,
+    Motd,
+    NodeLogins,
+    PrivateData,
+    SlurmSsh,
+    SlurmSshOrLogins,
+    UserSsh,
+    check_sources,
+)
 from slurmfab.cluster.inventory.mail import Mail
 from slurmfab.cluster.inventory.mig import Layout, Mig
 from slurmfab.cluster.inventory.modules import ModulesOrNot, MpiOrNot
@@ -51,8 +60,6 @@ from slurmfab.cluster.inventory.slurm_settings import (
     SlurmConf,
     SlurmdbdConf,
 )
-from slurmfab.cluster.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins, check_sources
-from slurmfab.cluster.inventory.topology import Switch
 from slurmfab.cluster.inventory.values import (
     Bundles,
     HostNames,
@@ -67,6 +74,32 @@ from slurmfab.cluster.inventory.values import (
 )
 from slurmfab.cluster.slurm.job_submit_script import explains_refusals, needs_accounts
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+@written_as(_NAME)
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f'"{name}" is not a valid name of a switch: use letters, digits, _ . and -')
+    return name
+
+
+class Switch(Model):
+    """A switch, with the nodes or the switches that are connected to it (topology.conf(5))."""
+
+    name: Annotated[
+        str, AfterValidator(_check_name), Field(validation_alias="SwitchName", description="Name of the switch.")
+    ]
+    # empty for a switch of switches
+    nodes: Annotated[HostNames, Field(validation_alias="Nodes", description="Hostlist of its compute nodes.")] = ()
+    # empty for a switch of nodes
+    switches: Annotated[HostNames, Field(validation_alias="Switches", description="The switches connected to it.")] = ()
+    # LinkSpeed, which Slurm stores without using it
+    speed: Annotated[
+        str, Field(pattern=r"^[0-9]{0,9}\z", validation_alias="LinkSpeed", description="Its speed, for people.")
+    ] = ""
+
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

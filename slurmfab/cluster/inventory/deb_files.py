@@ -201,11 +201,7 @@ def members(file: BinaryIO) -> Iterator[tuple[str, int]]:
 
 
 def unpack(suffix: str, data: bytes) -> bytes:
-    """The content of a control.tar, which is small.
-
-    `suffix`: what its name has behind `control.tar`, such as `.xz`. Raises InputError if it is damaged, too large, or
-    compressed in a way that this Python cannot read.
-    """
+    """The content of a small control.tar of this suffix (`.xz`); InputError if damaged, large or unreadable."""
     decompress = decompressor(suffix)
     try:
         found = decompress(data, LARGEST_CONTROL + 1)

@@ -52,10 +52,7 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
 
 
 def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str:
-    """The key of the scripts of a directory: `prolog` or `epilog`, with the directory if groups of nodes have one.
-
-    `value`: what the cluster file has for it. `directory`: the directory; `None` for that of a node that has none.
-    """
+    """The key of a directory's scripts, `prolog` or `epilog`, with the directory where groups have their own."""
     return kind if isinstance(value, str) else f"{kind} {directory or ''}"
 
 

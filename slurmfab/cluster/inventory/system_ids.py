@@ -130,10 +130,7 @@ def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[
 def conflicts(
     user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFacts], *, moving: bool = False
 ) -> Iterable[str]:
-    """One line for each conflict of hosts with the chosen IDs of a user; hosts with the same conflict are folded.
-
-    `moving`: whether the user's other numbers will be changed, so that only other users conflict.
-    """
+    """A line for each conflict of hosts with a user's IDs, hosts folded; moved ones conflict with others' alone."""
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():

@@ -55,11 +55,7 @@ class Model(BaseModel):
 
 
 def host_names(value: Any) -> tuple[str, ...]:
-    """Expand a hostlist, or a list of hostlists; a validator for values of the cluster file.
-
-    `value`: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`. Returns the names in the order of the
-    file. Raises ValueError if it is neither of the two.
-    """
+    """Expand a hostlist, `cn[01-16]`, or a list of them, in order; a validator, ValueError for something else."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
@@ -94,11 +90,7 @@ def number_as_text(value: Any) -> Any:
 
 
 def check_directory(example: str) -> Callable[[str], str]:
-    """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file.
-
-    `example`: such a directory, for the message about another value. Returns a function that returns a valid path, and
-    raises ValueError for another one.
-    """
+    """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file."""
 
     @written_as(_DIRECTORY)
     def checked(path: str) -> str:
@@ -110,11 +102,7 @@ def check_directory(example: str) -> Callable[[str], str]:
 
 
 def check_amount(example: str) -> Callable[[str], str]:
-    """Make a validator for percentages and for amounts in K, M, G or T.
-
-    `example`: an amount, for the message about another value. Returns a function that returns a valid amount, and
-    raises ValueError for another text.
-    """
+    """Make a validator for percentages and amounts in K, M, G or T, with an example in its message."""
 
     @written_as(_AMOUNT)
     def checked(text: str) -> str:

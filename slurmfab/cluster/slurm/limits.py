@@ -114,11 +114,7 @@ def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
 
 
 def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[tuple[str, str], ...]:
-    """Normalize settings of the cluster file, for the comparison with the database.
-
-    `settings`: keys and values that the rules have checked. `by_name`: the known limits by name in lower case. Returns
-    pairs of sacctmgr's own name and normal value.
-    """
+    """Checked settings in sacctmgr's own names (`by_name` in lower case) and normal values, to compare them."""
     return tuple(
         (limit.key.name, normal_value(limit, value))
         for name, value in settings.items()

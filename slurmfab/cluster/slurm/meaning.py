@@ -106,10 +106,7 @@ def seconds(text: str) -> str:
 
 
 def node_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
-    """The values of a node line, with the defaults and with the layout that Slurm completes (read_config.c).
-
-    `line`: values by key in lower case, with `socketsperboard` for `Sockets` and `cpus` for `Procs`.
-    """
+    """A node line's values (keys as `socketsperboard`, `cpus`), defaults, and Slurm's layout (read_config.c)."""
     found = {key: meaning(key, value, NODE) for key, value in {**NODE, **line}.items()}
     with suppress(ValueError, ZeroDivisionError):
         boards, cores, threads = (int(line.get(key) or 1) for key in ("boards", "corespersocket", "threadspercore"))

@@ -17,11 +17,7 @@ def spool_directory(settings: Mapping[str, str], node: str, hostname: str = "") 
 
 
 def log_file(settings: Mapping[str, str], daemon: str, node: str, hostname: str = "") -> str:
-    """The path of a daemon's log; empty if it writes to syslog alone.
-
-    `settings`: of slurm.conf, by key in lower case. `daemon`: `slurmctld` or `slurmd`. `hostname`: its own hostname;
-    its name if that is empty.
-    """
+    """The path of the log of `slurmctld` or `slurmd`, settings in lower case; empty if it writes to syslog alone."""
     return _expanded(settings.get(LOGS[daemon], ""), node, hostname)
 
 

@@ -77,10 +77,7 @@ class Platform:
     bus: str  # the package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope
 
     def packages(self, role: str) -> tuple[str, ...]:
-        """The packages that a host needs for a role, sorted; the same names in every supported release.
-
-        `role`: `controller`, `database`, `compute` or `login`. Raises InputError if there is no such role.
-        """
+        """The packages of a role (`controller`, `database`, `compute`, `login`), in every release; or InputError."""
         if role not in self.by_role:
             raise InputError(f"“{role}” is not a role with packages (known: {', '.join(self.by_role)}).")
         return tuple(sorted((*self.common, *self.by_role[role])))

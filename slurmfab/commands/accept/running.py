@@ -13,9 +13,8 @@ from slurmfab.base.errors import HostError, InputError
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.accept import history
-from slurmfab.commands.accept.judging import results_of
-from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt, NotSubmitted, Queue
+from slurmfab.commands.accept import listing
+from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt, NotSubmitted, Queue, results_of
 from slurmfab.commands.accept.results import NOT_STARTED, Columns, Result, Verdict, columns
 from slurmfab.commands.accept.wanted import PlannedRun, WantedJob, planned_runs, wanted_jobs
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
@@ -77,7 +76,7 @@ class Acceptance:
         self.tell = tell
         self.run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
         self.results: list[Result] = []
-        self.entries: tuple[history.Entry, ...] = ()
+        self.entries: tuple[listing.Entry, ...] = ()
         self.table = Columns(0, 0)
         self.told = ""
 
@@ -95,7 +94,7 @@ class Acceptance:
             sender = sender_of(self.known, shells)
             queue = self.ready_queue(sender, jobs)
             controller = self.controller(shells)
-            self.entries = history.read(controller) if controller else ()
+            self.entries = listing.read_history(controller) if controller else ()
             plan = [(job, planned_runs(job, self.options.repeat)) for job in jobs]
             self.table = columns(jobs, [run for _, runs in plan for run in runs])
             self.tell(self.table.header())
@@ -169,15 +168,15 @@ class Acceptance:
 
     def take(self, found: Sequence[Result], controller: CheckedHost | None) -> None:
         """Compare results with the history on this controller, if it can be reached; show them, and add them there."""
-        results = [history.with_earlier(one, self.entries) for one in found]
+        results = [listing.with_earlier(one, self.entries) for one in found]
         for one in results:
             self.tell(self.table.row(one))
         self.results += results
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        entries = [history.entry_of(one, self.run_id, now) for one in results]
+        entries = [listing.entry_of(one, self.run_id, now) for one in results]
         if controller is not None:
             try:
-                trouble = history.add(controller, entries)
+                trouble = listing.add_history(controller, entries)
             except HostError as error:
                 trouble = error.reason
             if trouble:

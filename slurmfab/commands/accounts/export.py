@@ -38,11 +38,7 @@ Entry = Mapping[str, Any]
 
 
 def export(cluster: str, output: session.Output) -> int:
-    """Print the sections `qos`, `accounts` and `users`.
-
-    `output`: where to print progress, and whether to ask for the sudo password. Raises HostError if the host or
-    slurmdbd does not answer, or slurmdbd does not know the cluster.
-    """
+    """Print the sections `qos`, `accounts` and `users`; HostError without slurmdbd, or if it lacks the cluster."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("accounts-export"))
     try:
@@ -163,10 +159,7 @@ def users(known: Inventory, found: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def in_accounts(by_account: Mapping[str, Mapping[str, str]], default: str) -> Entry:
-    """The accounts of a user's entry: settings that all accounts share once, and the others under `associations`.
-
-    `by_account`: the values of the user's association, by account. `default`: the default account, which comes first.
-    """
+    """A user's accounts, default first: shared settings once, the others under `associations`."""
     keys = [limit.key for limit in limits.ASSOCIATION]
     settings = {account: changed(values, keys) for account, values in by_account.items()}
     names = sorted(settings, key=lambda name: (name != default, name))

@@ -126,10 +126,7 @@ def make_directory(cluster_file: Path) -> Path:
 
 
 def verified(path: Path) -> Backup:
-    """Read a backup, compare every byte of it with its manifest, and refuse files that would be unpacked elsewhere.
-
-    Raises InputError if the file is damaged, is not a backup, or was made by a newer slurmfab.
-    """
+    """Read and compare a backup, and refuse files that unpack elsewhere; InputError as of `archive.verified`."""
     try:
         return archive.verified(path, KIND, backup_from)
     except OSError as error:

@@ -74,11 +74,7 @@ def trust_own_key(known: Inventory) -> None:
 
 
 def new_archive(run: Run, to: str) -> Archive:
-    """Make an empty archive.
-
-    `run`: the run, whose start is part of the file name. Raises InputError if it cannot be written there, or exists
-    already; or age is missing, and backups are to be encrypted.
-    """
+    """Make an empty archive named by the run's start; InputError if it exists, or age or room is missing."""
     name = f"{run.inventory.cluster.name}-{parts.stamp(run.started.timestamp())}"
     path = Path(to)
     is_file = bool(to) and not path.is_dir() and not to.endswith(os.sep)
@@ -109,11 +105,7 @@ def require_age(recipients: Sequence[str]) -> None:
 
 
 def save(run: Run, archive_file: Archive, dump: BinaryIO | None = None) -> Path:
-    """Fetch all parts, one after the other, and finish the archive.
-
-    `dump`: gets the part with the accounting database as well, not encrypted. Returns the path of the archive. Raises
-    SlurmfabError if nothing is deployed yet, or a part cannot be fetched or encrypted.
-    """
+    """Fetch all parts into the archive, the database also into `dump`, not encrypted; its path, or SlurmfabError."""
     try:
         return save_parts(run, archive_file, dump)
     except ResourceFailed as error:

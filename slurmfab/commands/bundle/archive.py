@@ -67,10 +67,7 @@ def paths_by_name(known: Inventory) -> dict[str, Path]:
 
 
 def verified(path: Path) -> Bundle:
-    """Read a bundle and compare every byte of it with its manifest; the same file is read once in a run.
-
-    Raises InputError if there is no such file, it is damaged, or it was made by a newer slurmfab.
-    """
+    """Read and compare a bundle, once in a run; InputError if missing, damaged, or by a newer slurmfab."""
     try:
         status = path.stat()
         return _verified(path, status.st_mtime_ns, status.st_size)

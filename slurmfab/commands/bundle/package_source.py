@@ -23,19 +23,19 @@ class BundleSource:
 
             return selection.refusals(inventory, plan_input, hosts)
         if plan_input.deb_files or plan_input.slurm_debs:
-            from slurmfab.commands.bundle import sending_files
+            from slurmfab.commands.bundle import sending
 
-            return sending_files.refusals(plan_input, hosts)
+            return sending.refusals(plan_input, hosts)
         return {}
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
         """Send packages to the hosts that lack them; see `PackageSource.deliver`."""
         if plan_input.cluster.bundle:
-            from slurmfab.commands.bundle import pushing
+            from slurmfab.commands.bundle import sending
 
-            return pushing.deliver(run, plan_input, resources)
+            return sending.deliver_bundle(run, plan_input, resources)
         if plan_input.deb_files or plan_input.slurm_debs:
-            from slurmfab.commands.bundle import sending_files
+            from slurmfab.commands.bundle import sending
 
-            return sending_files.deliver(run, plan_input, resources)
+            return sending.deliver_files(run, plan_input, resources)
         return resources

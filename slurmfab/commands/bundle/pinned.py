@@ -22,11 +22,7 @@ from slurmfab.core.engine.run import Run
 
 
 def bundles(known: Inventory) -> tuple[Bundle, ...]:
-    """The bundles that the cluster file names, each of them verified.
-
-    Raises InputError if one is missing or damaged, differs from the digest in the lock, or is new and not signed by a
-    trusted key.
-    """
+    """The file's bundles, verified; InputError if missing, damaged, unlike the lock, or new and not signed."""
     found = {name: archive.verified(path) for name, path in archive.paths_by_name(known).items()}
     for name, bundle in found.items():
         pinned = known.lock.bundles.get(name, bundle.digest)
@@ -90,10 +86,7 @@ def pin(known: Inventory, digests: dict[str, str], signers: Iterable[str] = ()) 
 
 
 def accept(cluster: str) -> int:
-    """Trust the bundles that the cluster file names, as they are now, and print what they are.
-
-    Raises InputError if the cluster file names none, or one is missing or damaged; none is accepted then.
-    """
+    """Trust the file's bundles as they are now, and print them; InputError, accepting none, for a bad one."""
     known = loading.load_named(cluster)
     found = {name: archive.verified(path) for name, path in archive.paths_by_name(known).items()}
     if not found:

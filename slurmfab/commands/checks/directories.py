@@ -110,10 +110,7 @@ def wrong_way(path: str, lines: list[str], owner: str) -> str:
 
 
 def wrong_mode(path: str, way: list[tuple[str, ...]], owner: str) -> str:
-    """Whom a directory, or one above it, keeps out or lets write; empty if that is as it should be.
-
-    `way`: mode, owner and group of each name on the way, from the top. `owner`: the user that the directory belongs to.
-    """
+    """Whom a directory, or one above it, by its way from the top, keeps out or lets write; empty if right."""
     above = [*parents(path), path]
     is_linked = len(way) != len(above)
     for name, (mode, user, group) in zip(above[:-1], way, strict=False) if not is_linked else ():

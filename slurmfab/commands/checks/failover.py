@@ -222,11 +222,7 @@ class Proof:
         return number
 
     def wait_for_job(self, host: CheckedHost, number: str, states: set[str]) -> None:
-        """Wait until a job is in one of these states.
-
-        `host`: a controller, where Slurm's commands run. `states`: Slurm's job states; `COMPLETED` counts only with the
-        exit code `0:0`. Raises AssertionError if the job is not in such a state in time, or failed.
-        """
+        """Wait until a job has one of these states (`COMPLETED` with `0:0`), by a controller; or AssertionError."""
         self.wait_until(
             lambda: state(host, number).state in states | BAD_ENDS,
             lambda: (

@@ -85,21 +85,14 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         return str(done.stdout).strip()
 
     def run_expect(self, expected: list[int], command: str, *args: str, **kwargs: Any) -> CommandResult:
-        """The result of a command that must end with one of these exit codes; testinfra's modules call it too.
-
-        `kwargs`: as for `ShellBackend.run`. Raises AssertionError if it ends with another exit code; the message has
-        its last line.
-        """
+        """The result of a command, AssertionError with its last line for other exit codes; for testinfra's modules."""
         done = self.run(command, *args, **kwargs)
         text = self.backend.quote(command, *args)
         assert done.rc in expected, f"`{shortened(text)}` fails on {self.name}: {last_words(done)}."
         return done
 
     def check_output(self, command: str, *args: str, **kwargs: Any) -> str:
-        """The output of a command that must succeed, without line ends at its end; for testinfra's modules.
-
-        `kwargs`: as for `ShellBackend.run`. Raises AssertionError if it fails; the message has its last line.
-        """
+        """The output without final line ends, AssertionError with the last line if it fails; for testinfra."""
         output = str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
         if command.startswith("systemctl show"):
             # testinfra takes every line for `NAME=VALUE`, but a unit's command may have line breaks.

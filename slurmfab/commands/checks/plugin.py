@@ -252,12 +252,7 @@ class Checks:
         return True
 
     def arguments(self, item: pytest.Function) -> dict[str, Any]:
-        """The arguments of a check, by name.
-
-        Raises:
-            pytest.skip.Exception: a host or service that it needs does not work.
-            HostError: the host is unreachable, and this is the check that reports it.
-        """
+        """The arguments of a check; skips if what it needs does not work, HostError if it reports unreachability."""
         arguments, params = arguments_of(item), params_of(item)
         unknown = [name for name in arguments if name not in params]
         assert not unknown, f"the check has the argument {unknown[0]}, which checks are not given"

@@ -67,11 +67,7 @@ class Shell(Protocol):
     """A root shell on a host. Tests replace it by a function."""
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
-        """Run a command and return its result, whatever its exit code.
-
-        `stdin`: text for its standard input, which can be secret; never part of a message. Raises Unreachable if the
-        connection was lost. Raises NoAnswer if the command exceeded its time limit.
-        """
+        """Run a command, whatever its exit code; secret `stdin` is in no message. Unreachable or NoAnswer if lost."""
 
 
 class SshShell:
@@ -92,10 +88,7 @@ class SshShell:
         self.idle: list[Exchange] = []
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
-        """Run a command and return its result, whatever its exit code; `stdin` may be secret.
-
-        Raises Unreachable, NoAnswer after the time limit, SudoPasswordNeeded, SudoPasswordWrong and BecomeRefused.
-        """
+        """Run a command with perhaps secret `stdin`; Unreachable, NoAnswer, or errors of sudo and its password."""
         with self.slots, self._explained(command, seconds):
             deadline = time.monotonic() + seconds
             session = self._idle_session() or self._login(LOOP, deadline)

@@ -209,11 +209,7 @@ class Slurm:
             pytest.skip(f"all of {name} is taken by jobs.")
 
     def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
-        """Raise an error if srun's result shows that the job did not start or end in time.
-
-        `nodes`: names of the job's nodes. Raises AssertionError if Slurm did not run the job. Raises
-        pytest.skip.Exception if other jobs use the resources.
-        """
+        """Raise AssertionError if srun's result shows that Slurm did not run the job, or skip if others were in it."""
         refused = re.search(
             r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
             r"Unable to contact).*",

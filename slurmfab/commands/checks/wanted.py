@@ -187,11 +187,7 @@ def gpu_count(gres: str) -> int:
 
 
 def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
-    """The wanted hardware in Slurm's record of a node, by the field names of `scontrol show node`.
-
-    If the cluster file sets the node's CPUs or their layout, the result is empty: the lock does not decide them then.
-    `hardware`: its hardware in the lock.
-    """
+    """The wanted values of a node's record by scontrol's fields; empty if the file sets CPUs or their layout."""
     if {key.lower() for key in cluster.settings_of(node)} & {*_LAYOUT, "cpus", "procs"}:
         return {}
     return {

@@ -20,7 +20,7 @@ from slurmfab.core.engine.sleeping import may_sleep
 from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
-from slurmfab.lab import needs, room
+from slurmfab.lab import needs
 from slurmfab.lab.command import obstacle
 from slurmfab.lab.layout import CACHE, LABS
 
@@ -38,9 +38,9 @@ def of_labs() -> Iterator[Finding]:
     for place in (CACHE, LABS.parent):
         # Nothing is made there before a lab is.
         there = next(parent for parent in (place, *place.parents) if parent.is_dir())
-        if room.holds_overlays(there):
+        if needs.holds_overlays(there):
             yield ok("lab's disks", f"{place} can hold them")
-        elif short := room.shortage(there):
+        elif short := needs.shortage(there):
             yield failure("lab's disks", short)
         else:
             yield warning("lab's disks", f"{place} cannot hold them, as in a container: a tmpfs will, in memory.")

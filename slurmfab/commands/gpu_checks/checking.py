@@ -74,11 +74,7 @@ class GpuChecks:
 
 
 def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *, drains: bool) -> int:
-    """Check GPUs now, and print each result when it arrives.
-
-    `hosts`: hostlist of compute nodes; empty for all with GPUs. `wait`: minutes that jobs wait for busy nodes; `None`
-    for 10. `drains`: whether nodes may be drained and resumed.
-    """
+    """Check GPUs of hosts (empty: all) now, waiting minutes for busy nodes (`None`: 10), and print results."""
     known = loaded(cluster)
     names = compute_nodes(known, hosts) if hosts else ()
     minutes = WAIT if wait is None else wait
@@ -124,10 +120,7 @@ def earlier(known: Inventory, output: session.Output, password: str = "") -> lis
 
 
 def loaded(cluster: str) -> Inventory:
-    """Load the cluster and check that its file has `gpu_checks` and that it was deployed.
-
-    Raises InputError if the cluster file is not valid or has no `gpu_checks`, or the cluster was never deployed.
-    """
+    """Load the cluster; InputError if its file is invalid or lacks `gpu_checks`, or it was never deployed."""
     known = loading.load_named(cluster)
     if known.cluster.gpu_checks is None:
         raise InputError(

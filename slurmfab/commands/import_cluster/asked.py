@@ -81,10 +81,7 @@ def summed_up(contact: Contact, answers: Answers) -> Asked:
 
 
 def host_name(member: str, hostname: str, taken: Container[str]) -> str:
-    """The name of a host in the cluster file: that in slurm.conf, or its own if slurm.conf has an address alone.
-
-    `member`: as slurm.conf names it. `hostname`: as it calls itself. `taken`: the names of all members.
-    """
+    """A host's name in the cluster file: that of slurm.conf or, where it has an address alone, its own."""
     return hostname if is_address(member) and hostname not in taken else member
 
 

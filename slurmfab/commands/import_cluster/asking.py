@@ -204,11 +204,7 @@ def asked_accounts(
 
 
 def known_people(contact: Contact, controller: str, accounts: Mapping[str, Any]) -> frozenset[str]:
-    """The users of accounts that the controller knows, from /etc/passwd or a directory service.
-
-    `controller`: the primary controller, as it was met. `accounts`: what slurmdbd has. Raises HostError if the
-    controller does not answer.
-    """
+    """The users of accounts whom the controller, by file or directory service, knows; HostError if silent."""
     users = sorted({user for _, user, _ in accounts["associations"] if user not in ALWAYS})
     names = {**FACT_SELECTION, "users": tuple(users)}
     return frozenset(ask_facts(contact.transport, controller, with_secrets=False, names=names).accounts)

@@ -79,11 +79,7 @@ class Contact:
         self.failed = {name: error for name, error in self.failed.items() if name not in self.facts}
 
     def ask(self, hosts: Iterable[str], operation: str, **fields: Any) -> Mapping[str, Any]:
-        """Ask hosts that were met a question of `slurmfab.on_hosts.agent.main.READINGS`.
-
-        `fields`: what else the request has. Returns the answers by host; a host that did not answer is in `failed` from
-        now on, and has no facts.
-        """
+        """Ask met hosts one of `slurmfab.on_hosts.agent.main.READINGS`; silent ones are in `failed`, without facts."""
         request, key = {"op": operation, **fields}, operation.replace("-", "_")
         answers, failed = discovery.on_all(
             hosts, lambda host: answer_value(host, self.transport.call(host, request), key)

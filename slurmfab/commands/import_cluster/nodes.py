@@ -85,10 +85,7 @@ def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: 
 
 
 def layout(line: Settings, settings: Settings, hardware: Hardware | None) -> Settings:
-    """A node's cores: as its line has them, or, if the settings have those already, with what Slurm completes.
-
-    `hardware`: what the node has, which need not be said again; `None` if it is not known.
-    """
+    """A node's cores as its line, or with the same settings Slurm's layout, has them; less what hardware tells."""
     given = {spelled(keys.NODE, key): line[key] for key in LAYOUT if key in line}
     if not given.items() <= settings.items():
         return given

@@ -100,11 +100,7 @@ def read_back(staged: Path, path: Path) -> Inventory:
 
 
 def move_all(source: Path, target: Path, names: list[str]) -> None:
-    """Move files into a directory, all or none; none that exists there is replaced.
-
-    `source`: the directory where they are, on the same file system. `target`: the directory where they go. Raises
-    InputError if one exists already, or cannot be moved.
-    """
+    """Move files within a file system, all or none, replacing none; InputError if one exists or cannot move."""
     there = [str(target / name) for name in names if os.path.lexists(target / name)]
     if there:
         raise InputError(

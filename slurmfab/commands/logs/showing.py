@@ -16,8 +16,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import BOLD, RED, Cell, Paint, table
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.logs.asking import Answers, Job, ask
-from slurmfab.commands.logs.merging import Told
+from slurmfab.commands.logs.asking import Answers, Job, Told, ask
 from slurmfab.commands.logs.times import Asked, Period
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions

@@ -82,22 +82,14 @@ def discover(
 
 
 def carry_out(run: Run, names: tuple[str, ...], text: str) -> None:
-    """Prepare the new hosts, write the files, and deploy to all hosts.
-
-    `run`: a run over the cluster with the new hosts; the files are not written yet. Raises SlurmfabError: see
-    `prepare_and_write`.
-    """
+    """Prepare the run's new hosts, write the files, and deploy to all; raises as `prepare_and_write`."""
     prepare_and_write(run, names, text)
     run.progress.line(f"{run.inventory.path}: added {fold(names)}.")
     commands.deploy_and_accept(run)
 
 
 def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:
-    """Prepare new hosts, then write the cluster file and the lock.
-
-    `run`: a run over the cluster with the new hosts; the files are not written yet. Raises SlurmfabError if a new host
-    could not be prepared; the files and the other hosts are unchanged.
-    """
+    """Prepare new hosts, then write cluster file and lock; SlurmfabError, all unchanged, if one cannot be."""
     prepare(run, names)
     file_writing.write(run, text)
 

@@ -132,11 +132,7 @@ def introduce_all(
 
 
 def on_all(hosts: Iterable[str], function: Callable[[str], Result]) -> tuple[dict[str, Result], dict[str, HostError]]:
-    """Call a function for all hosts at the same time.
-
-    Returns the results of the hosts, and the errors of the hosts that failed; both by host, in the order of the hosts.
-    Raises SlurmfabError if an error that is not about one host.
-    """
+    """Call a function for all hosts at once; results, and errors of hosts, by host in their order."""
     named = tuple(hosts)
     results: dict[str, Result] = {}
     failed_hosts: dict[str, HostError] = {}

@@ -69,11 +69,7 @@ def new_cluster(
 
 
 def write_new_cluster(known: Inventory, text: str) -> Inventory:
-    """Write the cluster file of a new cluster, with its lock and its schema.
-
-    Returns the cluster, as the files have it. Raises InputError if there is such a file meanwhile, or it cannot be
-    written.
-    """
+    """Write a new cluster's file, lock and schema, and read it back; InputError if there is a file, or it fails."""
     path = known.path
     with shared_files.exclusively(path):
         if path.exists():
@@ -121,12 +117,7 @@ def with_newcomers(lock: Lock, discovered_hosts: Sequence[DiscoveredHost]) -> Lo
 
 
 def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -> None:
-    """Refuse hosts that cannot be nodes of this cluster, before any file is written.
-
-    Raises:
-        SlurmfabError: a host cannot be a node; the message has the reasons.
-        IdConflict: a UID or GID of the cluster belongs to another user or group there.
-    """
+    """Refuse hosts before files are written; SlurmfabError with reasons, IdConflict for taken numbers."""
     facts = {discovered.name: discovered.facts for discovered in discovered_hosts}
     reasons = unfit_newcomers(known.cluster, facts, known.lock.slurm)
     if reasons:

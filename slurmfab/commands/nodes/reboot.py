@@ -110,10 +110,7 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
 
 
 def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
-    """Refuse nodes that are down or were drained by a user: Slurm puts nodes into service after a reboot.
-
-    Raises InputError if there are such nodes, or sleeping ones; the message has their states and reasons.
-    """
+    """Refuse, by InputError, nodes down, asleep or drained by users: a reboot puts nodes into service."""
     states = {name: seen.by_name[name].state for name in names}
     asleep = [name for name, state in states.items() if state.flags & SLEEPS]
     if asleep:
@@ -211,10 +208,7 @@ def unfinished_reason(run: Run, host: str, boot: str) -> str:
 
 
 def print_progress(run: Run, host: str, one: Restart, text: str) -> None:
-    """Print the progress of a reboot, unless it is the same as before.
-
-    `one`: its reboot, which remembers the last line.
-    """
+    """Print the progress of a reboot, unless it is the same as before."""
     if text != one.last_line:
         one.last_line = text
         run.progress.line(f"{host}: {text}.")

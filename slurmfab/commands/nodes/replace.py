@@ -159,10 +159,7 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
 
 
 def host_lock(known: Inventory, host: str, machine: NewMachine, options: ReplaceNodeOptions) -> HostLock:
-    """The new entry of the node in the lock.
-
-    Raises InputError if the hardware differs from the lock, and the user did not accept that.
-    """
+    """The node's new entry in the lock; InputError if its hardware differs, and that is not accepted."""
     old, facts = known.lock.hosts.get(host, HostLock()), machine.facts
     gpus = facts.gpus if known.cluster.mig_of(host) is None else None  # otherwise they are divided first
     found = differences(old, facts.hardware, gpus, known.cluster.memory_margin)

@@ -91,11 +91,7 @@ def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bo
 
 
 def raise_late(bench: Bench, number: str, node: str, one: JobState, passed: float) -> NoReturn:
-    """Cancel a job that exceeded the time limit, or that a limit holds, and raise an error with the reason.
-
-    `passed`: seconds since it was submitted. Raises AssertionError if no other job is the cause. Raises
-    pytest.skip.Exception if other jobs come first.
-    """
+    """Cancel a late or held job, and tell why: AssertionError, or a skip if other jobs come first."""
     bench.slurm.cancel()
     reason = waiting.real_reason(one.reason)
     if one.state in WAITING and reason.startswith(waiting.FOR_NODES):
@@ -121,11 +117,7 @@ def trouble_on(bench: Bench, node: str) -> str:
 
 
 def recorded(bench: Bench, number: str) -> str:
-    """Wait until slurmdbd has recorded the end of the job.
-
-    Returns the end of the line's sentence, about the record; empty if the cluster has no database. Raises
-    AssertionError if slurmdbd did not record it within `RECORD_SECONDS`.
-    """
+    """Wait for slurmdbd's record of the job's end, and say so, if there is one; AssertionError if it is late."""
     if bench.cluster.database is None:
         return ""
     deadline = time.monotonic() + RECORD_SECONDS

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from slurmfab.base.answers import STRICT, Phrase
 from slurmfab.base.hostlist import natural
-from slurmfab.cluster.inventory.topology import Switch
+from slurmfab.cluster.inventory.cluster import Switch
 
 TOP = "fabric"  # the name of the switch that joins all others
 NAME_LENGTH = 64

@@ -13,8 +13,8 @@ from slurmfab.base.exit_codes import DONE, FAILURE, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Switch
 from slurmfab.cluster.inventory.edits.topology import with_topology
-from slurmfab.cluster.inventory.topology import Switch
 from slurmfab.commands.topology import fabric
 from slurmfab.commands.topology.fabric import Neighbours
 from slurmfab.core.engine import file_writing, session

@@ -18,8 +18,7 @@ from slurmfab.commands.nodes import node_proof
 from slurmfab.commands.nodes.batches import batches
 from slurmfab.commands.nodes.drain import format_reason
 from slurmfab.commands.nodes.reboot import boot_id
-from slurmfab.commands.update.asking import ask
-from slurmfab.commands.update.host_updates import HostUpdates, groups, may_reboot, slurms_own
+from slurmfab.commands.update.host_updates import HostUpdates, ask_updates, groups, may_reboot, slurms_own
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.core.engine import job_waiting
 from slurmfab.core.engine.actor import stamp
@@ -143,13 +142,10 @@ def drain_and_wait(
 
 
 def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> None:
-    """Update the packages of a host; those that dpkg has not completed come first, as apt knows no others until then.
-
-    Raises DeployFailed: that failed; the host says why. Raises HostError if the host does not answer.
-    """
+    """Update a host's packages, uncompleted ones first, as apt knows no others then; DeployFailed, HostError."""
     if updates.unfinished:
         change(run, "update", host, Updates((), slurms_own()))
-        updates = ask(run, host, only_security=rolling.only_security, fetches=False)
+        updates = ask_updates(run, host, only_security=rolling.only_security, fetches=False)
     if updates.packages:
         change(run, "update", host, Updates(updates.versions, slurms_own()))
 
@@ -157,7 +153,9 @@ def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> 
 def reboot_needs(run: Run, hosts: tuple[str, ...], rolling: Rolling) -> dict[str, tuple[str, ...]]:
     """The hosts that need a reboot now, with the reasons; those that do not answer are excluded from the run."""
     found = {}
-    for host, answer in on_each(hosts, lambda host: ask(run, host, only_security=rolling.only_security, fetches=False)):
+    for host, answer in on_each(
+        hosts, lambda host: ask_updates(run, host, only_security=rolling.only_security, fetches=False)
+    ):
         if not isinstance(answer, HostUpdates):
             run.exclude(host, answer)
         elif answer.reboot_reasons:
@@ -196,11 +194,7 @@ def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable
 
 
 def prove(run: Run, nodes: tuple[str, ...]) -> None:
-    """Run a job on each node that this update drained, and give the nodes back where it ran.
-
-    `run`: the run; gains a step for each node, and nodes that fail are excluded from it. Raises HostError if the
-    controller does not answer.
-    """
+    """Run a job on each node that this update drained, and give those back where it ran; HostError."""
     if not nodes:
         return
     run.progress.begin(PROOF, nodes)

@@ -63,11 +63,7 @@ def rows(run: Run) -> dict[str, int]:
 
 
 def proof(run: Run, backup: Backup, before: dict[str, int], wanted: ProvedDump) -> str:
-    """Load the dump beside the database, and count it; in words what that proved.
-
-    `before`: rows of each table before the dump. `wanted`: as for `proved_backup`. Raises SlurmfabError if the dump
-    cannot be loaded, or differs from the database.
-    """
+    """Load the dump beside the database, and count; the words for it, or SlurmfabError if it differs."""
     database = run.inventory.cluster.database
     if database is None:
         return "there is no accounting database"

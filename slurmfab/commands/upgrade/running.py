@@ -39,11 +39,7 @@ class UpgradeOptions:
 
 
 def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
-    """Upgrade Slurm on all hosts, or go on with an upgrade that was cut off.
-
-    Raises InputError if the upgrade is refused; nothing was changed. Raises SlurmfabError if a step failed; the same
-    command goes on.
-    """
+    """Upgrade Slurm everywhere, or go on; InputError if refused, SlurmfabError if a step failed: go on with it."""
     known = loading.load_named(cluster)
     if known.lock.upgrade and not options.to and not options.suite:
         options = replace(options, to=known.lock.upgrade.to.removesuffix(".*"))
@@ -62,11 +58,7 @@ def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
 
 
 def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: frozenset[str], output: Output) -> bool:
-    """Plan, and do what is left.
-
-    `wanted`: the key `slurm` as the upgrade leaves it. `chosen`: the hosts that are upgraded now. Returns whether the
-    upgrade is done on all hosts now, and was not before.
-    """
+    """Plan, and do what is left on chosen hosts, to the wanted key `slurm`; whether it is done everywhere now."""
     plan = plans.made(run, wanted, options.to, options.suite, at_once=options.at_once, drain=options.drain)
     run.progress.end()
     write(text.text(plan, columns(output.stream)), output.stream)

@@ -47,10 +47,7 @@ def reasons_in_files(plan: SavedPlan, path: Path) -> list[str]:
 
 
 def reasons_on_hosts(plan: SavedPlan, steps: Sequence[Step], lost: Mapping[str, str]) -> list[str]:
-    """Changes on the hosts, as lines; equal changes are one line for all of their hosts.
-
-    `steps`: all outcomes of comparing the hosts again. `lost`: the hosts that are excluded now, each with the reason.
-    """
+    """Changes on hosts since the plan, by all outcomes now, a line each with its hosts; `lost` ones with reasons."""
     found = differing(steps)
     hosts = [
         *(
@@ -101,10 +98,7 @@ def differing(steps: Iterable[Step]) -> dict[ResourceOnHost, Outcome]:
 
 
 def resource_changes(name: str, before: Outcome | None, now: Outcome | None) -> Iterator[str]:
-    """How a resource has changed since the plan was saved, a line for each value; no line if it has not.
-
-    `before`: its outcome in the plan; `None` if it was correct then. `now`: its outcome now; `None` if it is correct.
-    """
+    """How a resource's outcome (`None`: correct) has changed since the plan, a line for each value."""
     if FAILED in (before.status if before else "", now.status if now else ""):
         if before is None or now is None or before.status != now.status:
             yield f"{name}: it {comparability(before)} when the plan was saved, and {comparability(now)} now."

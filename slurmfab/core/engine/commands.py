@@ -116,11 +116,7 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
 
 
 def show_plan(run: Run, output: Output) -> Report:
-    """Compare all hosts with what is wanted, and print what a deployment would do.
-
-    `run`: a run of the command `plan`. Raises SlurmfabError if the controller does not answer, or the cluster file
-    cannot be deployed.
-    """
+    """Compare hosts, and print what a deployment would do; SlurmfabError without controller, or if impossible."""
     report = dry_run(run)
     report = replace(report, finds_work=any(step.differs for step in report.steps))
     output.write_json(report)

@@ -33,11 +33,7 @@ def deploy(run: Run) -> Report:
 
 
 def with_job_safety(run: Run, work: Callable[[JobSafety], None]) -> None:
-    """Do work that changes hosts, count the jobs before and after it, and resume nodes that were drained for it.
-
-    `run`: the run; gains the impact on jobs. `work`: changes the hosts, with the job safety of this run. Raises
-    SlurmfabError if the work raises it.
-    """
+    """Do work that changes hosts, counting jobs before and after, and resume nodes that were drained for it."""
     job_safety = JobSafety(run)
     try:
         work(job_safety)

@@ -41,10 +41,7 @@ def format_jobs(jobs: Iterable[Job]) -> str:
 def wait_until_empty(
     run: Run, nodes: tuple[str, ...], limit: float, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Wait until no job is left on these nodes; nodes that still have jobs at the end are excluded from the run.
-
-    `limit`: seconds; 0 for no limit. Raises HostError if the controller did not answer for `SILENCE_SECONDS`.
-    """
+    """Wait until these nodes have no job, or exclude them after `limit` seconds (0: none); HostError if silent."""
 
     def busy_nodes(current: Snapshot) -> tuple[str, ...]:
         return tuple(name for name in nodes if name in current.by_name and not current.by_name[name].is_empty)

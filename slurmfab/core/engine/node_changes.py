@@ -28,11 +28,7 @@ def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool =
 
 
 def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource) -> None:
-    """Apply the same resources on hosts at once; a host that fails or does not answer is excluded.
-
-    `run`: gains a step for each host where anything differed. `phase`: name of the steps in reports. `resources`: what
-    each host shall have.
-    """
+    """Apply resources on hosts at once, as steps named for the phase; a failed or silent host is excluded."""
     work_on_each(run, hosts, lambda host: change(run, phase, host, *resources))
 
 

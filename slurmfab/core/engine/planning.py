@@ -37,11 +37,7 @@ Taken = TypeVar("Taken")
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
-    """Read the files that the cluster file names.
-
-    `with_scripts`: whether the scripts that nodes run around jobs, and the site's own files, are read too. Raises
-    InputError if a file is missing or not fit for use.
-    """
+    """Read the files that the cluster file names, with scripts and the site's own, or without; InputError."""
     cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
     secrets = LocalInput(
         stamp=stamp(),
@@ -151,12 +147,7 @@ def refuse_unfit(
 
 
 def exclude_without_packages(run: Run, plan_input: PlanInput) -> None:
-    """Exclude the hosts that lack packages which the run's source of packages does not have.
-
-    Raises:
-        InputError: a bundle that is needed is missing, damaged or another one than before.
-        DeployFailed: the controller is among these hosts.
-    """
+    """Exclude hosts whose packages the source lacks; InputError of bundles, DeployFailed for the controller."""
     for host, reason in run.packages.refusals(run.inventory, plan_input, run.remaining(run.hosts)).items():
         run.exclude(host, HostFailed(host, reason))
     run.require_controller()

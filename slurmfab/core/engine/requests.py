@@ -352,11 +352,7 @@ def request_apply(
 
 
 def outcomes_of(host: str, lines: Iterable[Line], wanted: Sequence[Any]) -> list[Outcome]:
-    """The outcomes in a host's answer, one for each resource and in their order.
-
-    `host`: the host that answered. `wanted`: the resources that it was asked about. Raises AgentFailed if it reports
-    something else.
-    """
+    """The outcomes of wanted resources in a host's answer, in order; AgentFailed if it reports others."""
     outcomes = [outcome_from(line["outcome"], host) for line in lines if "outcome" in line]
     if len(outcomes) != len(wanted):
         raise AgentFailed(
@@ -388,10 +384,7 @@ def apply_request(run: Run, resources: Iterable[Any], *, dry_run: bool) -> dict[
 
 
 def require_claim(run: Run) -> None:
-    """Make sure that no other run changes the cluster; called before anything is changed on any host.
-
-    Raises SlurmfabError if another run is changing the cluster. Raises HostError if the controller does not answer.
-    """
+    """Make sure, before any change, that no other run is at work; SlurmfabError if one is, or HostError."""
     with run.claim.mutex:
         if not run.claim.is_held:
             take_claim(run)

@@ -26,11 +26,7 @@ def refuse_others(hosts: str, plan_file: str) -> None:
 
 
 def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
-    """The hosts to deploy to again, as a hostlist.
-
-    `tell`: prints a line; it tells which hosts these are, and why. Returns the hostlist; empty for all hosts, and
-    `None` if there is no host to retry.
-    """
+    """The hosts to deploy to again, which `tell` prints: a hostlist, empty for all, `None` for none."""
     records, complaints = record.load_all(known.path)
     for complaint in complaints:
         tell(complaint)

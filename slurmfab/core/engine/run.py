@@ -56,11 +56,7 @@ class PackageSource(Protocol):
     """Gives hosts the packages that a deployment installs: the repositories that they have, or files that are sent."""
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
-        """The hosts that lack packages which this source does not have, each with the reason.
-
-        `plan_input`: what the plan is made from. Raises InputError if a file that is needed is missing, damaged or
-        another one than before.
-        """
+        """The hosts that lack packages which this source does not have, with reasons; InputError for bad files."""
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
         """Send packages to hosts that lack them; the phase's resources, which install from there, by host.
@@ -264,11 +260,7 @@ class Run:
         self.progress.host_lost(host, self._failed_hosts[host])
 
     def confirm(self, consequences: str, question: str) -> None:
-        """Ask whether to go on, if the command asks and a user is there to answer.
-
-        `consequences`: what will happen, for the user's decision; empty for nothing to add. `question`: ends with a
-        question mark. Raises SlurmfabError if the user did not say yes.
-        """
+        """Ask whether to go on, if the command asks and a user is there; SlurmfabError unless the answer is yes."""
         if not (self.options.asks and can_ask()):
             return
         self.progress.end()
@@ -332,10 +324,7 @@ class Run:
                 self.record.write(self)
 
     def require_controller(self) -> None:
-        """Stop if the controller is excluded; call after all hosts finished a step, so that every failure is reported.
-
-        Raises DeployFailed if the controller is excluded, and nothing may start without it.
-        """
+        """Stop, by DeployFailed, if the controller is excluded; after a step, so that every failure is reported."""
         error = self._failed_hosts.get(self.controller)
         if error is None:
             return

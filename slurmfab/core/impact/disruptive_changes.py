@@ -241,10 +241,7 @@ KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)  # the names that `--a
 def disruptions(
     differences: Iterable[Difference], version: SlurmVersion, jobs: Iterable[Job]
 ) -> tuple[Disruption, ...]:
-    """The disruptions by these differences for the present jobs; empty when no job is hurt.
-
-    `differences`: as `PlanInput.differences` has them. `jobs`: all that run or wait, as `status.snapshot` has them.
-    """
+    """The disruptions by `PlanInput.differences` for the present jobs; empty when no job is hurt."""
     known = tuple(difference for difference in differences if not is_spelled_out(difference, version))
     there = tuple(jobs)
     rules = (rule for rule in RULES if rule.since <= (version.major, version.minor))
@@ -283,10 +280,7 @@ def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = ""
 
 
 def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, ...]:
-    """A disruption in lines: change and reason, the jobs that it hurts, and how to proceed anyway.
-
-    `command`: the task that takes the options that allow it; empty where it is the one that is refused.
-    """
+    """A disruption in lines: change, reason, jobs that it hurts, and how to proceed, by `command` if another."""
     options = disruption.ways
     ways = " or ".join(f"{FAB} {command} {option}" for option in options) if command else f"add {' or '.join(options)}"
     return (*harm(disruption), f"    To proceed anyway: {ways}.")

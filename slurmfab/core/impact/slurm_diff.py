@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand, fold, fold_in_order
 from slurmfab.cluster.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
-from slurmfab.cluster.slurm.gres_text import gres_by_node, is_same_gres
+from slurmfab.cluster.slurm.gres import gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
 from slurmfab.cluster.slurm.meaning import (
     DEFAULTS,

@@ -14,7 +14,7 @@ from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand, fold_in_order
 from slurmfab.cluster.facts import MADE_BY_SLURMFAB, HostFacts
 from slurmfab.cluster.slurm.conf_text import Settings, parse
-from slurmfab.cluster.slurm.gres_text import GresLine, gres_by_node, is_same_gres
+from slurmfab.cluster.slurm.gres import GresLine, gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.meaning import SameHost
 from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
 

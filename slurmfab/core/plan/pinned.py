@@ -109,8 +109,5 @@ def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
 
 
 def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:
-    """The host keys that the lock gets: those that a host tells of join the one that was pinned at first contact.
-
-    `old`: the keys in the lock, base64 by type. `shown`: the keys that the host tells of.
-    """
+    """The host keys for the lock, base64 by type: those that a host tells of join the pinned one."""
     return shown if len(old) <= 1 and old.items() <= shown.items() and shown else old

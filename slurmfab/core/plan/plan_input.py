@@ -25,10 +25,9 @@ from slurmfab.cluster.slurm.gres import SHARED, gres_value
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
 from slurmfab.cluster.slurm.meaning import meaning
 from slurmfab.cluster.slurm.node import Node
-from slurmfab.cluster.slurm.node_programs import NodePrograms
 from slurmfab.cluster.slurm.oci import oci_conf
 from slurmfab.cluster.slurm.platform import Platform, wanted
-from slurmfab.cluster.slurm.power_saving import PowerSaving
+from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
 from slurmfab.cluster.slurm.topology import topology_conf
 from slurmfab.cluster.slurm.versions import OLDEST, SlurmVersion

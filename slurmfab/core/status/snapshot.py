@@ -132,11 +132,7 @@ class Snapshot:
 
 
 def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str = "") -> Snapshot:
-    """Read a snapshot from a controller, with one request.
-
-    `parts`: any of `nodes`, `partitions` and `jobs`. `user`: the user whose limits to read; empty for none. Raises
-    HostError if the host does not answer.
-    """
+    """Read parts (`nodes`, `partitions`, `jobs`) of a snapshot, and a user's limits, in one request; HostError."""
     lines = transport.call(host, {"op": "slurm", "parts": list(parts), "user": user})
     with readable(host):
         return from_answer(answer_value(host, lines, "slurm"))

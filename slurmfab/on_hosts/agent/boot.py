@@ -68,11 +68,7 @@ def compiled(source: str, path: str) -> CodeType:
 
 
 def run(sources: "dict[str, str]", *place: str) -> int:
-    """Answer requests until the deployer disconnects.
-
-    `sources`: source text of the agent's first modules, by full name. `place`: directory for compiled modules, if not
-    the default one. Returns the exit code: 0 after a normal end, 3 when this Python is too old.
-    """
+    """Answer requests by the first modules until the deployer leaves; 0, or 3 if this Python is too old."""
     if sys.version_info < OLDEST:
         message = "this host's python3 is %d.%d, and slurmfab needs %d.%d or later" % (sys.version_info[:2] + OLDEST)
         sys.stdout.write('{"error": "%s", "traceback": ""}\n{"done": true}\n' % message)

@@ -110,11 +110,7 @@ KINDS = {
 
 
 def build(request: Mapping[str, Any]) -> Resource:
-    """Make a resource from the JSON values that `as_request` made of it.
-
-    `request`: `kind`, and the fields of the resource. Raises ValueError if the kind does not exist. Raises TypeError if
-    the fields are not those of the kind.
-    """
+    """Make a resource from `as_request`'s values; ValueError for an unknown kind, TypeError for other fields."""
     resource: Resource = class_of(request.get("kind"))(
         **{field: tuples(value) for field, value in request.items() if field != "kind"}
     )

@@ -81,11 +81,7 @@ MODULES = b"modules\n"
 def serve(
     stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE, learn: Callable[[bytes], None] = lambda _: None
 ) -> int:
-    """Answer requests until the deployer disconnects.
-
-    `stdin`: input with frames; its end means that the deployer disconnected. `silence`: seconds without data after
-    which the deployer counts as disconnected.
-    """
+    """Answer requests until the input's frames end, or are silent for so many seconds."""
     answers, lock = Answers(stdout), Lock()
 
     def leave(*_: object) -> None:

@@ -180,7 +180,7 @@ def test_apt_that_refuses_is_an_error_unless_dpkg_is_unfinished(host: Path, monk
     def refuse(*_: Any) -> str:
         raise ResourceFailed("dependencies cannot be met")
 
-    monkeypatch.setattr(updates, "simulate", refuse)
+    monkeypatch.setattr(updates, "simulate_upgrade", refuse)
     with pytest.raises(ResourceFailed, match="dependencies cannot be met"):
         told(Apt(host, []))
     status = host / "var/lib/dpkg/status"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.lab.standins import SHIPPED
+from slurmfab.lab.roots import SHIPPED
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, Context, Outcome, apply
 from slurmfab.on_hosts.agent.facts import nvidia_gpus
 from slurmfab.on_hosts.agent.slurm import mig_instances

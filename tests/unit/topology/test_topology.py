@@ -6,8 +6,8 @@ import pytest
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Switch
 from slurmfab.cluster.inventory.edits.topology import with_topology
-from slurmfab.cluster.inventory.topology import Switch
 from slurmfab.commands.topology import fabric
 from slurmfab.commands.topology.fabric import Neighbours
 

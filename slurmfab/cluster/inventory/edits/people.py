@@ -21,11 +21,7 @@ UserValues = Mapping[str, str | Sequence[str]]  # values of a user, by key of th
 
 
 def with_user(text: str, name: str, values: UserValues) -> str:
-    """Add a user to the text of a cluster file.
-
-    `name`: the login name, which no user has yet. Raises ClusterFileError if the text or the values have mistakes.
-    Raises InputError if the file is written in a way that cannot be extended safely.
-    """
+    """Add a new user to the file's text; ClusterFileError for mistakes, InputError if it cannot be done safely."""
     old = loading.parse(text, _WHERE)
     root = compose(text, _WHERE)
     edits = Edits(text)

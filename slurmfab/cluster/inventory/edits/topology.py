@@ -9,8 +9,8 @@ from yaml.nodes import SequenceNode
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Switch
 from slurmfab.cluster.inventory.edits.yaml_text import Edits
-from slurmfab.cluster.inventory.topology import Switch
 from slurmfab.cluster.inventory.yaml_nodes import compose
 
 KEY = "topology"

@@ -51,11 +51,7 @@ partitions:
 
 
 def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str, compute: Sequence[str]) -> str:
-    """Make the annotated cluster file of first contact.
-
-    `ssh`: how the hosts were reached. `addresses`: address by host, for hosts whose names do not resolve. Raises
-    ClusterFileError if the cluster is invalid, for example its name.
-    """
+    """Make the annotated file of first contact, with addresses of names that do not resolve; or ClusterFileError."""
     values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
     parts = [
         HEAD + f"cluster: {yaml_text(name)}\n",

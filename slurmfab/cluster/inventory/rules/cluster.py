@@ -10,30 +10,16 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.rules import (
     acceptance,
     accounting,
-    containers,
-    database,
-    directories,
     directory,
-    exports,
-    files_on_hosts,
-    gpu_checks,
-    gres,
-    idle_gpus,
+    gpus,
     job_environment,
     logins,
-    mail,
-    monitoring,
-    mounts,
     people,
     power,
-    quota,
-    registry,
-    rest,
-    scratch,
-    site_packages,
+    services,
     slurm_conf,
-    slurm_files,
-    slurm_packages,
+    software,
+    storage,
 )
 from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.values import is_address
@@ -184,7 +170,7 @@ def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Pl
         return
     place = cluster.backup.directory
     for saved in (cluster.state_directory, "/etc/slurm"):
-        if directories.overlap(place, saved):
+        if storage.overlap(place, saved):
             yield ("backup", "directory"), f'"{place}" contains or is inside {saved}, which is backed up'
 
 
@@ -208,32 +194,18 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     ids_are_free_to_use,
     backups_are_outside_saved_directories,
     private_tmp_is_outside_its_directories,
-    *directories.RULES,
-    *mounts.RULES,
-    *scratch.RULES,
-    *containers.RULES,
-    *exports.RULES,
-    *quota.RULES,
-    *registry.RULES,
-    *rest.RULES,
     *directory.RULES,
-    *database.RULES,
+    *storage.RULES,
+    *software.RULES,
+    *services.RULES,
     *accounting.RULES,
     *people.RULES,
-    *gpu_checks.RULES,
+    *gpus.RULES,
     *acceptance.RULES,
     *power.RULES,
-    *mail.RULES,
-    *monitoring.RULES,
-    *gres.RULES,
-    *idle_gpus.RULES,
     *logins.RULES,
     *slurm_conf.RULES,
-    *slurm_files.RULES,
-    *site_packages.RULES,
-    *slurm_packages.RULES,
     *job_environment.RULES,
-    *files_on_hosts.RULES,
 )
 
 

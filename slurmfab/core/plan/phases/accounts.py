@@ -89,10 +89,7 @@ def private_conf_text(
 def users(
     plan_input: PlanInput,
 ) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
-    """The users with accounts, of the file or by their groups, and the slurm user, whose jobs need an account too.
-
-    Returns the field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
-    """
+    """`AccountTree.users`: name, AdminLevel (empty: kept) and associations, of the file, by groups, and of slurm."""
     cluster = plan_input.cluster
     ours = ((SLURM, "", ((ROOT, ()),)),) if cluster.has_accounts else ()
     named, by_group = {one.name: one for one in cluster.users}, accounts_by_group(plan_input)
@@ -120,11 +117,7 @@ def unknown_groups(plan_input: PlanInput) -> tuple[str, ...]:
 
 
 def user(one: User) -> tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]]:
-    """One entry of `AccountTree.users`: a user with an association for each account.
-
-    Returns name, AdminLevel (sacctmgr's `None` by default), and account and settings of each association, the default
-    account first.
-    """
+    """An entry of `AccountTree.users`: name, AdminLevel (or `None`), account and settings, default first."""
     everywhere = dict(limits.normal(one.settings, limits.USER_BY_NAME))
     level = everywhere.pop(limits.LEVEL, "None")
     return (

@@ -15,7 +15,7 @@ from slurmfab.base.paths import (
     IDLE_GPUS_UNIT,
     UNIT_FILES,
 )
-from slurmfab.cluster.inventory.idle_gpus import IdleGpus
+from slurmfab.cluster.inventory.gpu_checks import IdleGpus
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases import programs
 from slurmfab.core.plan.phases.owned import owned

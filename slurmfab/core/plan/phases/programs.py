@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 
-from slurmfab.hosts import modules
+from slurmfab.hosts import payload
 
 RUN = """\
 import sys
@@ -23,8 +23,10 @@ def files(main: str, *by_name: str) -> tuple[tuple[str, str], ...]:
 
     That is the module, all that it imports, and `by_name` those that no line of its text tells.
     """
-    names = sorted(modules.closure((main, *by_name), modules.ON_HOSTS))
-    texts = {f"slurmfab/on_hosts/{name.replace('.', '/')}.py": modules.source(name, modules.ON_HOSTS) for name in names}
+    names = sorted(payload.closure((main, *by_name), payload.ON_HOSTS))
+    texts = {
+        f"slurmfab/on_hosts/{name.replace('.', '/')}.py": payload.source_of(name, payload.ON_HOSTS) for name in names
+    }
     folders = {folder for path in texts for folder in itertools.accumulate(path.split("/")[:-1], "{}/{}".format)}
     packages = {f"{folder}/__init__.py": "" for folder in folders}
     return (("run.py", RUN.format(main=main)), *sorted(packages.items()), *texts.items())

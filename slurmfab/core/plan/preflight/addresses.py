@@ -33,10 +33,7 @@ def refuse_unreachable(plan_input: PlanInput) -> None:
 
 
 def refuse_lost(plan_input: PlanInput, silent: Collection[str]) -> None:
-    """Refuse new addresses of nodes that do not answer there: all others would look for these nodes there alone.
-
-    `silent`: hosts that do not answer. Raises InputError: with a line for each such node; nothing was changed.
-    """
+    """Refuse, by InputError, new addresses of silent nodes: all others would look for these there alone."""
     lost = [
         f"{node}: it does not answer at {plan_input.address(node)}, which the cluster file now gives as its address. "
         f"The other hosts reach it at {plan_input.conf_before.nodes[node].of(node, ADDRESS) or node}, and would look "

@@ -53,10 +53,7 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
 
 
 def refuse_kept_files(plan_input: PlanInput) -> None:
-    """Refuse to keep files (`keep_files`) that name other hosts or ports than the cluster file, or that are missing.
-
-    Raises InputError if slurmfab would work with other nodes or places than Slurm; nothing was changed.
-    """
+    """Refuse, by InputError, `keep_files` that are missing, or name other hosts or ports than the file."""
     if not plan_input.keeps_files:
         return
     controller = plan_input.cluster.controller
@@ -103,10 +100,7 @@ def refuse_other_slurm_user(plan_input: PlanInput) -> None:
 
 
 def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
-    """Refuse a run about some of the hosts that would leave them with a slurm.conf other than the controller's.
-
-    Raises InputError if slurm.conf changes and the run leaves out some hosts; nothing was changed.
-    """
+    """Refuse, by InputError, a run that would leave other hosts with another slurm.conf than the controller's."""
     before = plan_input.controller_facts.slurm_conf
     if not before or set(plan_input.cluster.hosts) <= set(hosts):
         return

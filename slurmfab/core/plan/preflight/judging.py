@@ -26,10 +26,7 @@ from slurmfab.core.plan.preflight.cgroups import hosts_losing_limits
 
 
 def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]) -> dict[str, str]:
-    """The hosts that cannot be deployed to, that belong to another cluster now, or would take limits from all others.
-
-    `facts`: the facts of the hosts that answered. Returns their names and the reasons.
-    """
+    """Hosts that cannot be deployed to, are another cluster's, or would take limits from others, and why."""
     return {
         **hosts_losing_limits(cluster, lock, facts, allowed),
         **gres.unfit(cluster, lock, facts),

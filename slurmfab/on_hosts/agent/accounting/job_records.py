@@ -214,11 +214,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def moment(text: str, now: int) -> int:
-    """A time as seconds since 1970.
-
-    `text`: `2026-11-01T00:00:00` in the host's zone; `-3600` for so many seconds ago, from the last full hour on,
-    because sreport counts whole hours; empty for now. Raises ResourceFailed if there is no such time.
-    """
+    """Seconds since 1970 of a time in the host's zone, `-3600` (from the last full hour), or now (empty)."""
     if not text:
         return now
     if text.startswith("-"):

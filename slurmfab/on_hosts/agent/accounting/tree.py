@@ -298,11 +298,7 @@ def keys_by_name(fields: Iterable[Tuple[str, str, str, str]]) -> Dict[str, Key]:
 
 
 def batches(before: Sequence[str], prefix: str, names: Sequence[str], *after: str) -> Iterator[Command]:
-    """The same command for many names, split into several commands; none for no names.
-
-    `before`: the arguments before the names. `prefix`: directly before the names, such as `name=`. `after`: the
-    arguments after the names.
-    """
+    """The same command for many names, in several; `before`, `prefix` (as `name=`) and `after` are around them."""
     for first in range(0, len(names), NAMES_PER_COMMAND):
         yield [*before, prefix + ",".join(names[first : first + NAMES_PER_COMMAND]), *after]
 
@@ -464,11 +460,7 @@ class RestOfAccounts(AccountTree):
         return {**flatten(self.tree.actual_values(found)), UNDECLARED: ", ".join(going)}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Set the limits once slurmdbd knows their TRES, and remove undeclared names.
-
-        Raises ResourceFailed if slurmdbd does not learn the TRES, or Slurm refuses a change, such as a removal while
-        jobs run.
-        """
+        """Set limits once slurmdbd knows their TRES, remove undeclared names; ResourceFailed if either fails."""
         with Sacctmgr(context, self.conf) as sacctmgr:
             if differing - {UNDECLARED}:
                 wait_for_tres(sacctmgr, self.tree.late_tres())

@@ -82,11 +82,7 @@ def unpacked_most(packed: int) -> int:
 
 
 class Archive:
-    """A backup file that is being written.
-
-    `directory`: where the file is created; only its owner may have access to it. `name`: the file's name without its
-    suffix. `recipients`: public keys that its parts are encrypted to; empty for no encryption.
-    """
+    """A backup file that is being written in its owner's directory, encrypted to recipients if there are any."""
 
     def __init__(self, directory: str, name: str, suffix: str = SUFFIX, recipients: Sequence[str] = ()) -> None:
         self.directory = directory

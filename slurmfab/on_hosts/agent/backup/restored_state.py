@@ -131,11 +131,7 @@ class RestoredFiles(Resource):
 
 
 def put_below(folder: Folder, path: str, member: Member, slurm: Tuple[int, int]) -> None:
-    """Restore a file below a directory.
-
-    `path`: of the file, relative to the directory; missing directories are made, links are not followed. Raises
-    ResourceFailed if a link or a file is in the way of a directory.
-    """
+    """Restore a file below a directory, making missing ones, no links; ResourceFailed if one is in the way."""
     first, _, rest = path.partition("/")
     if not rest:
         with open(os.open(first, NEW_FILE, 0o600, dir_fd=folder.descriptor), "wb") as made:

@@ -69,11 +69,7 @@ def in_widths(widths: Mapping[str, int]) -> str:
 
 
 def rows_of_widths(shown: bytes, widths: Mapping[str, int], program: str) -> List[List[str]]:
-    """The rows of fields of so many bytes: no text, line breaks included, ends its field or looks like another row.
-
-    A longer text is cut off, and ends in `+`. `program`: what printed them, for the message. Raises ResourceFailed if
-    the answer has another length.
-    """
+    """Rows of fields of so many bytes, cut texts ending in `+`, so no text forges; ResourceFailed for others."""
     sizes = list(widths.values())
     starts = [sum(sizes[:number]) + number for number in range(len(sizes))]
     whole = sum(sizes) + len(sizes) + 1
@@ -364,11 +360,7 @@ def show_qos_usage(names: Iterable[str]) -> Command:
 
 
 def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
-    """Prints rows of slurmdbd with fields separated by `|`.
-
-    `what`: sacctmgr(1)'s word for them, such as `associations`. `fields`: to print; all but the last one must be
-    without free text. `arguments`: further words, such as `where user=ann`.
-    """
+    """Prints rows of slurmdbd by `|`: sacctmgr's word, fields without free text but the last, further words."""
     return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))
 
 

@@ -89,11 +89,7 @@ class KeepAlive:
 
 
 class Lifeline:
-    """The deployer's frames, until it disconnects or sends no data for too long.
-
-    `stdin`: input with frames. `leave`: called once or twice when no more frames will come. `silence`: seconds without
-    data after which the deployer counts as disconnected.
-    """
+    """The deployer's frames, until it disconnects or is silent for too long; `leave` is called then."""
 
     def __init__(self, stdin: BinaryIO, leave: Callable[[], None], silence: float = SILENCE) -> None:
         self.stdin = stdin

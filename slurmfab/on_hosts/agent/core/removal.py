@@ -46,11 +46,7 @@ def fresh_name() -> str:
 
 
 def empty(base: Folder, until: float) -> str:
-    """Remove what was set aside; one process at a time, and another one then does it for this one.
-
-    `base`: the directory that it was in. Returns what could not be removed, and why; empty if nothing is left, or
-    another process is at it.
-    """
+    """Remove what was set aside, one process for all; what could not be removed, and why, or empty."""
     try:
         gone = base.enter(GONE)
     except FileNotFoundError:
@@ -65,11 +61,7 @@ def empty(base: Folder, until: float) -> str:
 
 
 def remove_all(gone: Folder, until: float) -> Dict[str, str]:
-    """Remove everything in a directory.
-
-    `gone`: the directory; it is one that only root can enter, or it is removed with its user's rights alone. Returns
-    why something could not be removed, by name.
-    """
+    """Remove everything in a directory of root's, or with its user's rights alone; why not, by name."""
     stuck: Dict[str, str] = {}
     turns: Dict[str, int] = {}
     while time.monotonic() < until:

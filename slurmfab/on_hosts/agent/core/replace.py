@@ -63,12 +63,7 @@ def read(path: str) -> Optional[bytes]:
 
 
 def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
-    """Write a file in one step, and remove temporary files of earlier interrupted runs beside it.
-
-    Raises:
-        ResourceFailed: the directory is missing.
-        OSError: the disk is full, for example; the old file is unchanged.
-    """
+    """Write a file in one step, and remove leftovers of earlier ones; ResourceFailed without directory, OSError."""
     try:
         folder, name = open_parent(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -227,11 +222,6 @@ def has_other_names(folder: Folder, status: os.stat_result) -> bool:
 
 
 def make_directory(path: str, uid: int, gid: int, mode: int) -> None:
-    """Make a directory, and those above it, unless it exists; set its owner, group and permission bits.
-
-    Raises:
-        OSError: it is not a directory.
-        UnsafePath: it is a symbolic link that is not root's, or that another user can change.
-    """
+    """Make a directory and those above, with access; OSError if it is none, UnsafePath for others' links."""
     with open_folder(path, make=True) as folder:
         folder.set_access(uid, gid, mode)

@@ -149,10 +149,7 @@ class Context:
         env: Optional[Mapping[str, str]] = None,
         account: Optional[tuple[int, int]] = None,
     ) -> str:
-        """Run a program that has to succeed, and return what it printed; the arguments are those of `run`.
-
-        Raises ResourceFailed as for `run`, or the exit code is not 0; with the last lines that the program printed.
-        """
+        """Run a program that must succeed, as `run`; its output, ResourceFailed with its last lines."""
         done = self.run(argv, stdin, seconds, env, account)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
@@ -205,11 +202,7 @@ class Resource(Record):
         raise NotImplementedError
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Change the host so that its state is the wanted one.
-
-        `differing`: the names that differ; never empty. Raises ResourceFailed: that failed; the next run can start from
-        the state that is left.
-        """
+        """Change the differing names (never none); ResourceFailed, leaving what the next run can start from."""
         raise NotImplementedError
 
     def secrets(self) -> frozenset[str]:

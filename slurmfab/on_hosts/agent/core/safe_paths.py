@@ -135,11 +135,7 @@ class Folder:
             raise at(error, self.place(name)) from None
 
     def walk(self, below: str = "", depth: int = 0) -> Iterator[Tuple[str, Folder, str]]:
-        """All files and links below it: the path relative to it, the open directory that it is in, and the name.
-
-        `below`: path that each result begins with, with a slash at the end. Raises UnsafePath if directories are nested
-        too deep.
-        """
+        """Files and links below it: path after `below/`, open directory, name; UnsafePath if nested too deep."""
         if depth > MAX_DEPTH:
             raise UnsafePath("%s is nested in more than %d directories" % (self.path, MAX_DEPTH))
         for name in self.names():
@@ -200,10 +196,7 @@ class Folder:
         return descriptor
 
     def read(self, name: str) -> Optional[Tuple[os.stat_result, bytes]]:
-        """Status and content of the same regular file; `None` if there is no such name.
-
-        Raises ResourceFailed as for `open`; or another user can change the directory, and the file is very large.
-        """
+        """Status and content of a regular file, or `None`; ResourceFailed as `open`, or if large in others' places."""
         descriptor = self.open(name)
         if descriptor is None:
             return None
@@ -334,12 +327,7 @@ def open_itself(path: str, make: bool = False) -> Optional[Folder]:
 
 
 def make_itself(path: str) -> Folder:
-    """Open a directory that must not be reached by a link of its own name, and make it where it is missing.
-
-    Raises:
-        ResourceFailed: as for `open_itself`; or another user has moved it, or one above it, away meanwhile.
-        OSError, UnsafePath: as for `open_folder`.
-    """
+    """Open, or make, a directory that no link of its name reaches; raises as `open_itself` and `open_folder`."""
     folder = open_itself(path, make=True)
     if folder is None:
         raise ResourceFailed("%s was moved away while it was made; see who can write to the directories above" % path)
@@ -347,12 +335,7 @@ def make_itself(path: str) -> Folder:
 
 
 def refuse_others(path: str) -> None:
-    """Refuse a directory in whose place another user than root can put another one, also before it is made.
-
-    Raises:
-        UnsafePath: somebody can change a directory on the way to it.
-        OSError: something on the way is no directory.
-    """
+    """Refuse, before it is made, too, a directory that others than root can replace: UnsafePath, or OSError."""
     above, name = os.path.split(path)
     while name:
         try:
@@ -366,10 +349,7 @@ def refuse_others(path: str) -> None:
 
 
 def open_file(path: str) -> Optional[Tuple[int, str]]:
-    """Open a regular file for reading: its descriptor, and who else than root may change its directory (`others`).
-
-    Returns `None` if there is no such file. Raises ResourceFailed, OSError as for `Folder.open` and `open_folder`.
-    """
+    """Open a regular file, and who else may change its directory, or `None`; raises as `Folder.open`."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:

@@ -34,11 +34,7 @@ class Storage(Resource):
         return {"database": "present", "user": "present", "grants": "all", "password": "accepted"}
 
     def actual(self, context: Context) -> State:
-        """The same as found on the server.
-
-        In a dry run it is empty before MariaDB is installed, and unknown while MariaDB is stopped. Raises
-        ResourceFailed if the server does not run or does not answer.
-        """
+        """The same on the server; in a dry run empty or unknown without MariaDB, otherwise ResourceFailed."""
         if not is_active(context, MARIADB_UNIT):
             if not context.dry_run:
                 raise ResourceFailed("MariaDB does not run on this host; see: systemctl status %s" % MARIADB_UNIT)

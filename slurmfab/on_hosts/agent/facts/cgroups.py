@@ -84,11 +84,7 @@ def parse_known(text: str) -> Dict[str, Tuple[str, str]]:
 def v2_troubles(
     there: List[str], known: Mapping[str, Tuple[str, str]], is_writable: bool, lacks_bus: bool
 ) -> List[str]:
-    """Problems of a v2 tree; devices need no controller there, since eBPF limits them.
-
-    `known`: of `parse_known`. `is_writable`: whether /sys/fs/cgroup is writable. `lacks_bus`: whether the D-Bus system
-    bus is missing.
-    """
+    """Problems of a v2 tree, of `parse_known`; devices need no controller, since eBPF limits them."""
     if not is_writable:
         return ["read-only"]
     troubles = [NO_BUS] if lacks_bus else []

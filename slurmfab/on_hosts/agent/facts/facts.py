@@ -32,10 +32,7 @@ from slurmfab.on_hosts.agent.services import systemctl
 
 
 def read_site_files(root: str, asked: Iterable[str]) -> Dict[str, Any]:
-    """SHA-256 (hexadecimal) by name of the files that are here, and the names of those that slurmfab has written.
-
-    `asked`: names below Slurm's directory; the files that slurmfab has written are told of besides.
-    """
+    """SHA-256 by name of asked files below Slurm's directory, and the names that slurmfab has written."""
     written = read_text(root + SITE_FILES).split()
     paths = {name: "%s%s/%s" % (root, SLURM_DIRECTORY, name) for name in sorted({*asked, *written})}
     there = {name: path for name, path in paths.items() if os.path.isfile(path)}
@@ -311,10 +308,7 @@ def is_ours(drop_in: str) -> bool:
 
 
 def parts(path: str) -> Dict[str, str]:
-    """The texts of a slurm.conf and of the files that it includes, by their names in its directory; or nothing.
-
-    `path`: of the slurm.conf; nothing is told of one that includes no others, or some elsewhere.
-    """
+    """The texts of a slurm.conf and what it includes, by name; none if it includes nothing, or elsewhere."""
     found: Dict[str, str] = {}
 
     def read(path: str) -> bytes:

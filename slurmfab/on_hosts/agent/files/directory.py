@@ -112,11 +112,7 @@ class Directory(Resource):
             )
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make the directory, or set its owner, group and mode, and let the owner pass root's directories above.
-
-        Raises:
-            ResourceFailed: the owner or the group does not exist; or the directory, or one above, is somebody else's.
-        """
+        """Make the directory, or set its access and way; ResourceFailed without the owner, or if another's."""
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
         if self.alone:
             refuse_others(context.path(self.path))

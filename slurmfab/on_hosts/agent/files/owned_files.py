@@ -92,10 +92,7 @@ class OwnedFiles(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Note what was there, write what differs, take away what is former, and keep the record.
-
-        Raises ResourceFailed if something that is not a file has a file's place, or an owner does not exist.
-        """
+        """Note what was there, write what differs, remove the former; ResourceFailed of places and owners."""
         record = read_record(context, self.record_path)
         for path in self.by_path():
             record.note(context, path)
@@ -119,12 +116,7 @@ class Before(NamedTuple):
 
 
 class FileRecord:
-    """What slurmfab has written for a capability.
-
-    Args:
-        files: by path, what was there before; `None` for nothing.
-        directories: paths of those that slurmfab made for the files, the innermost first.
-    """
+    """What slurmfab wrote for a capability: files with what was before, and directories it made, inner first."""
 
     def __init__(self, files: Dict[str, Optional[Before]], directories: List[str]) -> None:
         self.files = files

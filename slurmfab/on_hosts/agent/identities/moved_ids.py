@@ -343,11 +343,7 @@ class MovedIds(Resource):
                 raise ResourceFailed(message % (self.user, kind.upper(), old[kind], ", ".join(others), new))
 
     def refuse_foreign(self, context: Context, old: State) -> None:
-        """Refuse when needed directories are on a file system that is not local, because files there are not changed.
-
-        Raises:
-            ResourceFailed: with the command that changes the files, to run on one host while all daemons are stopped.
-        """
+        """Refuse, by ResourceFailed with a command for one host, needed directories on other than local disks."""
         found = mounts.read(context.path("/proc/self/mountinfo"))
         for path in ("/", *self.needed):
             mount = mounts.at(path, found)

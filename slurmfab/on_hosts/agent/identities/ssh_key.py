@@ -67,10 +67,7 @@ class SshKey(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make what is missing, and set owners and modes; ssh-keygen(1) makes the keys, as the user.
-
-        Raises ResourceFailed if the user does not exist, ssh-keygen fails, or a directory is somebody else's.
-        """
+        """Make keys, as the user, and set access; ResourceFailed without user, ssh-keygen, or own directory."""
         account = (uid_of(context, self.user), gid_of(context, self.user))
         with open_folder(context.path(self.home), make=True) as home:
             if "home" in differing:
@@ -119,11 +116,7 @@ class SshKey(Resource):
 
 
 def refuse_foreign(folder: Folder, uid: int, marks: Tuple[str, ...]) -> None:
-    """Refuse to give away a directory that another user can have put there.
-
-    `uid`: UID of the user who would get it. `marks`: names, one of which shows what the directory is for. Raises
-    UnsafePath if it is somebody else's, and contains files but none of these names.
-    """
+    """Refuse, by UnsafePath, to give `uid` a directory of another with files but none of the marks."""
     if folder.intruder and folder.status.st_uid != uid and folder.names() and not folder.has_mark(marks, uid):
         raise UnsafePath(
             "%s belongs to %s, and %s can have put it there, so it is given to nobody; see what it is, and move it away"

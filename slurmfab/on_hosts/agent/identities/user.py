@@ -60,11 +60,7 @@ class HostUser(Resource):
         )  # fmt: skip
 
     def edit_passwd(self, context: Context, comment: str = "") -> None:
-        """Set home and shell in /etc/passwd itself, which works while the user has processes; usermod(8) refuses then.
-
-        `comment`: the new comment; empty to keep the present one. Raises ResourceFailed if another program holds the
-        lock of /etc/passwd.
-        """
+        """Set home, shell and comment (empty: keep) in /etc/passwd, as usermod(8) refuses with processes."""
 
         def change(fields: List[str]) -> List[str]:
             """The fields of a line of passwd(5), changed if it is this user's."""

@@ -41,11 +41,6 @@ def exports_entries(text: str) -> Dict[Entry, str]:
     return {(path, client): options for path, client, options in LINE.findall(text)}
 
 
-def exports_written(context: Context) -> Dict[Entry, str]:
-    """The entries of slurmfab's file on this host."""
-    return exports_entries(read_text(context.path(EXPORTS)))
-
-
 def exports_missing(wanted: Mapping[Entry, str], table: Mapping[Entry, str]) -> Dict[str, List[str]]:
     """The clients that a table lacks, by directory; of a client that is a name, the table has another spelling."""
     served = {path for path, _ in table}
@@ -91,12 +86,7 @@ class ExportsLoaded(Resource):
         return {STATE: AS_ON_DISK if is_right else "older"}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Let exportfs read all files of exports again, and note what it read.
-
-        Raises:
-            ResourceFailed: an entry is not served then, with the words of exportfs.
-            LeftAsItWas: a host that is away may have a former export mounted.
-        """
+        """Let exportfs read all again, and note what it read; ResourceFailed of it, LeftAsItWas of silent hosts."""
         text = read_text(context.path(EXPORTS))
         wanted = exports_entries(text)
         names = dict(self.away)
@@ -187,7 +177,7 @@ class ExportFiles(Resource):
     def entries(self, context: Context) -> Dict[Entry, str]:
         """The wanted entries, and the former ones that stay."""
         away, own = {address for address, _ in self.away}, self.own()
-        present = exports_written(context)
+        present = exports_entries(read_text(context.path(EXPORTS)))
         stay = {one: text for one, text in present.items() if one not in own and (not self.drops or one[1] in away)}
         return {**own, **stay}
 

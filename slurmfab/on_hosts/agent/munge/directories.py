@@ -80,10 +80,7 @@ class MungeDirectories(Resource):
         return "%(owner)s:%(group)s %(mode)s" % access_of(context, status)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make missing directories, and set owners, groups and modes; munged gets a new socket if it lost its own.
-
-        Raises ResourceFailed if there is no user munge, or a directory or file is something else.
-        """
+        """Make directories, set access, renew a lost socket; ResourceFailed without munge, or for other things."""
         account = (uid_of(context, "munge"), gid_of(context, "munge"))
         lacks_socket = not os.path.isdir(context.path(SOCKETS))
         for directory, mode in MODES.items():

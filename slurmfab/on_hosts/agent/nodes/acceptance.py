@@ -82,7 +82,7 @@ class NodeAcceptance(Resource):
         for node in late:
             self.drain(context, node, "slurmd did not register within %d s" % self.seconds)
         if registered:
-            reserve(context, registered)
+            context.must(commands.reserve(RESERVATION, SLURM, registered, str(RESERVED_MINUTES)))
             try:
                 self.try_all(context, registered)
             except ResourceFailed as error:
@@ -150,11 +150,6 @@ def format_state(state: Optional[NodeState]) -> str:
     return "%s, %s" % (state.description, state.reason) if state.reason else state.description
 
 
-def reserve(context: Context, nodes: List[str]) -> None:
-    """Reserve nodes for the slurm user. Raises ResourceFailed if Slurm refuses."""
-    context.must(commands.reserve(RESERVATION, SLURM, nodes, str(RESERVED_MINUTES)))
-
-
 def remove_reservation(context: Context) -> None:
     """Delete the reservation if it exists."""
     context.run(commands.delete_reservation(RESERVATION))
@@ -178,11 +173,7 @@ def run_test_job(context: Context, node: str, partition: Optional[str], work: Tu
 
 
 def run_job(context: Context, argv: List[str], name: str, seconds: float) -> Tuple[str, List[str]]:
-    """Run a job of the slurm user that has to print something, and cancel it if it does not end.
-
-    `seconds`: how long it may take, its wait for the node included. Returns why the job failed, empty if it ran; and
-    what srun said of a job that ended in failure.
-    """
+    """Run a job of the slurm user that prints something, or cancel it; why it failed, or empty, and srun's words."""
     account = uid_of(context, SLURM), gid_of(context, SLURM)
     try:
         done = context.run(argv, seconds=seconds, account=account)

@@ -15,11 +15,7 @@ UNINTERRUPTIBLE = "D"
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
-    """Job steps that still have a step daemon, and their processes that no signal reaches.
-
-    Returns `steps`: each as `JOB.STEP`. `hung`: names of the jobs' processes in uninterruptible sleep (state D,
-    proc(5)).
-    """
+    """`steps` (`JOB.STEP`) that still have a step daemon, and `hung` processes in state D (proc(5))."""
     proc = context.path("/proc")
     steps = step_daemons(context)
     parents: Dict[int, int] = {}

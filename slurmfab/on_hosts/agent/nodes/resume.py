@@ -45,11 +45,7 @@ class NodeResume(Resource):
         return {node: format_state(found[node]) if node in found else UNKNOWN_NODE for node in self.nodes}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Resume each node as soon as it answers, and wait until all are in service.
-
-        Raises:
-            ResourceFailed: some are not in service in time; the text has their states and reasons, and Slurm's error.
-        """
+        """Resume each node once it answers, and wait; ResourceFailed, with states and reasons, if some are late."""
         deadline = time.monotonic() + self.seconds
         resumed: Dict[str, float] = {}
         complaint = ""

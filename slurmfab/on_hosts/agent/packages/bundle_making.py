@@ -108,11 +108,7 @@ def options(place: str) -> Tuple[str, ...]:
 
 
 def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> None:
-    """Download packages with all dependencies.
-
-    `settings`: options of apt, from `options`. Raises ResourceFailed if a package cannot be downloaded, or a source
-    does not answer, whose updates would be missing.
-    """
+    """Download packages with dependencies; ResourceFailed if one, or a source with updates, cannot be had."""
     code, output = apt_get(context, [*settings, "update"])
     if code == 0 and "\nErr:" not in output:
         asked, code, output = slurm_release.solved(context, wanted, settings)

@@ -47,11 +47,7 @@ def checked(name: str) -> str:
 
 
 def begin(context: Context, bundle: str, index: str) -> str:
-    """Make the directory for a bundle's packages, and remove other bundles.
-
-    Returns the directory, below the context's root. Raises ResourceFailed if `bundle` is not a digest. Raises OSError
-    if a file cannot be written.
-    """
+    """Make the directory for a bundle's packages alone; its path, ResourceFailed if it is no digest, OSError."""
     place = make_alone(context, bundle)
     make_readable(place)
     make_folders(place)
@@ -87,10 +83,7 @@ def digest_of(files: Iterable[Tuple[str, str]]) -> str:
 
 
 def as_files(context: Context, files: Iterable[Tuple[str, str, str]], texts: List[str]) -> List[str]:
-    """Packages for apt-get, those that were sent here in files by the paths of these.
-
-    `files`: name of the package, name of the file, and SHA-256. `texts`: `NAME` or `NAME=VERSION` of each package.
-    """
+    """Packages for apt-get, those that were sent here in files (package, file, SHA-256) by their paths."""
     known = {package: name for package, name, _ in files}
     if not known:
         return texts

@@ -54,10 +54,7 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[str]:
-    """The files of a bundle that have to be copied here, so that apt can install packages.
-
-    `wanted`: the packages to install, each as `NAME` or `NAME=VERSION`. Raises ResourceFailed as for `stage`.
-    """
+    """The files of a bundle to copy, so that apt can install the wanted packages; raises as `stage`."""
     place = bundle_place.begin(context, bundle, index)
     code, output = apt_get(context, [*bundle_place.options(context, bundle), "update"])
     if code != 0:
@@ -89,11 +86,7 @@ def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: 
 
 
 def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[str, int]]:
-    """The files that apt would take from a bundle to install packages, with their sizes in bytes.
-
-    `missing`: names of the packages to install; the packages of an interrupted run are completed too. Raises
-    ResourceFailed if apt cannot install them from the bundle.
-    """
+    """What apt would take from a bundle for packages, and interrupted ones, with bytes; or ResourceFailed."""
     options = [*bundle_place.options(context, bundle), *MINIMAL, "--print-uris"]
     commands = [["install", "--", *missing]] if missing else []
     again: List[str] = []
@@ -136,11 +129,7 @@ def sha256_of(path: str) -> str:
 
 
 def refuse_without_room(context: Context, brought: int, installed: int) -> None:
-    """Refuse when the disk has too little space, before anything is copied.
-
-    `brought`: size in bytes of the files to copy. `installed`: size in bytes of the packages when they are installed.
-    Raises ResourceFailed: with the space that is needed and free.
-    """
+    """Refuse, by ResourceFailed with needed and free space, before copying, what has no room on the disk."""
     places = [(context.path(bundle_place.PLACE), brought), (context.path("/usr"), installed)]
     needed: Dict[int, int] = {}
     for path, size in places:

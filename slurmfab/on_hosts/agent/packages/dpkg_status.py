@@ -35,10 +35,7 @@ def field(paragraph: bytes, name: str) -> str:
 
 
 def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
-    """The states of packages, such as `installed` or `half-configured`, by package; without those that are removed.
-
-    `packages`: their names; `installed` for one architecture counts more than another state for another one.
-    """
+    """The states of packages, as `half-configured`, without removed; `installed` counts in any architecture."""
     found: Dict[str, str] = {}
     for package in packages:
         for paragraph in paragraphs(status, package):

@@ -244,12 +244,7 @@ class Packages(InstalledPackages):
         return [versions.get(name, name) for name in self.names if name in some]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Install the missing packages, finish others, and remove what an interrupted run left.
-
-        Raises:
-            ResourceFailed: apt-get failed.
-            LeftAsItWas: a package that Slurm does not need cannot be finished.
-        """
+        """Install, finish, and remove what was left; ResourceFailed of apt-get, LeftAsItWas for inessential ones."""
         missing = self.texts(differing)
         if not missing:
             daemon_policy.restore(context)

@@ -192,11 +192,7 @@ ONLY = (
 
 
 def refresh_lists(context: Context, options: Tuple[str, ...] = ONLY) -> str:
-    """Fetch the lists of the source of Slurm's packages, and of no other one.
-
-    `options`: of apt-get; empty to fetch the lists of all sources. Returns what apt-get printed if it complained,
-    otherwise an empty text.
-    """
+    """Fetch the lists of Slurm's source alone (empty: all); what apt-get complained of, or empty."""
     code, output = apt_get(context, [*options, "update"])
     failed = code != 0 or "\nErr:" in output or (options and "\nW: Failed to fetch" in output)
     return "\n" + output if failed else ""

@@ -249,11 +249,7 @@ def fetched(context: Context) -> str:
 def candidates(
     context: Context, status: bytes, slurm: Sequence[str], *, only_security: bool
 ) -> Tuple[List[Candidate], List[List[str]], List[str]]:
-    """The packages that are updated, those that are not and why, and those that a full upgrade would remove.
-
-    `slurm`: names of Slurm's own packages, or patterns. `only_security`: whether other updates are left alone, too.
-    Raises ResourceFailed if apt-get refuses.
-    """
+    """Packages updated, left with reasons, and removed by a full upgrade; ResourceFailed if apt-get refuses."""
     own = slurms(status, slurm)
     with left_alone(context, own) as options:
         due = simulated_candidates(simulate_upgrade(context, *options, *UPGRADE))

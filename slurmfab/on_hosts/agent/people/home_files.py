@@ -92,11 +92,7 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
 
 
 def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None:
-    """Replace ~/.ssh/authorized_keys in one step, as the user; make `.ssh` if it is missing.
-
-    `temporary`: name of the file while it is written. Raises OSError if the user may not write there, the disk or the
-    quota is full, or something else has the name.
-    """
+    """Replace ~/.ssh/authorized_keys as the user, making `.ssh`; OSError without rights or room."""
     with As(account), Opened(open_home(account, home)) as top:
         with suppress(FileExistsError):
             os.mkdir(".ssh", 0o700, dir_fd=top)
@@ -209,11 +205,7 @@ def fixed(folder: int, home: str) -> str:
 
 
 def open_parent(path: str) -> int:
-    """Open the directory in which a home is to be made, and make it if it is missing.
-
-    Symbolic links are followed only in directories that root alone can change. Raises OSError if another user could
-    exchange a part of the path.
-    """
+    """Open, or make, a home's directory, links only in root's; OSError if others could exchange a part."""
     names = [name for name in reversed(path.split("/")) if name]
     here, passed, links = os.open("/", DIRECTORY), "/", 0
     try:

@@ -69,12 +69,7 @@ class AuthorizedKeys(Resource):
             raise LeftAsItWas(self.remark(str(trouble))) from None
 
     def read(self, context: Context) -> Tuple[List[str], str]:
-        """The lines of the file, each with its newline, and why the user cannot replace it; empty for no reason.
-
-        Raises:
-            LeftAsItWas: the file cannot be read.
-            ResourceFailed: its file system does not work, so that no job of the user does.
-        """
+        """The file's lines, and why its user cannot replace it; LeftAsItWas, ResourceFailed of a broken mount."""
         try:
             data, obstacle = worker.ask("read keys", (self.uid, self.gid), context.path(self.home))
         except HomeTrouble as trouble:

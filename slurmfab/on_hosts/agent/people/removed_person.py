@@ -55,12 +55,7 @@ class RemovedPerson(Resource):
         return {"uid": found.pw_uid, "login": login}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Close the account, before anything that the user could prevent; then remove SSH keys and account.
-
-        Raises:
-            LeftAsItWas: a process of the user keeps the account, which is closed.
-            ResourceFailed: usermod or userdel failed.
-        """
+        """Close the account first, then remove keys and account; LeftAsItWas of processes, ResourceFailed."""
         found = find_user(context, self.user)
         if found is None:
             return

@@ -247,10 +247,7 @@ class Service(Resource):
             time.sleep(POLL_SECONDS)
 
     def works(self, context: Context, pid: int, seconds: float) -> bool:
-        """Whether the daemon answers; one that cannot be asked has to listen, and to stay active for a while.
-
-        `pid`: of the main process; 0 if there is none. `seconds`: for how long it has been active.
-        """
+        """Whether the daemon (PID, or 0) answers; one that cannot must listen, and be active for a while."""
         if self.answers:
             try:
                 return context.run(self.answers, seconds=ANSWER_SECONDS).returncode == 0
@@ -259,10 +256,7 @@ class Service(Resource):
         return seconds >= STAY_SECONDS and not self.answers and not self.is_silent(pid)
 
     def require_its_state(self, log: Position) -> None:
-        """Make sure that slurmctld, if this is its unit, has not started without its jobs.
-
-        `log`: where the daemon's log ended before the start. Raises ResourceFailed if it has; with the line of its log.
-        """
+        """Make sure that slurmctld did not start without its jobs; ResourceFailed with its log's line since then."""
         from slurmfab.on_hosts.agent.services.daemon_log import written_since
 
         line = ""

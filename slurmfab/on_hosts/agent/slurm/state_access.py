@@ -36,11 +36,7 @@ class StateAccess(Resource):
         return {"access": USABLE}
 
     def actual(self, context: Context) -> State:
-        """The files that the slurm user cannot use, with owner and mode.
-
-        Raises ResourceFailed if a file cannot be used, and another owner or mode would not help; or the installed Slurm
-        does not read state of the version that wrote it.
-        """
+        """Files that slurm cannot use, and access; ResourceFailed if access does not help, or Slurm is too old."""
         unreadable = refusal(self.path, written_by(self.job_list(context)), self.version)
         if unreadable:
             raise ResourceFailed(unreadable)

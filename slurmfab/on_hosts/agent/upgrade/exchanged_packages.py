@@ -67,10 +67,7 @@ class ExchangedPackages(Resource):
         return {**there, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Find out whether apt does what was planned, download the packages, stop daemons, and exchange them.
-
-        Raises ResourceFailed if apt cannot exchange them, or would do more; before that, nothing is stopped.
-        """
+        """Check what apt would do, download, stop daemons, exchange; ResourceFailed before anything stops."""
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)

@@ -184,10 +184,7 @@ class ProvedDump(Resource):
             raise ResourceFailed("the new slurmdbd cannot convert a copy of the database: %s" % error) from error
 
     def require_room(self, context: Context) -> bool:
-        """Make sure that a second database of this size fits beside the original, and return whether a third does.
-
-        A conversion copies the largest tables. Raises LeftAsItWas if the second does not; with the numbers.
-        """
+        """Whether a third copy of the database fits, for a conversion; LeftAsItWas if not even a second does."""
         import os
 
         (size,), (directory,) = mariadb.sql(context, SPACE % mariadb.quoted(self.database))
@@ -216,11 +213,7 @@ def rows(context: Context, database: str) -> Dict[str, int]:
 
 
 def refuse_difference(before: Mapping[str, int], loaded: Mapping[str, int], now: Mapping[str, int]) -> None:
-    """Refuse a dump that has other tables, or other numbers of rows, than the original had around its time.
-
-    `before`: rows by table before the dump. `now`: of the original, after the dump. Raises ResourceFailed if it is such
-    a dump; with the first tables.
-    """
+    """Refuse, by ResourceFailed, a dump with other tables or rows than the original had around its time."""
     wrong = []
     for table in sorted({*loaded, *now}):
         if table not in loaded or table not in now:

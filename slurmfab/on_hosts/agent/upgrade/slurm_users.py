@@ -107,11 +107,7 @@ def root_of(path: str) -> object:
 
 
 def is_old(context: Context, unit: str, pid: int) -> bool:
-    """Whether a process of a unit uses files of Slurm's that were replaced since.
-
-    Of Slurm's own daemons only the main process counts: jobs are processes of slurmd's unit, too. `pid`: its main
-    process.
-    """
+    """Whether a unit's process uses replaced files; of Slurm's daemons the main one alone, without jobs."""
     if unit in OWN:
         return any(mapped(read_text(context.path("/proc/%d/maps" % pid)), ()))
     return any(one.is_old for one in read(context, ()) if one.unit == unit)

@@ -311,10 +311,7 @@ def why_not_started(planned: PlannedMeasurement, job: QueuedJob) -> str:
 
 
 def arguments(planned: PlannedMeasurement, settings: Mapping[str, Any]) -> List[str]:
-    """The srun command of a measurement: on one node a single process with all GPUs, on two nodes one process per GPU.
-
-    The job takes the whole node, because memory and bus are part of what is measured.
-    """
+    """A measurement's srun: one process with all GPUs, or on two nodes one per GPU, on whole nodes."""
     count = min(node.total for node in planned.nodes)
     is_one = len(planned.nodes) == 1
     tasks = 1 if is_one else count * len(planned.nodes)

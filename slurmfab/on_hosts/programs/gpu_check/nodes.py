@@ -101,10 +101,7 @@ def reason_of(text: str) -> str:
 
 
 def reserve(context: Context, nodes: Mapping[str, str]) -> None:
-    """Reserve drained nodes for the slurm user and resume them, so that they can be measured again.
-
-    `nodes`: the present reasons by NodeName. Raises ResourceFailed if Slurm refuses; the nodes stay drained.
-    """
+    """Reserve drained nodes, with present reasons, for slurm and resume them; ResourceFailed, still drained."""
     context.must(commands.reserve(RESERVATION, "slurm", nodes, "UNLIMITED"))
     complaint = update(context, list(nodes), "State=RESUME")
     if complaint:

@@ -74,11 +74,7 @@ def mount_points(mountinfo: str) -> "set[str]":
 
 
 def full_disks(disk: Mapping[str, str], answers: Mapping[str, PathState], before: Mapping[str, str]) -> Causes:
-    """File systems with too little free space or inodes, or that are read-only.
-
-    `disk`: by path, the space that has to be free. `answers`: the state of each path. `before`: the causes of the last
-    run.
-    """
+    """File systems with too little of the wanted space by path, or inodes, or read-only; `before`: last causes."""
     found: Causes = {}
     seen = set()
     for path, amount in disk.items():

@@ -70,11 +70,7 @@ def reason_of(causes: Mapping[str, str]) -> str:
 
 
 def act_on_node(name: str, causes: Mapping[str, str], memory: Dict[str, Any], left: Left) -> str:
-    """Ask Slurm for the node's state, and change it if needed.
-
-    `causes`: the problems, by key. `memory`: as for `decide`. Returns what was done: `drain`, `resume` or `keep`; empty
-    if Slurm does not answer or refuses.
-    """
+    """Ask Slurm for the node, and act as `decide`; what was done, or empty if Slurm is silent or refuses."""
     context = Context()
     try:
         node = state(context, name, left)

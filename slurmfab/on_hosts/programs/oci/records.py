@@ -38,10 +38,7 @@ def delete(step: str, user: str) -> int:
 
 
 def remove(step: str, uid: int, directory: str = PLACE) -> None:
-    """Remove the records of a step; only those of containers that were killed have something in them.
-
-    `step`: numbers of job and step, as 12.0. `uid`: whose records they are. `directory`: where records are.
-    """
+    """Remove a step's (12.0) records of its user; only containers that were killed left some."""
     with os.scandir(directory) as entries:
         found = [entry for entry in entries if entry.name.startswith("%s%s." % (PREFIX, step))]
     for path in (entry.path for entry in found if entry.stat(follow_symlinks=False).st_uid == uid):

@@ -117,11 +117,7 @@ def choose(wanted: Mapping[str, Any]) -> int:
 
 
 def switch_all(wanted: Mapping[str, Any], word: str, nodes: Sequence[str]) -> int:
-    """Switch nodes off or on, all at once.
-
-    `word`: `suspend` or `resume`. Returns the exit code: 1 if one of them could not be switched, or must not be. Raises
-    ResourceFailed if slurmctld does not answer, so that it is not known whether a node is drained.
-    """
+    """Switch nodes (`suspend`, `resume`) at once; 1 if one was not, ResourceFailed without slurmctld."""
     states = states_of(Context(), nodes) if word == SUSPEND else {}
     deadline = time.monotonic() + float(wanted[word + "_timeout"])
 
@@ -168,11 +164,7 @@ def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) ->
 
 
 def note(directory: str, word: str, node: str, reason: str) -> None:
-    """Log what was done, and keep the reason of a failure for the checks until the node is switched again.
-
-    `directory`: with a file for each node that could not be switched. `word`: `suspend` or `resume`. `reason`: why it
-    was not switched; empty if it was.
-    """
+    """Log what was done, and keep the reason of a failure, a file each, until the node is switched again."""
     path = os.path.join(directory, node)
     try:
         if reason:

@@ -63,11 +63,7 @@ def seconds(entry: Mapping[str, Any]) -> Optional[float]:
 
 
 def collect_drift(figures: Figures, path: str) -> None:
-    """Put when the hosts were last compared with the cluster file, and what that found.
-
-    `path`: a JSON file: `time` in seconds since 1970, `hosts`, numbers of hosts by state, and `resources`, numbers of
-    what differs by kind.
-    """
+    """Put time, hosts by state and resources by kind of the last comparison from its JSON file."""
     found = json_objects.parse(read_bytes(path)) or {}
     when, hosts = found.get("time"), found.get("hosts")
     if isinstance(when, (int, float)) and isinstance(hosts, dict):
@@ -148,11 +144,7 @@ def of_slurm(figures: Figures, now: float, *, has_accounts: bool) -> int:
 
 
 def is_at_work(controllers: Sequence[Tuple[str, str, bool]], hostname: str) -> bool:
-    """Whether the slurmctld of this host is the one at work.
-
-    The first that answers is: a primary that comes back takes over again, and one on standby answers pings, too.
-    `controllers`: role, host, and whether it answers, the primary first. `hostname`: of this host.
-    """
+    """Whether this slurmctld is at work: the first of (role, host, answers) that answers; standby pings, too."""
     at_work = next((host for _, host, is_up in controllers if is_up), "")
     return bool(at_work) and at_work.partition(".")[0] == hostname.partition(".")[0]
 

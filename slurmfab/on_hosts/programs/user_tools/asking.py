@@ -213,10 +213,7 @@ QOS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=
 
 
 def associations_question(user: str, cluster: str = "") -> Question:
-    """The accounts of a user, with QOS and limits; `limits.associations` reads them, and slurmdbd answers.
-
-    `cluster`: ClusterName, since a slurmdbd can serve several clusters; empty for all of them.
-    """
+    """A user's accounts, QOS and limits of slurmdbd, in one cluster or all; `limits.associations` reads it."""
     here = ("cluster=" + cluster,) if cluster else ()
     where = ("where", "user=" + user, *here, "format=" + ",".join(ASSOCIATION_FIELDS))
     return Question(("sacctmgr", "--noheader", "--parsable2", "show", "associations", *where))

@@ -186,7 +186,7 @@ def finish(text: str, path: str, force: bool, around: slint.Surroundings) -> int
     if wrong or refused:
         for line in slint.lines(checked, colours=False):
             sys.stderr.write(line + "\n")
-        sys.stderr.write("The script would have been:\n\n%s\n" % clean_lines(text))
+        sys.stderr.write("The script would have been:\n\n%s\n" % "\n".join(clean(line) for line in text.split("\n")))
         return complain("nothing was written", 1)
     if path == STDOUT:
         sys.stdout.write(text)
@@ -200,11 +200,6 @@ def finish(text: str, path: str, force: bool, around: slint.Surroundings) -> int
         sys.stdout.write(line + "\n")
     sys.stdout.write("Written. To submit it: sbatch %s\n" % clean(path))
     return 0
-
-
-def clean_lines(text: str) -> str:
-    """A script as lines that do nothing to a terminal."""
-    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def write(text: str, path: str, force: bool) -> bool:

@@ -1,13 +1,73 @@
-"""Rules about the Gres of nodes in the file; `slurmfab.core.plan.preflight` compares it with the hosts."""
+"""Rules about GPUs: their Gres, their checks, and jobs that leave them idle."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.gpu_checks import ALL_TYPES
+from slurmfab.cluster.inventory.rules.power import unknown
 from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.slurm.gres import SHARED, Device, autodetect, finds_itself, gres_value, named_files, parsed
+
+
+def gpus_of_known_types(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Thresholds are for GPU types that nodes have, as others would have no effect.
+
+    If a group has no `Gres` in the file, only a deployment knows its types, and checks them then.
+    """
+    values = [gres_of(group.settings) for group in cluster.nodes]
+    if cluster.gpu_checks is None or None in values:
+        return
+    types = {kind for gres in values for kind in gpu_types(gres or "")}
+    if not types:
+        yield ("gpu_checks",), "no node has GPUs in its Gres"
+    for place, key in unknown_types(cluster, types) if types else ():
+        yield place, f'no node has GPUs of the type "{key}" (known: {", ".join(sorted(types))})'
+
+
+def gpu_jobs_have_a_place(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """The partition and the QOS of the jobs exist."""
+    if cluster.gpu_checks is None:
+        return
+    partition, qos = cluster.gpu_checks.partition, cluster.gpu_checks.qos
+    names = [one.name for one in cluster.partitions]
+    if partition is not None and partition not in names:
+        yield ("gpu_checks", "partition"), f'"{partition}" is not a partition (known: {", ".join(names)})'
+    if qos is not None and cluster.database is None:
+        yield ("gpu_checks", "qos"), "a QOS needs the key database at the top"
+    elif qos is not None and cluster.qos and qos not in {"normal", *(one.name for one in cluster.qos)}:
+        yield ("gpu_checks", "qos"), f'"{qos}" is not a QOS of this file'
+
+
+def unknown_types(cluster: Cluster, types: Iterable[str]) -> Iterator[tuple[Place, str]]:
+    """Yield place and type of the thresholds for unknown GPU types. `types`: the types of all GPUs."""
+    checks = cluster.gpu_checks
+    if checks is None:
+        return
+    known = [kind.lower() for kind in types]
+    for field, speeds in (("min_busbw", checks.min_busbw), ("between_nodes", checks.between_nodes or {})):
+        for key in speeds:
+            if key != ALL_TYPES and not any(key.lower() in kind for kind in known):
+                yield ("gpu_checks", field, key), key
+
+
+def gres_of(settings: dict[str, str]) -> str | None:
+    """The `Gres` of a group of nodes; `None` if it is discovered."""
+    return next((text for key, text in settings.items() if key.lower() == "gres"), None)
+
+
+def gpu_types(gres: str) -> set[str]:
+    """The GPU types in a `Gres`; `gpu` for GPUs without a type.
+
+    >>> sorted(gpu_types("gpu:a100:4,gpu:2,shard:8"))
+    ['a100', 'gpu']
+    """
+    entries = [entry.strip().split(":") for entry in gres.split(",")]
+    kinds = [[word for word in rest if word != "no_consume" and not word[:1].isdigit()] for _, *rest in entries]
+    return {kind[0] if kind else "gpu" for entry, kind in zip(entries, kinds, strict=True) if entry[0] == "gpu"}
+
 
 METHODS = ("nvidia", "nvml", "rsmi", "oneapi", "off")
 """Values of AutoDetect (gres.conf(5), 24.11) for GPUs that slurmfab supports."""
@@ -128,7 +188,21 @@ def _entries_of(cluster: Cluster) -> Iterator[tuple[Place, list[str]]]:
             yield ("nodes", number, "settings", key), value.strip('"').split(",")
 
 
+def policy_can_be_carried_out(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """There is mail where users are told by mail, its partitions exist, and the slurm user may end jobs."""
+    policy = cluster.idle_gpus
+    if policy is None:
+        return
+    names = [one.name for one in cluster.partitions]
+    yield from unknown(("idle_gpus", "partitions"), policy.partitions, names, f"not a partition ({', '.join(names)})")
+    own_mail = any(key.lower() == "mailprog" for key in cluster.slurm_conf)
+    if policy.mail == "user" and cluster.mail is None and not own_mail:
+        yield ("idle_gpus", "mail"), "users get mail only with the key mail at the top; or write mail: nobody"
+
+
 RULES = (
+    gpus_of_known_types,
+    gpu_jobs_have_a_place,
     gres_is_spelled_as_slurm_does,
     parts_of_gpus_have_gpus,
     mps_jobs_find_their_daemon,
@@ -136,4 +210,5 @@ RULES = (
     autodetect_is_one_of_slurms,
     named_files_are_device_files,
     divided_gpus_are_written_by_slurmfab,
+    policy_can_be_carried_out,
 )
