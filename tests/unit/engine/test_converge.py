@@ -586,3 +586,21 @@ def test_the_record_is_written_while_a_host_takes_long(
     monkeypatch.setattr(run, "update_record", recorded.set)
     deploy(run)
     assert waited == [True, True]
+
+
+class Remarking(FakeHosts):
+    """Hosts whose logs of slurmd are changed with a remark."""
+
+    def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+        for outcome in super().outcomes(host, request):
+            is_log = outcome["id"].startswith("root-log:") and outcome["status"] == "changed"
+            yield {**outcome, "message": "the link stays"} if is_log else outcome
+
+
+def test_remarks_that_come_of_a_change_are_told_when_its_phase_is_done() -> None:
+    said = io.StringIO()
+    facts = in_place().facts
+    log = "root-log:/var/log/slurm/slurmd.log"
+    hosts = Remarking(facts, wrong={"n1": {log}, "n2": {log}})
+    deploy(run_over(hosts, cluster(), progress=Progress(said)))
+    assert "n[1-2]: the link stays." in said.getvalue().splitlines()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over
+from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.base.errors import AgentFailed, AnotherRun, DeployFailed, SlurmfabError
+from slurmfab.base.errors import AgentFailed, AnotherRun, DeployFailed, PythonMissing, SlurmfabError
 from slurmfab.core.engine import requests
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.requests import ask_ahead, gather, outcomes_until, request_apply, require_claim, take_claim
@@ -285,3 +285,54 @@ def test_an_outcome_of_another_resource_when_it_comes_then_the_host_is_an_error(
     run = run_over(Swapping(facts_of(known, prepared)), known)
     with pytest.raises(AgentFailed, match=r"^n1: the agent reported another resource in the place of absent:/a"):
         request_apply(run, "n1", [Absent("/a"), Absent("/b")], dry_run=True)
+
+
+def test_a_controller_that_calls_itself_like_another_host_ends_the_run() -> None:
+    hosts = in_place()
+    hosts.facts["c1"] = dataclasses.replace(hosts.facts["c1"], hostname="localhost")
+    with pytest.raises(DeployFailed):
+        requests.gather(run_over(hosts, cluster()), cluster().hosts)
+
+
+def test_a_host_that_calls_itself_like_another_machine_is_left_out() -> None:
+    hosts = in_place()
+    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], hostname="localhost")
+    run = run_over(hosts, cluster())
+    assert [*requests.gather(run, cluster().hosts)] == ["c1", "n2"]
+    assert "hostnamectl set-hostname" in lost_words(run.failed_hosts)["n1"]
+
+
+def test_python3_is_installed_on_no_host_when_it_cannot_be_on_the_controller() -> None:
+    class Refusing(LockedHosts):
+        def install_python(self, host: str) -> None:
+            self.installed.append(host)
+            raise PythonMissing(host, "apt has none.")
+
+    hosts = Refusing(in_place().facts, without_python={"c1", "n1"})
+    with pytest.raises(DeployFailed):
+        requests.gather(run_over(hosts, cluster()), cluster().hosts)
+    assert hosts.installed == ["c1"]
+
+
+@pytest.mark.parametrize("options", [{"may_prepare": False}, {}])
+def test_hosts_without_python3_are_left_out_where_none_may_be_installed(options: dict[str, bool]) -> None:
+    hosts = in_place(without_python={"n1"})
+    run = run_over(hosts, cluster(), installs_python=bool(options))
+    assert [*requests.gather(run, cluster().hosts, **options)] == ["c1", "n2"]
+    assert [*run.failed_hosts] == ["n1"]
+    assert hosts.installed == []
+
+
+def test_questions_about_a_host_have_what_its_plan_depends_on() -> None:
+    known = cluster(
+        THREE_HOSTS.replace('hosts: "n[1-2]"', 'hosts: "n[1-2]", File: "/dev/accel0"')
+        + "firewall: checked\npackages: {compute: [curl]}\nslurm_user: hpc\n"
+    )
+    inventory = run_over(in_place(), known).inventory
+    node, controller = (requests.fact_selection(inventory, host) for host in ("n1", "c1"))
+    assert "hpc" in node["users"]
+    assert ("curl" in node["packages"], "curl" in controller["packages"]) == (True, False)
+    assert (node["gpu_files"], controller["gpu_files"]) == (("/dev/accel0",), ())
+    assert node["state_directories"] == (known.state_directory,)
+    plain = requests.fact_selection(run_over(in_place(), cluster()).inventory, "n1")
+    assert len(plain["services"]) == len(node["services"]) - 1
