@@ -150,3 +150,12 @@ def test_settings_say_which_images_go_and_where_jobs_have_room() -> None:
     assert told(never) == (0, 0, "")
     above = "containers: {use: [podman], podman: {prune: {above: 80%}}}\nscratch: {size: 1G, variable: JOBDIR}\n"
     assert told(above)[1:] == (80, "JOBDIR")
+
+
+@pytest.mark.parametrize(
+    ("services", "ends"), [({}, False), ({"slurmfab-containers.timer": "active"}, True), ({"other.timer": "x"}, False)]
+)
+def test_a_timer_that_a_host_has_ends(services: dict[str, str], ends: bool) -> None:
+    found = podman.timer_gone(wanted(PODMAN, services=services), "n1")
+    assert [vars(one)["running"] for one in found] == ([False] if ends else [])
+    assert podman.timer_gone(wanted(PODMAN, services=services), "elsewhere") == ()
