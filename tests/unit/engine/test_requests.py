@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.base.errors import AgentFailed, AnotherRun, DeployFailed, PythonMissing, SlurmfabError
+from slurmfab.base.errors import (
+    AgentFailed,
+    AnotherRun,
+    ConnectionLost,
+    DeployFailed,
+    HostFailed,
+    PythonMissing,
+    SlurmfabError,
+)
 from slurmfab.core.engine import requests
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.requests import ask_ahead, gather, outcomes_until, request_apply, require_claim, take_claim
@@ -336,3 +344,56 @@ def test_questions_about_a_host_have_what_its_plan_depends_on() -> None:
     assert node["state_directories"] == (known.state_directory,)
     plain = requests.fact_selection(run_over(in_place(), cluster()).inventory, "n1")
     assert len(plain["services"]) == len(node["services"]) - 1
+
+
+def test_a_claim_that_is_lost_is_no_change_of_the_host_that_was_to_be_changed() -> None:
+    class Silent(LockedHosts):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            if host == "c1" and request["op"] == "apply" and not request["resources"]:
+                raise ConnectionLost(host, "the connection was lost.")
+            return super().call(host, request, heard)
+
+    run = run_over(Silent(in_place().facts), cluster())
+    with pytest.raises(ConnectionLost):
+        requests.apply_step(run, "files", "n1", [Absent("/x")])
+    assert run.steps == []
+
+
+def test_what_a_host_waits_for_is_shown_and_no_part_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Waiting(LockedHosts):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            heard({"waiting": "dpkg runs"})
+            return super().call(host, request, heard)
+
+    shown: list[tuple[str, str]] = []
+    heard: list[Line] = []
+    run = run_over(Waiting(in_place().facts), cluster())
+    monkeypatch.setattr(run.progress, "host_waits", lambda *words: shown.append(words))
+    request_apply(run, "n1", [Absent("/x")], dry_run=True, heard=heard.append)
+    assert shown == [("n1", "dpkg runs")]
+    assert [[*line] for line in heard] == [["outcome"]]
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown", "is_refused"),
+    [
+        ({"ssh-ed25519": "a"}, ("ssh-ed25519", "a"), False),
+        ({"ssh-ed25519": "a"}, ("ssh-ed25519", "b"), True),
+        ({"ssh-ed25519": "a"}, ("ssh-rsa", "a"), True),
+        ({}, ("ssh-ed25519", "b"), False),
+        ({"ssh-ed25519": "a"}, None, False),
+    ],
+)
+def test_a_host_tells_of_the_key_by_which_it_was_reached(
+    keys: dict[str, str], shown: tuple[str, str] | None, is_refused: bool
+) -> None:
+    facts = prepared("n1", ssh_host_keys=keys)
+    if is_refused:
+        with pytest.raises(HostFailed, match="is not the one that it shows to SSH"):
+            requests.require_shown_key("n1", facts, shown)
+    else:
+        requests.require_shown_key("n1", facts, shown)
