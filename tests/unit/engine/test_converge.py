@@ -639,3 +639,27 @@ def test_phases_that_only_some_hosts_have_begin_when_the_others_have_passed_with
     deploy(run_over(hosts, cluster()))
     assert "apply slurm-files,absent" not in hosts.of("n1")
     assert "apply service" in hosts.of("n1")
+
+
+def test_outcomes_of_a_host_that_is_ahead_are_told_while_another_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phase_run, "QUIET_SECONDS", 0.01)
+    packages = "packages:munge,openssh-client,slurm-client,slurmd"
+    was_told, told = threading.Event(), list[tuple[str, str]]()
+
+    def wait(host: str, resource: str) -> None:
+        if (host, resource) == ("n1", "user:munge"):
+            assert was_told.wait(10)
+
+    hosts = in_place(wrong={"n1": {"user:munge"}, "n2": {"user:munge", packages}})
+    hosts.when_changed = wait
+    run = run_over(hosts, cluster())
+
+    def tell(steps: Iterable[Step]) -> None:
+        told.extend((step.host, step.phase) for step in steps)
+        if ("n2", "packages") in told:
+            was_told.set()
+
+    monkeypatch.setattr(run.progress, "tell", tell)
+    deploy(run)
+    assert ("n2", "packages") in told
+    assert ("n1", "packages") not in told
