@@ -120,3 +120,35 @@ def test_another_host_takes_over_and_the_former_one_stops() -> None:
     known = wanted("registry: n1\n", ca="", added_packages=("docker-registry",), **OWNED)
     assert services(known, "c1") == {"docker-registry": False, "slurmfab-registry-pull": False}
     assert services(known, "n1")["docker-registry"]
+
+
+def test_the_servers_restart_with_their_own_files() -> None:
+    known = wanted(OPEN, owned=("registry",))
+    found = {one.unit: one for one in registry.resources(known, "c1") if isinstance(one, Service)}
+    both = {REGISTRY_CONF, REGISTRY_USERS}
+    assert both <= set(found["docker-registry"].watches)
+    assert REGISTRY_PULL_CONF not in found["docker-registry"].watches
+    assert set(found["slurmfab-registry-pull"].watches) == {
+        REGISTRY_PULL_CONF, registry.REGISTRY_CERTIFICATE, "/etc/systemd/system/slurmfab-registry-pull.service"
+    }  # fmt: skip
+    assert REGISTRY_PULL_CONF not in files(wanted("registry: c1\n"), "c1")
+
+
+def test_a_server_for_fetching_alone_ends_where_it_is_no_longer_wanted() -> None:
+    assert services(wanted("registry: c1\n", owned=("registry",))) == {
+        "slurmfab-registry-pull": False,
+        "docker-registry": True,
+    }
+    assert services(wanted("registry: n1\n"), "n2") == {}
+    assert registry.resources(wanted("registry: n1\n", ca=""), "n2")[0].id == "owned-files:registry-use"
+
+
+def test_images_that_are_sent_to_the_registry_may_come_from_the_host_itself() -> None:
+    policy = json.loads(files(wanted(ONLY), "n1")[IMAGE_POLICY].text)
+    assert policy["transports"]["containers-storage"] == {"": [{"type": "insecureAcceptAnything"}]}
+    assert policy["transports"]["docker"]["docker.io/library"] == [{"type": "insecureAcceptAnything"}]
+    assert packages.wanted(wanted(""), "n1").isdisjoint({"docker-registry", "openssl", "ca-certificates"})
+    assert conf(wanted("registry: c1\n"))["storage"]["delete"] == {"enabled": True}
+    assert conf(wanted("registry: {host: c1, directory: /srv/images}\n"))["storage"]["filesystem"] == {
+        "rootdirectory": "/srv/images"
+    }
