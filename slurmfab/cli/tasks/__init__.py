@@ -81,7 +81,14 @@ GROUPS: tuple[Group, ...] = (
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
     (
         "What the cluster looks like",
-        (showing.report, showing.drift, showing.logs, showing.monitoring_files, showing.user_guide),
+        (
+            showing.report,
+            showing.drift,
+            showing.logs,
+            showing.monitoring_files,
+            showing.user_guide,
+            showing.portal_files,
+        ),
     ),
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
     ("Updates and upgrades", (update.update, upgrade.upgrade)),

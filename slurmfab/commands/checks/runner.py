@@ -60,6 +60,7 @@ ORDER = (
     "modules",
     "registry",
     "rest",
+    "jupyter",
     "docker",
     "mpi",
     "podman",
