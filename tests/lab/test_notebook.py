@@ -37,7 +37,7 @@ LEFT = (
     "ss -Hltn 'sport = :8000 or sport = :8081'; :"
 )
 LISTENING = "ss -Hltn 'sport = :8000 or sport = :8081 or sport = :8001' | awk '{print $4}' | sort"
-FORM = "form[action*=spawn] button, form[action*=spawn] input[type=submit]"
+FORM = "#spawn_form [type=submit]"
 
 
 @dataclass

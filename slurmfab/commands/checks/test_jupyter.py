@@ -13,7 +13,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.plan.phases.jupyter import program
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.host_paths import JUPYTER_CERTIFICATES, JUPYTER_PROGRAM
+from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_CERTIFICATES, JUPYTER_PROGRAM
 
 ASK = """
 import http.client, json, ssl, sys

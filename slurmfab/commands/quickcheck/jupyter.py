@@ -15,7 +15,7 @@ from slurmfab.commands.checks.user_jobs import Person, person
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.core.user_guide.offer import offer
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.host_paths import JUPYTER_TICKET
+from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_TICKET
 
 MORE_SECONDS = 60  # for the login, the start of the server and the cell, beside the job's wait
 MEMORY = 512  # MiB: a server and a kernel need some 150

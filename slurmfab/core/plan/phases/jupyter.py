@@ -16,12 +16,6 @@ from slurmfab.core.plan.phases import programs
 from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.user_guide.offer import Offer, OfferedPartition, offer
-from slurmfab.on_hosts.agent.core.host_paths import (
-    JUPYTER_CERTIFICATES,
-    JUPYTER_PROGRAM,
-    JUPYTER_SETTINGS,
-    JUPYTER_SOCKET,
-)
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -31,6 +25,12 @@ from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
 from slurmfab.on_hosts.programs.jupyter.pam import SERVICE
+from slurmfab.on_hosts.programs.jupyter.places import (
+    JUPYTER_CERTIFICATES,
+    JUPYTER_PROGRAM,
+    JUPYTER_SETTINGS,
+    JUPYTER_SOCKET,
+)
 
 CAPABILITY = "jupyter"
 SOCKET, UNITS = f"{JUPYTER_ROOT}.socket", (f"{JUPYTER_UNIT}.service", f"{JUPYTER_ROOT}.socket")

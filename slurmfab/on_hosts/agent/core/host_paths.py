@@ -31,16 +31,6 @@ REGISTRY_CA = REGISTRY + "/ca.crt"
 """The certificate of the authority that has signed the registry's, which all hosts may know."""
 
 REGISTRY_CERTIFICATE = REGISTRY + "/server.pem"  # key and certificate of the registry
-JUPYTER_PROGRAM = PROGRAMS + "/jupyter"
-"""The program of notebooks: on the hub's host it proves logins and submits jobs, in jobs it starts servers."""
-
-JUPYTER_SETTINGS = "/etc/slurmfab-jupyter.json"  # what users of the hub may ask for, on its host
-JUPYTER_CERTIFICATES = "/etc/slurmfab-jupyter"  # the hub's certificate, if slurmfab makes it
-JUPYTER_SOCKET = "/run/slurmfab-jupyter.socket"  # where the hub asks the part of the program that root runs
-JUPYTER_RUN = "/run/slurmfab-jupyter"  # the hub's RuntimeDirectory: its owner is the user that systemd made for the hub
-JUPYTER_TICKET = "/run/slurmfab-jupyter.ticket"
-"""A user and a password for one login within a minute, which root makes to try the hub."""
-
 FIREWALL_RULES = "/etc/slurmfab-firewall.nft"  # the rules of slurmfab's own table of nftables
 
 SCRATCH_SETTINGS = "/etc/slurmfab-scratch.json"

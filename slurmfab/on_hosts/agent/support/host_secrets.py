@@ -13,7 +13,7 @@ import re
 from typing import Dict, Iterator, List, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.host_paths import JUPYTER_CERTIFICATES, MUNGE_KEY, REGISTRY, SLURM_DIRECTORY
+from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY, REGISTRY, SLURM_DIRECTORY
 from slurmfab.on_hosts.agent.core.reading import entries, read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context
 
@@ -29,7 +29,7 @@ PRIVATE_KEYS = (
     "/etc/ssh/ssh_host_*_key",
     "/etc/ssl/private/*",
     REGISTRY + "/*.pem",
-    JUPYTER_CERTIFICATES + "/*.pem",
+    "/etc/slurmfab-jupyter/*.pem",
     SLURM_DIRECTORY + "/*.pem",
     "/root/.ssh/id_*",
 )

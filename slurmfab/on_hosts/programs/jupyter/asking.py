@@ -7,7 +7,7 @@ import socket
 from typing import Any, Dict
 
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.host_paths import JUPYTER_SOCKET
+from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_SOCKET
 
 SECONDS = 90.0  # more than root's part ever takes
 MOST_BYTES = 1 << 18  # of a line; the environment of a server has some 3 kB

@@ -21,11 +21,11 @@ from typing import Any, Callable, Dict, Mapping
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.host_paths import JUPYTER_PROGRAM, JUPYTER_RUN, JUPYTER_TICKET
 from slurmfab.on_hosts.agent.core.language import ENGLISH
 from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
 from slurmfab.on_hosts.programs.jupyter import options, pam
 from slurmfab.on_hosts.programs.jupyter.asking import read_line
+from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_PROGRAM, JUPYTER_RUN, JUPYTER_TICKET
 
 SECONDS = 30.0  # time limit of each of Slurm's commands
 FIRST_UID, NOBODY = 1000, 65534  # UIDs of people (login.defs(5)), and that of nobody

@@ -13,12 +13,12 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory import ports
 from slurmfab.core.plan.phases import jupyter, packages
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.core.host_paths import JUPYTER_PROGRAM
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_PROGRAM
 
 HUB = "jupyter: c1\n"
 SITES = "jupyter: {host: c1, port: 443, address: 0.0.0.0, certificate: /etc/ssl/hub.pem, key: /etc/ssl/hub.key}\n"

@@ -106,7 +106,7 @@ def test_all_is_taken_back_without_the_key() -> None:
     assert files(known, "c1") == {}
     ids = [one.id for one in registry.resources(known, "c1")]
     assert {"owned-files:registry", "owned-files:registry-trust", "owned-files:registry-use"} <= set(ids)
-    assert "server-certificate:server" in ids
+    assert "server-certificate:images" in ids
     assert ids.index("trusted-authority:registry") < ids.index("owned-files:registry-trust"), "the record goes last"
     assert registry.resources(wanted(""), "c1") == ()
 
