@@ -102,6 +102,7 @@ packages: {{all: [{packages}]}}
 containers: {{use: [enroot, apptainer, docker], docker: {{users: [ann]}}}}
 registry: {{host: ctl, directory: /srv/images}}
 rest: ctl
+jupyter: ctl
 mpi: {{type: pmix, packages: openmpi}}
 """
 HTPASSWD = "perl -e 'print crypt(q(in-no-dictionary), q($2y$05$) . q(abcdefghijklmnopqrstuu))'"

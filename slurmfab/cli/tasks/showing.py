@@ -144,3 +144,20 @@ def report(common: Common, *, output: str = "", check: bool = False) -> int:
     from slurmfab.commands.report import writing
 
     return writing.report(common.cluster, output, common.output, with_checks=check)
+
+
+@command(common=("cluster",))
+def portal_files(common: Common) -> int:
+    """Print the file by which Open OnDemand knows this cluster.
+
+    It goes to /etc/ood/config/clusters.d/NAME.yml on the portal's host, which has Slurm's commands and files as a login
+    host has them. No host is asked. Exit codes: 0 written, 2 wrong input.
+
+    Examples:
+        fab portal-files > titanic.yml
+    """
+    from slurmfab.cluster.inventory import loading
+    from slurmfab.core.user_guide import portal
+
+    print(portal.cluster_file(loading.load_named(common.cluster).cluster), end="")  # noqa: T201 - the answer
+    return 0

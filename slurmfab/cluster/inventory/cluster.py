@@ -29,6 +29,7 @@ from slurmfab.cluster.inventory.firewall import FirewallOrNot
 from slurmfab.cluster.inventory.gpu_checks import GpuChecks, IdleGpus
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.cluster.inventory.job_environment import JobEnvironment
+from slurmfab.cluster.inventory.jupyter import JupyterOrNot
 from slurmfab.cluster.inventory.logins import (
     BESIDE_SLURMCTLD,
     LoginLimits,
@@ -309,6 +310,7 @@ class Cluster(Model):
     firewall: FirewallOrNot = None
     monitoring: MonitoringOrNot = None
     rest: Annotated[str | None, Field(description="Controller or login host with slurmrestd, Slurm's REST API.")] = None
+    jupyter: JupyterOrNot = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     idle_gpus: Annotated[IdleGpus | None, Field(description="What is done about jobs whose GPUs do nothing.")] = None
     acceptance: Acceptance = {}

@@ -64,7 +64,7 @@ KINDS = {
     "person-gone": "people.removed_person:RemovedPerson",
     "person-home": "people.person:PersonHome",
     "program": "files.program:Program",
-    "registry-certificate": "files.registry_certificate:RegistryCertificate",
+    "server-certificate": "files.server_certificate:ServerCertificate",
     "root-log": "files.root_log:RootLog",
     "released-mounts": "mounts.released_mounts:ReleasedMounts",
     "revived-unit": "services.units:RevivedUnit",
