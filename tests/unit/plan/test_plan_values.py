@@ -11,6 +11,7 @@ from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.base.ip_addresses import IPV4, IPV6
 from slurmfab.cluster.facts import Account, Gpu
 from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.cluster.slurm import render
 from slurmfab.core.plan.pinned import lacks
 from slurmfab.core.plan.plan_input import PlanInput, is_numeric, node_programs, power_saving
 
@@ -259,3 +260,24 @@ def test_a_node_lacks_what_the_lock_says_and_it_has_not(cpus: int, memory: int, 
     assert lacks(known, fact) is less
     assert lacks(dataclasses.replace(known, hardware=None), fact) is False
     assert lacks(known, dataclasses.replace(fact, hardware=None)) is False
+
+
+@pytest.mark.parametrize(
+    ("more", "versions"),
+    [("", ["24.11", "24.05", "23.11", "23.02"]), ("private_tmp: true\n", ["24.11"])],
+)
+def test_hand_made_files_are_compared_with_those_for_this_slurm_and_then_for_the_newest_before(
+    monkeypatch: pytest.MonkeyPatch, more: str, versions: list[str]
+) -> None:
+    known = cluster(THREE_HOSTS + more)
+    found = plan_input(known, facts_of(known, prepared))
+    seen = list[str]()
+
+    def rendered(conf: render.SlurmConf) -> dict[str, str]:
+        assert conf.version == conf.oldest
+        seen.append(conf.version)
+        return {}
+
+    monkeypatch.setattr(render, "render", rendered)
+    assert len(list(found.comparable_files())) == len(versions)
+    assert seen == versions
