@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.errors import InputError
-from slurmfab.base.hostlist import fold
 from slurmfab.cluster.slurm import limits
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES, tres_of
@@ -63,8 +62,7 @@ def newer_limits(plan_input: PlanInput) -> Iterator[str]:
             limit = limits.QOS_BY_NAME.get(key.lower()) if what.startswith("qos ") else None
             if limit and limit.since > (version.major, version.minor):
                 since = "{}.{:02}".format(*limit.since)
-                where = fold(plan_input.cluster.controllers[:1])
-                yield f"{what}: {key} came with Slurm {since}, and {where} has {version}."
+                yield f"{what}: {key} came with Slurm {since}, and {plan_input.cluster.controller} has {version}."
 
 
 def entries(plan_input: PlanInput) -> Iterator[tuple[str, Mapping[str, str]]]:
