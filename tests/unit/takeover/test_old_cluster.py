@@ -131,7 +131,7 @@ def test_comments_above_and_behind_a_line_are_its_own_and_decorations_and_keys_t
         "#MaxJobCount=5\nMaxJobCount=9\n# apart\n#\nWaitTime=1\n"
     )
     assert comments_by_key(text) == {"killwait": ("Limits", "as agreed", "seconds")}
-    assert [line.pairs for line in old_lines("A=1 B=2\nC=3\\\n4\n")][0] == (("A", "1"), ("B", "2"))
+    assert next(line.pairs for line in old_lines("A=1 B=2\nC=3\\\n4\n")) == (("A", "1"), ("B", "2"))
     (line,) = old_lines("".join(f"# {number}\n" for number in range(20)) + "# " + "x" * 500 + "\nKillWait=60\n")
     assert len(line.comments) == 12
     assert (line.comments[0], line.comments[-1]) == ("9", "x" * 160)
@@ -231,4 +231,4 @@ def test_partitions_have_their_nodes_without_defaults_and_keys_that_slurm_lacks(
     assert list(found_ones) == ["main", "fat"]
     assert (found_ones["main"].nodes, found_ones["fat"].nodes) == ("ALL", ("n2",))
     assert found_ones["fat"].settings == {"MaxTime": "60"}
-    assert [*nodes.unknown_keys(old(text))][0][:2] == ("partition", "nosuchkey")
+    assert next(iter(nodes.unknown_keys(old(text))))[:2] == ("partition", "nosuchkey")
