@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from found_clusters import conf, found
 
-from slurmfab.cluster.facts import Hardware
-from slurmfab.commands.import_cluster import nodes, settings
+from slurmfab.cluster.facts import Account, Hardware
+from slurmfab.commands.import_cluster import nodes, places, refusals, settings
 from slurmfab.commands.import_cluster.draft import Draft
 from slurmfab.commands.import_cluster.found import FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster, short
@@ -232,3 +232,55 @@ def test_partitions_have_their_nodes_without_defaults_and_keys_that_slurm_lacks(
     assert (found_ones["main"].nodes, found_ones["fat"].nodes) == ("ALL", ("n2",))
     assert found_ones["fat"].settings == {"MaxTime": "60"}
     assert next(iter(nodes.unknown_keys(old(text))))[:2] == ("partition", "nosuchkey")
+
+
+ONE, OTHER = Account(64030, 64030, "/", "/"), Account(970, 970, "/", "/")
+
+
+@pytest.mark.parametrize(
+    ("of_ctl", "of_n1", "named", "told"),
+    [
+        (ONE, ONE, {}, []),
+        (OTHER, OTHER, {"slurm": 970}, []),
+        (dataclasses.replace(OTHER, gid=971), dataclasses.replace(OTHER, gid=971), {}, []),
+        (ONE, OTHER, {}, ["slurm has several UIDs: 970 on n1; 64030 on ctl. slurmfab uses one on all hosts"]),
+    ],
+)
+def test_the_uid_of_slurm_is_named_where_it_is_one_and_not_the_usual_one(
+    of_ctl: Account, of_n1: Account, named: dict[str, int], told: list[str]
+) -> None:
+    hosts = {"ctl": {"accounts": {"slurm": of_ctl}}, "n1": {"accounts": {"slurm": of_n1}}, "n2": {"accounts": {}}}
+    there = old(hosts=hosts)
+    assert places.ids(there) == named
+    assert [one.partition(";")[0] + ";" + one.partition(";")[2].partition("; `")[0] for one in
+            places.differing_ids(there)] == told  # fmt: skip
+
+
+def test_ssh_goes_where_it_went_if_that_is_not_the_address_of_slurm_conf() -> None:
+    reached = {"ctl": "10.0.0.1", "n1": "10.9.0.11", "n2": "box2.b.org"}
+    there = old(addresses=reached, ssh={"endpoints": {"ctl": "ctl.b.org:2222", "n9": "n9:2222"}})
+    found_places = places.places(there)
+    assert found_places.controllers == ("ctl",)
+    assert found_places.addresses == {"ctl": "10.0.0.1", "n1": "10.0.0.11"}
+    assert found_places.endpoints == {"ctl": "ctl.b.org:2222", "n1": "10.9.0.11"}
+
+
+@pytest.mark.parametrize(("name", "is_one"), [("n1", True), ("n1.b.org", True), ("n[1-2]", False), ("-x", False)])
+def test_a_name_is_that_of_one_host(name: str, *, is_one: bool) -> None:
+    assert refusals.is_host_name(name) is is_one
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("SlurmdUser=root\nAuthType=auth/munge\nCryptoType=cred/munge\n", []),
+        ("SlurmdUser=0\n", []),
+        ("SlurmdUser=ann(1000)\n", ["SlurmdUser is ann(1000), and"]),
+        ("AuthType=auth/slurm\n", ["AuthType is auth/slurm, and slurmfab sets up auth/munge alone."]),
+    ],
+)
+def test_daemons_run_as_users_and_with_credentials_that_slurmfab_sets_up(lines: str, told: list[str]) -> None:
+    there = old(BASE + lines)
+    found_ones = [*refusals.other_users(there), *refusals.other_authentication(there)]
+    assert len(found_ones) == len(told)
+    assert all(one.startswith(words) for one, words in zip(found_ones, told, strict=True))
