@@ -297,7 +297,7 @@ class PlanInput(LocalInput):
         While a cluster is upgraded, slurmd and commands may be older than slurmctld. A host that is too old to talk to
         slurmctld does not count.
         """
-        own = {self.slurm_of(host) for host in self.members if host in self.facts or self.lock.hosts[host].slurm}
+        own = {self.slurm_of(host) for host in self.members}
         return min((self.slurm_version, *(one for one in own if reaches(self.slurm_version, one))))
 
     def setting_before(self, key: str) -> str:
