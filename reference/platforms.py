@@ -60,6 +60,7 @@ EXPLAINED: Mapping[str, str] = {
     "on_hosts/agent/slurm/files.py": "the same on all platforms",
     "on_hosts/agent/facts/facts.py": "the same on all platforms",
     "on_hosts/agent/backup/database.py": REPAIR,
+    "on_hosts/agent/people/directory_service.py": "pam-auth-update, as packages of dpkg use it",
     "on_hosts/agent/people/node_logins.py": REPAIR,
     "commands/checks/": REPAIR,
     "commands/doctor/": "told before any fact is known",

@@ -108,6 +108,8 @@ JWT_KEY = host_paths.JWT_KEY
 
 REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"  # where slurmrestd listens
 
+SSSD_CONF = host_paths.SSSD_CONF
+
 REGISTRY_CERTIFICATE = host_paths.REGISTRY_CERTIFICATE
 REGISTRY_CONF = "/etc/docker/registry/config.yml"  # the settings of the image registry of Debian's package
 

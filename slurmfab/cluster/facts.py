@@ -174,6 +174,8 @@ class HostFacts:
     accounts: Mapping[Phrase, Account] = field(default_factory=dict)
     # GID by name, of the groups that were asked about and exist
     groups: Mapping[Phrase, Id] = field(default_factory=dict)
+    # the members of the groups that were asked for them and exist; asked of the primary controller alone
+    members: Mapping[Phrase, Annotated[tuple[Phrase, ...], Field(max_length=1 << 17)]] = field(default_factory=dict)
     # user name by UID, of all users; `gids` likewise for groups
     uids: Mapping[Id, Phrase] = field(default_factory=dict)
     gids: Mapping[Id, Phrase] = field(default_factory=dict)

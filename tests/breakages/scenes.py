@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import container_standins
+import directory_server
 from lab_cluster import DeployedLab
 from stand_ins import MPS, NFS_SERVER
 
@@ -157,10 +158,18 @@ def newer(hosts: DeployedLab, suite: str) -> str:
     return hosts.inventory_path.read_text() + NEWER_KEYS
 
 
+def from_a_directory(hosts: DeployedLab, suite: str) -> str:  # noqa: ARG001
+    """Users of a directory on n3, which is no host of the cluster."""
+    directory_server.serve(hosts, "n3")
+    text = hosts.inventory_path.read_text().replace("hosts: n[1-3]", "hosts: n[1-2]")
+    return text.replace(f", n3: {hosts.lab.host('n3').address}", "") + directory_server.keys()
+
+
 SCENES: Mapping[str, Scene] = {
     "": Scene({"database": True, "nodes": NODES, "gpus": ("n1:3",)}, usual),
     "shared": Scene({"database": True, "nodes": NODES, "gpus": ("n1:2", "n2:2"), "shared": ("/shared",)}, shared),
     "containers": Scene({"nodes": 1, "gpus": ("n1:2",)}, containers),
+    "directory": Scene({"nodes": NODES, "bare": ("n3",)}, from_a_directory),
     "newer": Scene({"nodes": 1, "newer_slurm": True, "bare": ("ctl", "n1")}, newer),
 }
 """The clusters by name; most rows are on the first one."""

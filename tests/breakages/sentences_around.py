@@ -249,6 +249,25 @@ OF_NEWER_SLURM = (
         "jobs start with SIGPIPE ignored",
     ),
 )
+OF_DIRECTORY = (
+    Falsified(
+        "directory.servers_of_the_directory_answer",
+        "n1",
+        "the directory's server was stopped",
+        **stopped("slapd"),
+        says="no server of the directory can be asked",
+        at="n3",
+    ),
+    Falsified("directory.sssd_answers", "n2", "SSSD was stopped", **stopped("sssd"), says="sssd does not run"),
+    Falsified(
+        "directory.users_are_the_same_everywhere",
+        "n1",
+        "/etc/passwd has a user of the directory with another UID",
+        "echo ann:x:4444:6000::/home/ann:/bin/sh >>/etc/passwd",
+        "sed -i /^ann:x:4444/d /etc/passwd",
+        "as UID, GID and groups, but",
+    ),
+)
 OF_CONTAINERS = (
     Falsified(
         "registry.registry_answers_with_its_certificate",
@@ -348,6 +367,7 @@ ROWS = (
         replace(row, scene="shared")
         for row in (*OF_CONTROLLERS, *OF_SHARED_PLACES, *OF_LOGINS, *OF_POWER_AND_GPUS, *OF_WITNESSES)
     ),
+    *(replace(row, scene="directory") for row in OF_DIRECTORY),
     *(replace(row, scene="containers") for row in OF_CONTAINERS),
     *(replace(row, scene="newer", suites=NEWER_ON) for row in OF_NEWER_SLURM),
 )

@@ -21,6 +21,7 @@ from slurmfab.cluster.inventory.acceptance import Acceptance
 from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User
 from slurmfab.cluster.inventory.backups import Backup
 from slurmfab.cluster.inventory.containers import ContainersOrNot
+from slurmfab.cluster.inventory.directory import Directory
 from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.exports import Exports, Served, served
 from slurmfab.cluster.inventory.files_on_hosts import Files
@@ -283,6 +284,7 @@ class Cluster(Model):
     unix_users: Annotated[
         bool, Field(description="Whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.")
     ] = True
+    directory: Annotated[Directory | None, Field(description="Users and groups from LDAP or Active Directory.")] = None
     licenses: Annotated[Licenses, Field(description="Number of licences, by name of the software.")] = {}
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
@@ -397,6 +399,11 @@ class Cluster(Model):
     def has_accounts(self) -> bool:
         """Whether the file has accounts, so that Slurm enforces associations and limits."""
         return self.database is not None and bool(self.accounts)
+
+    @cached_property
+    def member_groups(self) -> tuple[str, ...]:
+        """The groups whose members are users of accounts, each once."""
+        return tuple(dict.fromkeys(group for account in self.accounts for group in account.from_groups))
 
     @property
     def enforces_accounts(self) -> bool:

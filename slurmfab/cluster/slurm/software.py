@@ -68,6 +68,12 @@ PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netn
 
 OCI = ("crun", "skopeo", "umoci")  # the runtime of Slurm's own containers, and what makes their bundles from images
 
+SSSD = ("sssd-ldap", "sssd-krb5-common", "sssd-common", "libnss-sss", "libpam-sss")
+"""What asks a directory for users, groups and logins, with those that need one another: they come and go together."""
+
+OTHER_DIRECTORIES = ("libnss-ldapd", "libnss-ldap", "libpam-ldapd", "libnss-winbind", "libpam-winbind", "libnss-nis")
+"""What asks a directory in another way; of two such services, each would refuse the other's users."""
+
 ASKED = (
     APPTAINER,
     *(name for name in OCI if name not in PODMAN),
@@ -85,6 +91,8 @@ ASKED = (
     QUOTA,
     MAILER,
     CERTIFICATES,
+    *SSSD,
+    *OTHER_DIRECTORIES,
     AGE,
     *MODULE_SYSTEMS,
     *ALL_OF_MPI,

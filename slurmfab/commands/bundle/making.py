@@ -41,6 +41,7 @@ from slurmfab.cluster.slurm.software import (
     REGISTRY_SERVER,
     RPCBIND,
     SQUASHFUSE,
+    SSSD,
     WITHOUT_APPTAINER,
     docker_packages,
 )
@@ -112,6 +113,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {NFTABLES} if cluster.firewall and cluster.firewall.mode == MANAGED else set()
     names |= of_containers(cluster, codename)
     names |= {REGISTRY_SERVER, OPENSSL, CERTIFICATES} if cluster.registry else set()
+    names |= {*SSSD} if cluster.directory else set()
     names |= {platform.rest, platform.jwt} - {""} if cluster.rest else set()
     names |= {NODE_EXPORTER} if cluster.monitoring else set()
     names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()

@@ -32,6 +32,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     mailer              the primary controller, if it sends mail about jobs
     module_host         a host on which people or jobs work, if the cluster file has `modules`
     docker_host         such a host, if the cluster file has `containers` with docker
+    directory_host      any host, if the cluster file has `directory`
     rest_host           the host of slurmrestd, if the cluster file has `rest`
     image_host          such a host, if the cluster file has `registry`
     monitored           any host, if the cluster file has `monitoring`
@@ -374,6 +375,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         **software_places(inventory, hosts, nodes),
         **storage_places(cluster, hosts),
+        "directory_host": tuple(hosts) if cluster.directory else (),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
     }

@@ -52,6 +52,7 @@ ORDER = (
     "database",
     "accounting",
     "limits",
+    "directory",
     "logins",
     "gpus",
     "mps",

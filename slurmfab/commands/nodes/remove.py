@@ -135,6 +135,7 @@ def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
         "mounts": bool(mounts_of(cluster, host)),
         "node_logins": cluster.closes(host),
         "user_ssh": cluster.user_ssh != "own",
+        "directory": cluster.directory is not None,
         "firewall": cluster.firewall is not None and cluster.firewall.mode == MANAGED,
         "files": any(one.is_on(host, roles) for one in cluster.files.values()),
         "packages": bool(cluster.packages.of_host(host, roles)),

@@ -44,6 +44,8 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
         database_password=all_of.take(lambda: passwords.database_password(cluster.database), ""),
         power_password=all_of.take(lambda: passwords.power_password(cluster.power, beside), ""),
         mail_password=all_of.take(lambda: passwords.mail_password(cluster.mail, beside), ""),
+        directory_password=all_of.take(lambda: passwords.directory_password(cluster.directory, beside), ""),
+        directory_ca=all_of.take(lambda: passwords.directory_ca(cluster.directory, beside), ""),
         registry_users=all_of.take(lambda: passwords.registry_users(cluster.registry, beside), ""),
     )
     if not with_scripts:

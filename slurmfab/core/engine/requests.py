@@ -239,6 +239,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "groups": groups,
         "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,
+        "members": known.cluster.member_groups if node == known.cluster.controller else (),
         "site_files": known.cluster.site_file_names,
         "services": (*FACT_SELECTION["services"], *((FIREWALLD,) if known.cluster.firewall else ())),
         "state_directories": (known.cluster.state_directory,),

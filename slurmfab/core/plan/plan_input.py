@@ -62,6 +62,8 @@ class LocalInput:
     # on the database's host and stays there
     database_password: str = field(default="", repr=False)
     mail_password: str = field(default="", repr=False)  # password for the relay of mail about jobs; empty for none
+    directory_password: str = field(default="", repr=False)  # of the entry as which SSSD searches; empty for none
+    directory_ca: str = ""  # the certificate of the directory's authority; empty without a directory
     # who may log in to the image registry, with hashes of passwords; empty for none
     registry_users: str = field(default="", repr=False)
     # name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key

@@ -16,6 +16,7 @@ KINDS = {
     "block": "files.block:Block",
     "carried-files": "slurm.carried_files:CarriedFiles",
     "connections": "nodes.connections:Connections",
+    "directory-service": "people.directory_service:DirectoryService",
     "directory": "files.directory:Directory",
     "earlier-files": "undo.restored_file:EarlierFiles",
     "earlier-logins": "undo.restored_file:EarlierLogins",

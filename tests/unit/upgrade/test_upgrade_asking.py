@@ -13,12 +13,11 @@ from fake_slurm import FakeSlurm
 from support import cluster, facts_of, plan_input, prepared, run_over
 
 from slurmfab.base.errors import SlurmfabError, Unreachable
-from slurmfab.base.exit_codes import SOMETHING_TO_DO
+from slurmfab.base.exit_codes import FAILURE, SOMETHING_TO_DO
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
-from slurmfab.commands.doctor.finding import FAILURE
 from slurmfab.commands.upgrade import asking, planning
 from slurmfab.commands.upgrade.asked import SpankPlugin
 from slurmfab.commands.upgrade.plan import SlurmUser, UpgradePlan

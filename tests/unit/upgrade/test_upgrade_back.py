@@ -14,11 +14,10 @@ from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.base.errors import DeployFailed, InputError, Unreachable
-from slurmfab.base.exit_codes import DONE
+from slurmfab.base.exit_codes import DONE, FAILURE
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.commands.backup import archive as archives
 from slurmfab.commands.backup.restoring import RestoreOptions
-from slurmfab.commands.doctor.finding import FAILURE
 from slurmfab.commands.upgrade import back
 from slurmfab.commands.upgrade.plan import HostVersions
 from slurmfab.core.engine.run import Run

@@ -16,13 +16,12 @@ from support import FakeHosts, cluster, prepared, run_over
 
 from slurmfab.base.archive import Part
 from slurmfab.base.errors import DeployFailed, HostError, SlurmfabError, Unreachable
-from slurmfab.base.exit_codes import DONE, NOT_ALL_CHECKED
+from slurmfab.base.exit_codes import DONE, FAILURE, NOT_ALL_CHECKED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.backup.archive import Backup
-from slurmfab.commands.doctor.finding import FAILURE
 from slurmfab.commands.upgrade import conversion_wait, proof, refusals, running, under_way
 from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep

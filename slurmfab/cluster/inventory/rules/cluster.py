@@ -10,6 +10,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.rules import (
     acceptance,
     accounting,
+    directory,
     gpus,
     job_environment,
     logins,
@@ -176,9 +177,9 @@ def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Pl
 def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A base directory inside a directory that is private to each job would be hidden from the jobs."""
     private = cluster.private_tmp
-    for directory in private.directories if private else ():
-        if private and f"{private.base}/".startswith(f"{directory}/"):
-            yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {directory}, which is private to each job'
+    for path in private.directories if private else ():
+        if private and f"{private.base}/".startswith(f"{path}/"):
+            yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {path}, which is private to each job'
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
@@ -196,6 +197,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *storage.RULES,
     *software.RULES,
     *services.RULES,
+    *directory.RULES,
     *accounting.RULES,
     *people.RULES,
     *gpus.RULES,

@@ -33,6 +33,7 @@ from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts
 from slurmfab.on_hosts.agent.mounts.exports import EXPORTS, ExportsLoaded
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
+from slurmfab.on_hosts.agent.people import directory_service
 from slurmfab.on_hosts.agent.people.node_logins import LOGIN_FILES, SSHD
 from slurmfab.on_hosts.agent.services.listening import Listening
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
@@ -237,7 +238,7 @@ def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     others = (
         file
         for file in rollback.undo_state(host).files
-        if file.path not in (MUNGE_KEY, *LOGIN_FILES, *RULE_FILES)
+        if file.path not in (MUNGE_KEY, *LOGIN_FILES, *RULE_FILES, *directory_service.UNDONE)
         and not (rollback.is_slurms(file) or is_cluster_name(file))
     )
     back = restored(file for file in others if not is_run_by_slurmd(rollback, file) or file.existed)
@@ -404,6 +405,11 @@ def firewall(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     return guarded(rollback, host, FIREWALL_RULES, RULE_FILES)
 
 
+def directory(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore the files of SSSD, PAM and NSS, likewise."""
+    return guarded(rollback, host, directory_service.UNDONE[0], directory_service.UNDONE)
+
+
 def guarded(rollback: RollbackInput, host: str, main: str, paths: Iterable[str]) -> tuple[Resource, ...]:
     """Restore files under the guard of logins. `main`: the file that names the others."""
     files = {file.path: file for file in rollback.undo_state(host).files}
@@ -431,6 +437,7 @@ PHASES = (
     phase("daemons stop", stopping),
     phase("former mounts", former_mounts),
     phase("firewall", firewall, guards_logins=True),
+    phase("directory", directory, guards_logins=True),
     phase("files", files),
     phase("exports", exports_loaded),
     phase("mounts", earlier_mounts),

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slurmfab.base.ip_addresses import IPV6
-from slurmfab.cluster.inventory.accounting import ROOT, Account, User
-from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.accounting import ROOT, Account, User, is_name
 from slurmfab.cluster.slurm import limits
 from slurmfab.core.plan.plan_input import PlanInput, families_of
 from slurmfab.on_hosts.agent.accounting.tree import AccountTree, RestOfAccounts
@@ -52,8 +51,11 @@ def tree(plan_input: PlanInput) -> Mapping[str, Any]:
             )
             for one in parents_first(cluster.accounts)
         ),
-        "users": users(cluster),
-        "complete": tuple(name for name, entries in sections.items() if entries),
+        "users": users(plan_input),
+        # While a group is not known, nobody counts as not declared, so that no user goes because of that.
+        "complete": tuple(
+            name for name, some in sections.items() if some and (name == "qos" or not unknown_groups(plan_input))
+        ),
     }
 
 
@@ -84,10 +86,37 @@ def private_conf_text(
     )
 
 
-def users(cluster: Cluster) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
-    """`AccountTree.users`: name, AdminLevel (empty: kept) and associations, also of the slurm user."""
+def users(
+    plan_input: PlanInput,
+) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
+    """The users with accounts, of the file or by their groups, and the slurm user, whose jobs need an account too.
+
+    Returns the field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
+    """
+    cluster = plan_input.cluster
     ours = ((SLURM, "", ((ROOT, ()),)),) if cluster.has_accounts else ()
-    return (*ours, *(user(one) for one in cluster.users if one.accounts))
+    named, by_group = {one.name: one for one in cluster.users}, accounts_by_group(plan_input)
+    own = (
+        one.model_copy(update={"accounts": tuple(dict.fromkeys((*one.accounts, *by_group.get(one.name, ()))))})
+        for one in (*cluster.users, *(User.model_construct(name=name) for name in by_group if name not in named))
+    )
+    return (*ours, *(user(one) for one in own if one.accounts))
+
+
+def accounts_by_group(plan_input: PlanInput) -> dict[str, tuple[str, ...]]:
+    """The accounts of each user by the groups that the primary controller knows; names that Slurm takes alone."""
+    found: dict[str, dict[str, None]] = {}
+    for account in plan_input.cluster.accounts:
+        for group in account.from_groups:
+            for name in plan_input.controller_facts.members.get(group, ()):
+                if is_name(name) and name not in (ROOT, SLURM):
+                    found.setdefault(name, {})[account.name] = None
+    return {name: tuple(accounts) for name, accounts in sorted(found.items())}
+
+
+def unknown_groups(plan_input: PlanInput) -> tuple[str, ...]:
+    """The groups of accounts that the primary controller does not know, or not yet."""
+    return tuple(one for one in plan_input.cluster.member_groups if one not in plan_input.controller_facts.members)
 
 
 def user(one: User) -> tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]]:

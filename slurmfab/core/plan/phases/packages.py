@@ -7,6 +7,7 @@ from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.core.plan.phases import (
     backups,
     containers,
+    directory,
     exports,
     firewall,
     logins,
@@ -87,7 +88,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
     names |= {platform.bus} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
     names |= {
         name
-        for part in (backups, mail, modules, mpi, containers, registry, monitoring, firewall, rest)
+        for part in (backups, mail, modules, mpi, containers, registry, monitoring, firewall, rest, directory)
         for name in part.packages(plan_input, host)
     }
     return names | {one.name for one in own(plan_input, host)}

@@ -13,6 +13,7 @@ from slurmfab.core.plan.preflight import (
     addresses,
     configuration,
     containers,
+    directory,
     firewall,
     gpu_checks,
     gres,
@@ -50,4 +51,5 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     software.refuse_unfit(plan_input)
     containers.refuse_unfit(plan_input)
     firewall.refuse_unfit(plan_input)
+    directory.refuse_unfit(plan_input)
     configuration.refuse_uneven_files(plan_input, among)

@@ -135,11 +135,11 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     """All facts of this host.
 
     `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
-    that also count as GPUs; `plugin_directories`: Slurm's, in those of libraries; `slurm_programs`: paths of those that
-    tell a version; `site_files`: names below Slurm's directory; `with_munge_key`, `with_slurm_conf` (with gres.conf and
-    cgroup.conf): whether to read these files; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the
-    file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and
-    `clock`: seconds since 1970.
+    that also count as GPUs; `members`: of which groups; `plugin_directories`: Slurm's, in those of libraries;
+    `slurm_programs`: paths of those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
+    `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`, `state_directories`: see
+    `slurm_use.read`; `root`: where the file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts`
+    except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
@@ -149,6 +149,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "addresses": network_addresses(),
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
+        "members": members(root, request.get("members", ())),
         **ids(root, accounts),
         **packages(root, request.get("packages", ())),
         "hardware": hardware.read(root),
@@ -380,6 +381,13 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
     return found
 
 
+def members(root: str, groups: Sequence[str]) -> Dict[str, List[str]]:
+    """The members of the groups that exist here, by name. NSS is asked by a program, as a directory may be silent."""
+    asked = printed(["getent", "group", *groups]) if groups and not root else read_text(root + "/etc/group")
+    fields = [line.split(":") for line in asked.splitlines()]
+    return {one[0]: sorted({*one[3].split(",")} - {""}) for one in fields if one[0] in groups}
+
+
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
     """Names by ID in a file as passwd(5) or group(5), and `more`: directory services are never listed."""
     listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
@@ -448,14 +456,18 @@ def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
     """ActiveState of the units that exist; empty if systemd does not run."""
     if not units or root or not os.path.isdir("/run/systemd/system"):
         return {}
+    return service_states(units, printed(systemctl.show_command(units, ("LoadState", "ActiveState"))))
+
+
+def printed(argv: Sequence[str]) -> str:
+    """What a program prints; empty if it does not end in time."""
     import subprocess  # not every request needs it
 
-    argv = systemctl.show_command(units, ("LoadState", "ActiveState"))
     try:
-        shown = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False).stdout
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return {}
-    return service_states(units, shown.decode(errors="replace"))
+        return ""
+    return done.stdout.decode(errors="replace")
 
 
 def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:

@@ -12,6 +12,7 @@ from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
+from slurmfab.on_hosts.agent.services.process import holders
 
 HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     (r"error:\s+mpi/pmix_v\d+: init: .* can not load PMIx library$", ("22.05",)),
@@ -119,6 +120,10 @@ STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 """The time of a line in Slurm's default format, and in munged's."""
 
 
+TAKEN = re.compile(r"\((\d+)\): Address already in use")
+"""The end of slurmd's line about a port on which another process listens."""
+
+
 class Position(NamedTuple):
     """How far a daemon's log was written at some time."""
 
@@ -183,8 +188,10 @@ def last_words(context: Context, unit: str, start: Position) -> List[str]:
     with suppress(ResourceFailed):
         of_systemd += journal(context, "--unit=" + unit, "5", start.since).splitlines()
     said = own_errors(context, unit, start) or list(dict.fromkeys(of_systemd))
+    taken = [port for line in said for port in TAKEN.findall(line)]
     return [
         *(said or ["it left no message; see: systemctl status %s" % unit]),
+        *("%s has port %s" % (process, port) for port in taken[:1] for process in holders(int(port))),
         *change_sentences(context, unit),
     ]
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Iterable, Mapping, Optional
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_lock import LOCK
-from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
 from slurmfab.on_hosts.agent.core.links import put_link
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import open_parent
@@ -36,12 +36,14 @@ RESTORE = (
     ' while read -r file; do mkdir -p "$2/${file%%/*}" && cp -p "$file" "$2/$file.slurmfab-back"'
     ' && sync "$2/$file.slurmfab-back" && mv "$2/$file.slurmfab-back" "$2/$file" || exit 1; done'
     ' && { test ! -f ".%s" || ! command -v nft >/dev/null || nft -f "$2%s"; }'
+    ' && { test ! -f ".%s" || if grep -q "^[[]" ".%s"; then systemctl -q enable sssd;'
+    " systemctl --no-block restart sssd; else systemctl --no-block stop sssd; fi || true; }"
     ' && sync -f "$2/etc" "$2/var/lib/slurmfab" && rm -f "$2%s" "$2%s" && cd / && rm -rf "$1"'
-    % (FIREWALL_RULES, FIREWALL_RULES, BOOT_LINK, BOOT_FILE)
+    % (FIREWALL_RULES, FIREWALL_RULES, SSSD_CONF, SSSD_CONF, BOOT_LINK, BOOT_FILE)
 )
 """Puts each earlier file back in one step, sshd's own after those that it names, loads the rules of the firewall that
-are among them, and removes the guard. It can be interrupted and run again. A file that was not there before does no
-harm without a line for it."""
+are among them, has SSSD run with its settings or stop without any, and removes the guard. It can be interrupted and run
+again. A file that was not there before does no harm without a line for it."""
 
 WAIT = 'flock --shared "$3" true; '
 

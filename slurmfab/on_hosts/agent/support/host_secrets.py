@@ -42,6 +42,7 @@ SETTINGS = (
     "/root/.my.cnf",
     "/etc/mysql/debian.cnf",
     "/etc/docker/registry/*",
+    "/etc/sssd/sssd.conf",
 )
 """Patterns of files in which some settings are secrets."""
 
@@ -52,7 +53,8 @@ MOUNTS = ("/etc/fstab", "/etc/systemd/system/*.mount")
 KEY_PATHS = r"(?i)\b(?:jwt_key|jwks|secretfile|credentials|cred)=([^\s,\"]+)"
 STATE_KEY = r"(?im)^[ \t]*StateSaveLocation[ \t]*=[ \t]*\"?([^\s\"#]+)"
 SETTING = (
-    r"(?im)^[ \t]*[\w.-]{0,64}(?:pass|passwd|password|secret|token)[ \t]*[=: \t][ \t]*(?:\"([^\"\n]*)\"|([^\s\"#]+))"
+    r"(?im)^[ \t]*[\w.-]{0,64}(?:pass|passwd|password|secret|token|authtok)"
+    r"[ \t]*[=: \t][ \t]*(?:\"([^\"\n]*)\"|([^\s\"#]+))"
 )
 """A key that ends so, and its value; msmtp's settings have white space between the two."""
 

@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
-from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
 from slurmfab.on_hosts.agent.core.links import link_target, put_link
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State, compare
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
@@ -197,6 +197,8 @@ class EarlierLogins(Resource):
                     one.converge(context, names)
             if FIREWALL_RULES in paths:
                 firewall_rules.put_in_effect(context)
+            if SSSD_CONF in paths:
+                context.run(["systemctl", "try-restart", "sssd"])
         except BaseException:
             login_guard.take_back(context)
             raise
