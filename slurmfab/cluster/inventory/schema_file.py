@@ -1,4 +1,4 @@
-"""The JSON schema beside a cluster file, which editors find by the cluster file's first line."""
+"""The JSON schema of a cluster file, and its file, which editors find by the cluster file's first line."""
 
 from __future__ import annotations
 
@@ -433,10 +433,7 @@ def provide(path: Path, lock: Lock) -> None:
 
 
 def renew(path: Path, lock: Lock) -> None:
-    """Write the schema of a cluster file anew if it is there, and another slurmfab made it, or for another Slurm.
-
-    It is only for editors: a file that cannot be written stays as it is. `lock`: says which Slurm is installed.
-    """
+    """Write a cluster file's schema anew if it is there, by another slurmfab or for another Slurm, and writable."""
     place = schema_path(path)
     there = beginning(place)
     if OURS in there and made_from(version_of(lock)) not in there:

@@ -1,4 +1,4 @@
-"""Compute nodes as the controller sees them: ready for jobs, or deliberately out of service."""
+"""Compute nodes as the controller sees them, ready or deliberately out of service, and the way to their slurmd."""
 
 from __future__ import annotations
 

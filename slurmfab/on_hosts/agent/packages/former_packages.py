@@ -1,4 +1,4 @@
-"""Packages that slurmfab installed for a part of the cluster file that is gone."""
+"""Packages that are removed: those that slurmfab noted as its own, and Slurm's of a host that leaves."""
 
 from __future__ import annotations
 
@@ -90,10 +90,7 @@ def write(context: Context, names: FrozenSet[str]) -> None:
 
 
 class FormerPackages(Resource):
-    """Packages that slurmfab installed and that are removed, unless something else has come to depend on them.
-
-    Only those in the host's record are removed. What they depend on stays, as with `apt-get remove`.
-    """
+    """Packages in the record of slurmfab's, removed unless something needs them; what they need stays."""
 
     kind: ClassVar[str] = "packages-former"
     deadline: ClassVar[float] = 7200.0

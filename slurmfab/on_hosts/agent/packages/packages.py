@@ -1,4 +1,4 @@
-"""Debian packages, installed by apt-get(8)."""
+"""Debian packages, installed by apt-get(8): which are there, unknown, or lack files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Unix account of a user of the cluster on a host."""
+"""A user of the cluster on a host: the Unix account, the home, its SSH keys, and sudo rules."""
 
 from __future__ import annotations
 
