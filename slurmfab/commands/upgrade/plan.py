@@ -84,7 +84,11 @@ def upstream(version: str) -> str:
 @shows("what", "hosts", Key("packages", "updated"), "daemons", "why", "changes", "lines")
 @dataclass(frozen=True)
 class UpgradeStep:
-    """A step of an upgrade; a host gets all packages in its first one, and later ones only start daemons."""
+    """A step of an upgrade.
+
+    All packages of a host become new together, since Slurm's daemons share plugins: so a host gets its packages in the
+    first of its steps, and later ones only start its other daemons.
+    """
 
     what: What  # whom it is about
     hosts: tuple[str, ...]  # the hosts on which it does something, in the cluster file's order
