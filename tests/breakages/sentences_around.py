@@ -22,6 +22,10 @@ PIPE = "/etc/systemd/system/slurmd.service.d/zz-pipe.conf"
 PIPE_RELOADED = "systemctl daemon-reload && systemctl restart slurmd"
 REST = "/etc/systemd/system/slurmrestd.service.d/slurmfab-rest.conf"
 RELOADED = "systemctl daemon-reload && systemctl restart slurmrestd"
+JUPYTER, JUPYTER_ROOTS = "slurmfab-jupyter", "/run/systemd/system/slurmfab-jupyter.service.d"
+HUB_ANSWERS = "timeout 60 sh -c 'until ss -Hltn sport = :8000 | grep -q .; do sleep 0.3; done'"
+HUB_AGAIN = f"systemctl daemon-reload && systemctl restart {JUPYTER} && {HUB_ANSWERS}"
+AS_ROOT = "[Service]\\nDynamicUser=no\\nUser=root\\n"
 REGISTRY = "/etc/docker/registry/config.yml"
 
 OF_CONTROLLERS = (
@@ -241,6 +245,14 @@ OF_WITNESSES = (
 )
 OF_NEWER_SLURM = (
     Falsified(
+        "gpus.gpus_are_divided_as_wanted",
+        "n1",
+        "somebody destroyed the instances of a GPU",
+        "nvidia-smi mig -i 00000000:01:00.0 -dgi",
+        "systemctl restart slurmfab-mig",
+        "in MIG mode without instances, and should be 2g.10gb, 3g.20gb",
+    ),
+    Falsified(
         "jobs.jobs_do_not_ignore_sigpipe",
         "n1",
         "a drop-in of the site starts slurmd with SIGPIPE ignored",
@@ -299,6 +311,29 @@ OF_CONTAINERS = (
         f"cp -a {REST} {SAVED} && sed -i 's/ unix:/ 127.0.0.1:6820 unix:/' {REST} && {RELOADED}",
         f"cp -a {SAVED} {REST} && {RELOADED}",
         "slurmrestd listens on the network",
+    ),
+    Falsified(
+        "jupyter.jupyter_answers_over_tls",
+        "ctl",
+        "the hub was stopped",
+        f"systemctl stop {JUPYTER}",
+        f"systemctl start {JUPYTER} && {HUB_ANSWERS}",
+        "JupyterHub does not ask for a login",
+    ),
+    Falsified(
+        "jupyter.jupyter_is_no_root",
+        "ctl",
+        "a drop-in has the hub run as root",
+        f"mkdir -p {JUPYTER_ROOTS} && printf '{AS_ROOT}' > {JUPYTER_ROOTS}/root.conf && {HUB_AGAIN}",
+        f"rm -r {JUPYTER_ROOTS} && {HUB_AGAIN}",
+        "it runs as root",
+    ),
+    Falsified(
+        "jupyter.jupyter_has_slurmfabs_program",
+        "n1",
+        "what starts servers was edited on a node",
+        **edited("/usr/local/lib/slurmfab/jupyter/run.py", "$a # more"),
+        says="run.py is not slurmfab",
     ),
     Falsified(
         "docker.docker_answers",

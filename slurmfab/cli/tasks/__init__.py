@@ -77,7 +77,15 @@ GROUPS: tuple[Group, ...] = (
     ("Checks", (nodes.status, check.check_cluster, check.quickcheck, check.check_gpus, check.accept)),
     (
         "What the cluster looks like",
-        (showing.report, showing.drift, showing.logs, showing.monitoring_files, showing.user_guide),
+        (
+            showing.report,
+            showing.drift,
+            showing.logs,
+            showing.topology,
+            showing.monitoring_files,
+            showing.user_guide,
+            showing.portal_files,
+        ),
     ),
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
     ("Updates and upgrades", (update.update, update.upgrade)),

@@ -29,6 +29,7 @@ from slurmfab.cluster.inventory.firewall import FirewallOrNot
 from slurmfab.cluster.inventory.gpu_checks import GpuChecks, IdleGpus
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.cluster.inventory.job_environment import JobEnvironment
+from slurmfab.cluster.inventory.jupyter import JupyterOrNot
 from slurmfab.cluster.inventory.logins import (
     BESIDE_SLURMCTLD,
     LoginLimits,
@@ -41,6 +42,7 @@ from slurmfab.cluster.inventory.logins import (
     check_sources,
 )
 from slurmfab.cluster.inventory.mail import Mail
+from slurmfab.cluster.inventory.mig import Layout, Mig
 from slurmfab.cluster.inventory.modules import ModulesOrNot, MpiOrNot
 from slurmfab.cluster.inventory.monitoring import MonitoringOrNot
 from slurmfab.cluster.inventory.mounts import Mounts
@@ -195,6 +197,7 @@ class NodeGroup(Model):
     """Compute nodes with the same settings."""
 
     hosts: Annotated[SomeHosts, Field(description="Hostlist of compute nodes, such as cn[01-16].")]
+    mig: Mig = None  # `None` leaves the GPUs as they are
     # keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`
     settings: NodeSettings = {}
 
@@ -307,6 +310,7 @@ class Cluster(Model):
     firewall: FirewallOrNot = None
     monitoring: MonitoringOrNot = None
     rest: Annotated[str | None, Field(description="Controller or login host with slurmrestd, Slurm's REST API.")] = None
+    jupyter: JupyterOrNot = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     idle_gpus: Annotated[IdleGpus | None, Field(description="What is done about jobs whose GPUs do nothing.")] = None
     acceptance: Acceptance = {}
@@ -479,6 +483,14 @@ class Cluster(Model):
     def settings_of(self, node: str) -> dict[str, str]:
         """The settings of a compute node in the file, by key of a NodeName line; KeyError for other hosts."""
         return dict(self._settings_by_node[node])
+
+    def mig_of(self, host: str) -> Layout | None:
+        """The instances that each GPU of a host shall have; `None` where the file does not say."""
+        return self._mig_by_node.get(host)
+
+    @cached_property
+    def _mig_by_node(self) -> dict[str, Layout]:
+        return {host: group.mig for group in self.nodes if group.mig is not None for host in group.hosts}
 
     @cached_property
     def _settings_by_node(self) -> dict[str, dict[str, str]]:

@@ -23,7 +23,7 @@ from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.base.signatures import KEY_TEXT
 from slurmfab.base.strict_json import UNKNOWN
-from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
+from slurmfab.cluster.facts import Bus, Cgroup, Gpu, Hardware
 from slurmfab.cluster.inventory.shared_files import content
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class HostLock:
     reached: Address | Literal[""] = ""
     # those of its further addresses that others trust, in networks which the cluster file names
     trusted: tuple[Address, ...] = ()
+    # how its NVIDIA GPUs were divided before the cluster file said how (`mig`): profiles by slot, none for a whole GPU
+    mig_before: Mapping[Bus, tuple[Word, ...]] = field(default_factory=dict)
     slurm: Word = ""  # its version of Slurm when it last answered, if that is of another series than the cluster's
 
 
@@ -197,6 +199,9 @@ def values_of(lock: Lock) -> dict[str, Any]:
     for name in ("signers", "upgrade", "spool"):
         if not values[name]:
             del values[name]
+    for host in values["hosts"].values():
+        if not host["mig_before"]:
+            del host["mig_before"]
     return values
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from slurmfab.cluster.inventory.accounting import DATABASE_PORT
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.jupyter import HUB_PORT, SERVER_PORTS
 from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm import accounting
@@ -85,6 +86,15 @@ def of_host(cluster: Cluster, host: str) -> Iterator[Ports]:
     if registry and registry.host == host:
         numbers = (registry.port, registry.pull_port) if registry.anonymous_pull else (registry.port,)
         yield from (Ports("registry", number, number) for number in numbers)
+    yield from _of_notebooks(cluster, host)
+
+
+def _of_notebooks(cluster: Cluster, host: str) -> Iterator[Ports]:
+    """Yield the ports of the hub that servers use, and of servers; that for browsers is everybody's."""
+    if cluster.jupyter and cluster.jupyter.host == host:
+        yield Ports("JupyterHub", HUB_PORT, HUB_PORT)
+    if cluster.jupyter and "compute" in cluster.roles(host):
+        yield Ports("notebook servers", *SERVER_PORTS)
 
 
 def ssh_ports(cluster: Cluster, host: str) -> tuple[int, ...]:
@@ -125,6 +135,8 @@ def _needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> Iterator[T
             yield Target(export.host, NFS_PORT, "NFS")
     if cluster.registry:
         yield Target(cluster.registry.host, cluster.registry.port, "registry", cluster.registry.address or "")
+    if cluster.jupyter and "compute" in roles:
+        yield Target(cluster.jupyter.host, HUB_PORT, "JupyterHub")
     if monitoring and monitoring.prometheus and monitoring.prometheus.host == start:
         for host in cluster.hosts[:MOST_NODES]:
             listens = monitoring.listens_on(host)

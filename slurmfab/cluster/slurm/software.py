@@ -44,6 +44,9 @@ PYXIS = "nvslurm-plugin-pyxis"  # the package of pyxis, as its authors build it
 REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 """The server of the key `registry`, and what makes its certificate."""
 
+JUPYTERHUB = "jupyterhub"
+"""The package of the key `jupyter`, with the hub and with the servers of users; its unit has the same name."""
+
 NODE_EXPORTER, PROMETHEUS = "prometheus-node-exporter", "prometheus"
 """The packages of the key `monitoring`; their units have the same names."""
 
@@ -83,6 +86,7 @@ ASKED = (
     DOCKER_CLIENT,
     REGISTRY_SERVER,
     OPENSSL,
+    JUPYTERHUB,
     NODE_EXPORTER,
     PROMETHEUS,
     NFS_SERVER,

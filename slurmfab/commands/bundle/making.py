@@ -29,6 +29,7 @@ from slurmfab.cluster.slurm.software import (
     ALL_OF_MPI,
     APPTAINER,
     CERTIFICATES,
+    JUPYTERHUB,
     MAILER,
     NFS_SERVER,
     NFTABLES,
@@ -115,6 +116,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {REGISTRY_SERVER, OPENSSL, CERTIFICATES} if cluster.registry else set()
     names |= {*SSSD} if cluster.directory else set()
     names |= {platform.rest, platform.jwt} - {""} if cluster.rest else set()
+    names |= {JUPYTERHUB, OPENSSL} if cluster.jupyter else set()
     names |= {NODE_EXPORTER} if cluster.monitoring else set()
     names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()

@@ -23,6 +23,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     database            the host of slurmdbd
     saver               a host with scheduled backups
     gpu_checker         the primary controller, if the cluster file has `gpu_checks`
+    divided_node        a compute node whose GPUs the cluster file divides (`mig`)
     gpu_watcher         a compute node on which idle GPUs are looked for
     gpu_policy          the primary controller, if the cluster file has `idle_gpus`
     sleeper             a compute node that may sleep
@@ -33,6 +34,8 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     module_host         a host on which people or jobs work, if the cluster file has `modules`
     docker_host         such a host, if the cluster file has `containers` with docker
     directory_host      any host, if the cluster file has `directory`
+    hub_host            the host of JupyterHub, if the cluster file has `jupyter`
+    notebook_host       that host, or a compute node, which runs its servers
     rest_host           the host of slurmrestd, if the cluster file has `rest`
     image_host          such a host, if the cluster file has `registry`
     monitored           any host, if the cluster file has `monitoring`
@@ -349,6 +352,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "node": nodes,
         "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
         "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
+        "divided_node": tuple(node for node in nodes if cluster.mig_of(node) is not None and node in lock.hosts),
         "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
         "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
         "closed_node": tuple(filter(cluster.closes, nodes)),
@@ -370,6 +374,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "gpu_policy": primary if cluster.idle_gpus else (),
         **account_places(cluster, primary),
         **image_places(cluster, hosts),
+        **notebook_places(cluster, hosts, nodes),
         **monitoring_places(cluster, hosts),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
@@ -451,6 +456,12 @@ def image_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str,
         "docker_host": worked_on if has_docker else (),
         "rest_host": tuple(host for host in hosts if host == cluster.rest),
     }
+
+
+def notebook_places(cluster: Cluster, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The host of JupyterHub, and that with the nodes that run its servers."""
+    hub = tuple(host for host in hosts if cluster.jupyter and host == cluster.jupyter.host)
+    return {"hub_host": hub, "notebook_host": tuple(dict.fromkeys((*hub, *nodes))) if cluster.jupyter else ()}
 
 
 def slurm_hosts(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:

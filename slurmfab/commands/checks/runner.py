@@ -61,6 +61,7 @@ ORDER = (
     "modules",
     "registry",
     "rest",
+    "jupyter",
     "docker",
     "mpi",
     "podman",

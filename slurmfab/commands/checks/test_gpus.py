@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import pytest
 from testinfra.backend.base import CommandResult
 
-from slurmfab.base.paths import IDLE_GPUS_POLICY_UNIT, IDLE_GPUS_UNIT
+from slurmfab.base.paths import IDLE_GPUS_POLICY_UNIT, IDLE_GPUS_UNIT, MIG_UNIT
+from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.daemons import timer_of
@@ -19,6 +21,8 @@ from slurmfab.commands.checks.slurm import Slurm, job_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
 from slurmfab.core.impact.gpu_changes import changes
+from slurmfab.core.plan import mig
+from slurmfab.on_hosts.agent.slurm.mig_instances import layout_text, parse_states
 
 DENIED = "Operation not permitted"
 """The error if control groups deny a device (EPERM); a device file without a driver gives another error."""
@@ -54,6 +58,25 @@ def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> 
             "driver is not loaded, or the GPU has fallen off its bus; or, if the change is intended: "
             f"{acceptance(cluster.roles(gpu_node.name), gpu_node.name)}",
         )
+
+
+def test_gpus_are_divided_as_wanted(divided_node: CheckedHost, lock: Lock, cluster: Cluster) -> None:
+    """the node's GPUs have the MIG instances that the cluster file gives them"""
+    node = divided_node.name
+    there = parse_states(divided_node.ask("nvidia-smi -q"), divided_node.ask("nvidia-smi -L"))
+    found = defaultdict(lambda: "gone", {slot: gpu.text for slot, gpu in there.items()})
+    wrong = [
+        f"the GPU in slot {slot} is {found[slot]}, and should be {layout_text(layout)}"
+        for slot, layout in mig.wanted(cluster, node, lock.hosts[node]).items()
+        if found[slot] != layout_text(layout)
+    ]
+    at_boot = divided_node.service(MIG_UNIT)
+    unit = "" if at_boot.is_running else f", and {MIG_UNIT}.service, which divides GPUs at boot, is not active"
+    assert not wrong, f"{'; '.join(wrong)}{unit}. See: journalctl -u {MIG_UNIT} there. Repair: {FAB} deploy"
+    assert (at_boot.is_running, at_boot.is_enabled) == (True, True), (
+        f"{MIG_UNIT}.service is not active or not enabled, so the GPUs are whole after the next boot. See: "
+        f"journalctl -u {MIG_UNIT} there. Repair: {deploy(node)}"
+    )
 
 
 def test_job_has_the_gpu_that_it_asked_for(gpu_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:

@@ -114,6 +114,7 @@ def taken_back(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
 def without_options(known: Inventory, facts: HostFacts) -> PlanInput:
     """The input of a plan for a host with a cluster file that has the same hosts, and no optional key."""
     fields = {name: getattr(known.cluster, name) for name in NEEDED}
+    fields["nodes"] = tuple(group.model_copy(update={"mig": None}) for group in known.cluster.nodes)
     return PlanInput(Cluster(**fields), known.lock, {facts.name: facts})
 
 
@@ -130,6 +131,7 @@ def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
     roles = cluster.roles(host)
     asked = {
         "mounts": bool(mounts_of(cluster, host)),
+        "mig": cluster.mig_of(host) is not None,
         "node_logins": cluster.closes(host),
         "user_ssh": cluster.user_ssh != "own",
         "directory": cluster.directory is not None,

@@ -161,7 +161,8 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
 def host_lock(known: Inventory, host: str, machine: NewMachine, options: ReplaceNodeOptions) -> HostLock:
     """The node's new entry in the lock; InputError if its hardware differs, and that is not accepted."""
     old, facts = known.lock.hosts.get(host, HostLock()), machine.facts
-    found = differences(old, facts.hardware, facts.gpus, known.cluster.memory_margin)
+    gpus = facts.gpus if known.cluster.mig_of(host) is None else None  # otherwise they are divided first
+    found = differences(old, facts.hardware, gpus, known.cluster.memory_margin)
     if found and not options.accept_hardware:
         raise InputError("\n".join((
             f"{host}: its hardware differs from the lock:",

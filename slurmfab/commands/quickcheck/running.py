@@ -30,6 +30,7 @@ from slurmfab.commands.quickcheck.bench import Bench, Work
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
 from slurmfab.commands.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.commands.quickcheck.homes import homes
+from slurmfab.commands.quickcheck.jupyter import jupyter
 from slurmfab.commands.quickcheck.lines import Line, Summary
 from slurmfab.commands.quickcheck.modules import modules
 from slurmfab.commands.quickcheck.mpi import mpi, mpi_by
@@ -39,7 +40,7 @@ from slurmfab.commands.quickcheck.scratch import chosen as with_scratch
 from slurmfab.commands.quickcheck.scratch import scratch
 from slurmfab.core.engine import missing_lock, session
 
-WITH_KEYS = ("homes", "modules", "mpi", "scratch")
+WITH_KEYS = ("homes", "modules", "mpi", "scratch", "jupyter")
 """Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
 SECONDS = 90  # default time limit of each job, waiting included
@@ -264,6 +265,7 @@ CHECKS: Mapping[str, Check] = {
     "modules": on_a_free_node(modules),
     "mpi": mpi_everywhere,
     "scratch": on_a_free_node(scratch, with_scratch),
+    "jupyter": on_own_nodes(jupyter),
     "gpus": on_each_kind(gpus),
     "nccl": on_each_kind(nccl),
     "container": by_each_way,

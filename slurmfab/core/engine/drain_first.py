@@ -19,6 +19,7 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.requests import request_apply
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.disruptive_changes import Disruption
+from slurmfab.core.plan import mig
 from slurmfab.core.status.snapshot import Job, Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.client.commands import update_partition
@@ -31,7 +32,7 @@ RESUME_SECONDS = 60.0
 
 SUBJECTS = {
     "node-removed": "the set of nodes", "node-cores": "its cores", "node-gres": "its Gres",
-    "partition-removed": "partitions", "private-tmp-moved": "where jobs have their /tmp",
+    "partition-removed": "partitions", "private-tmp-moved": "where jobs have their /tmp", mig.CAPABILITY: mig.SUBJECT,
 }  # fmt: skip
 """What a disruption changes, for names of disruptions that are not keys of slurm.conf."""
 

@@ -21,6 +21,7 @@ from slurmfab.core.impact.drift_kinds import (
     acceptance,
 )
 from slurmfab.core.impact.hardware_changes import differences
+from slurmfab.core.plan import mig
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import OK, Change, Outcome
 from slurmfab.on_hosts.agent.services.service import BY_ITSELF, LOADED, OLDER
@@ -129,13 +130,14 @@ def with_kinds(step: Step, kind_on: Callable[[str, Outcome], str]) -> Step:
 
 def other_hardware(plan_input: PlanInput, hosts: Iterable[str]) -> list[Step]:
     """A step for each compute node among the hosts that has other hardware than in the lock, in the cluster's order."""
-    asked = frozenset(hosts)
+    asked, divided = frozenset(hosts), mig.to_divide(plan_input)
     found = []
     for node in plan_input.compute_nodes:
         if node not in asked or node not in plan_input.facts:
             continue
         fact = plan_input.facts[node]
-        changes = differences(plan_input.host(node), fact.hardware, fact.gpus, plan_input.cluster.memory_margin)
+        gpus = None if node in divided else fact.gpus
+        changes = differences(plan_input.host(node), fact.hardware, gpus, plan_input.cluster.memory_margin)
         if changes:
             advice = f"{HARDWARE_ADVICE} {acceptance(plan_input.cluster.roles(node))}."
             outcome = Outcome(HARDWARE, DIFFERS, tuple(changes), advice, drift=OTHER_HARDWARE)

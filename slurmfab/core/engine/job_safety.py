@@ -20,6 +20,7 @@ from slurmfab.core.impact.disruptive_changes import disruptions, harm, refusal
 from slurmfab.core.impact.forecast import Forecast, labelled
 from slurmfab.core.impact.job_tally import NO_ANSWER, JobTally, missing, running, tally
 from slurmfab.core.impact.restart_requirements import Requirement
+from slurmfab.core.plan import mig
 from slurmfab.core.plan.phases.daemons import renewal, runs_slurmctld
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
@@ -82,9 +83,12 @@ class JobSafety:
         forecast = Forecast()
         if self.differs:
             labels = labelled(plan_input.differences, plan_input.oldest_slurm)
-            found = disruptions(plan_input.differences, plan_input.oldest_slurm, self.slurm.jobs)
+            found = (
+                *disruptions(plan_input.differences, plan_input.oldest_slurm, self.slurm.jobs),
+                *mig.disruptions(plan_input, self.slurm.jobs),
+            )
             forecast = Forecast(labels, renewal(plan_input, self.run.remaining(self.run.hosts)), found)
-        left_drained = drain_first.still_drained(self.slurm)
+        left_drained = tuple(node for node in drain_first.still_drained(self.slurm) if not plan_input.is_on_trial(node))
         self.impact = replace(self.impact, forecast=forecast, left_drained=left_drained)
 
     def refuse(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
@@ -193,7 +197,8 @@ class JobSafety:
         was_drained = bool(self.drained and self.drained.nodes)
         resumes_others = self.run.options.approvals.drain_first and self.impact.left_drained
         if self.plan_input and (was_drained or resumes_others):
-            drain_first.resume_drained(self.run, self.run.remaining(self.plan_input.compute_nodes))
+            done = [node for node in self.plan_input.compute_nodes if not self.plan_input.is_on_trial(node)]
+            drain_first.resume_drained(self.run, self.run.remaining(done))
             left = tuple(node for node in self.impact.left_drained if node in self.run.failed_hosts)
             self.impact = replace(self.impact, left_drained=left)
         self.drained = None

@@ -14,7 +14,7 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact import gpu_changes
 from slurmfab.core.impact.hardware_changes import GPUS
-from slurmfab.core.plan import address_remarks, motd, root_jobs
+from slurmfab.core.plan import address_remarks, mig, motd, root_jobs
 from slurmfab.core.plan.phases import slurm_source
 from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
@@ -56,6 +56,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, root_jobs.notices(plan_input))
     tell_folded(run, users_beside_slurmctld(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
+    tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
     tell_folded(run, address_remarks.missing(plan_input, run.hosts))
     tell_folded(run, lost_logins(plan_input, steps))

@@ -29,7 +29,7 @@ from slurmfab.core.plan.address_remarks import newly_trusted
 from slurmfab.core.plan.database_order import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import LocalInput, PlanInput
-from slurmfab.core.plan.preflight import addresses, judging, other_clusters
+from slurmfab.core.plan.preflight import addresses, judging, mig, other_clusters
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 UNCHANGED = "Nothing was changed on any host."
@@ -142,6 +142,7 @@ def refuse_unfit(
         judging.refuse_unfit(plan_input, hosts, allowed)
     except KeysRefused as refused:
         raise KeysRefused(with_lines(before, refused.mistakes), refused.way) from None
+    mig.refuse_partial(before.lock, plan_input, hosts)
     require_slurmdbd(plan_input, failed)
 
 

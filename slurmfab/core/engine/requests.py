@@ -60,6 +60,7 @@ FACT_SELECTION = {
         "slurmfab-gpu-check.timer",
         "slurmfab-idle-gpus.service",
         "slurmfab-idle-gpus-policy.timer",
+        "slurmfab-mig.service",
         "slurmfab-power.timer",
     ),
 }

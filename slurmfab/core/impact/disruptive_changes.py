@@ -53,6 +53,7 @@ class Disruption:
     everywhere: bool = False
     # the removed partitions; `--drain-first` closes them and waits for their jobs, without draining nodes
     partitions: tuple[str, ...] = ()
+    only_drained: bool = False  # whether no option does it under running jobs
 
     @property
     def helped_by_draining(self) -> bool:
@@ -64,7 +65,7 @@ class Disruption:
         """The options with which a deployment does it, the one that hurts least first."""
         allow = f"--allow {self.name}"
         if self.helped_by_draining:
-            return ("--drain-first", allow)
+            return ("--drain-first",) if self.only_drained else ("--drain-first", allow)
         # Where pending jobs are hurt too, draining saves at least the running ones.
         return (f"--drain-first {allow}", allow) if any(job.nodes for job in self.jobs) else (allow,)
 

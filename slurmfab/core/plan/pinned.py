@@ -13,6 +13,7 @@ from slurmfab.cluster.inventory import people_ids, trusted_addresses
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, Spool
 from slurmfab.core.impact import gpu_changes
+from slurmfab.core.plan import mig
 from slurmfab.core.plan.preflight import cgroups
 from slurmfab.core.plan.slurm_series import in_lock
 
@@ -31,12 +32,15 @@ def pin(
     hosts = of_other_series(lock, now)
     for name, fact in facts.items():
         old = hosts.get(name, HostLock())
+        divided = mig.pinned(cluster, name, old, gpu_changes.pinned(cluster, name, old, fact), fact)
         hosts[name] = replace(
             old,
             hostname=old.hostname or fact.hostname,
             host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
             hardware=fact.hardware if is_first_sight(old, fact) else old.hardware or fact.hardware,
-            gpus=gpu_changes.pinned(cluster, name, old, fact),
+            gpus=divided.gpus,
+            mig_before=divided.before,
+            on_trial=old.on_trial or (divided.differs and old.hardware is not None),
             cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",

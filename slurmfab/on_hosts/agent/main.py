@@ -6,6 +6,7 @@ another:
     {"op": "facts", ...}    -> {"facts": {...}}, {"done": true}
     {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}
     {"op": "slurm", ...}    -> {"slurm": {...}}, {"done": true}
+    {"op": "neighbours", ...} -> {"neighbours": {...}}, {"done": true}
     {"op": "job-processes"} -> {"job_processes": {...}}, {"done": true}
     {"op": "node-health"} -> {"node_health": {...}}, {"done": true}
     {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
@@ -264,6 +265,7 @@ def read_updates(request: Mapping[str, Any], answers: Answers, lock: Lock) -> No
 
 
 READINGS = {
+    "neighbours": "facts.neighbours",
     "slurm": "slurm.reading",
     "job-processes": "nodes.job_processes",
     "node-health": "nodes.health",

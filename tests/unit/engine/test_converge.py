@@ -30,6 +30,7 @@ from slurmfab.cluster.facts import Account, ClusterMark, Gpu, SlurmUse
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.engine import actor, phase_run
 from slurmfab.core.engine.converge import compare_hosts, deploy, dry_run
+from slurmfab.core.engine.phase_run import PhaseRun
 from slurmfab.core.engine.plan_text import count_text
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.report import Step
@@ -586,3 +587,79 @@ def test_the_record_is_written_while_a_host_takes_long(
     monkeypatch.setattr(run, "update_record", recorded.set)
     deploy(run)
     assert waited == [True, True]
+
+
+class Remarking(FakeHosts):
+    """Hosts whose logs of slurmd are changed with a remark."""
+
+    def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+        for outcome in super().outcomes(host, request):
+            is_log = outcome["id"].startswith("root-log:") and outcome["status"] == "changed"
+            yield {**outcome, "message": "the link stays"} if is_log else outcome
+
+
+def test_remarks_that_come_of_a_change_are_told_when_its_phase_is_done() -> None:
+    said = io.StringIO()
+    facts = in_place().facts
+    log = "root-log:/var/log/slurm/slurmd.log"
+    hosts = Remarking(facts, wrong={"n1": {log}, "n2": {log}})
+    deploy(run_over(hosts, cluster(), progress=Progress(said)))
+    assert "n[1-2]: the link stays." in said.getvalue().splitlines()
+
+
+def test_each_phase_is_shown_with_the_hosts_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, list[str]]] = []
+    hosts = in_place(wrong={host: {"slurm-files:/etc/slurm", "service:slurmd"} for host in ("n1", "n2")})
+    run = run_over(hosts, cluster())
+    begin = run.progress.begin
+
+    def note(doing: str, some: Iterable[str], **more: Any) -> None:
+        shown.append((doing, list(some)))
+        begin(doing, shown[-1][1], **more)
+
+    monkeypatch.setattr(run.progress, "begin", note)
+    deploy(run)
+    assert [name for name, _ in shown][:2] == ["asking", "comparing"]
+    phases = dict(shown[2:])
+    assert {*phases} >= {"slurm.conf", "slurmd"}
+    assert all(set(some) <= set(HOSTS) for some in phases.values())
+    assert "c1" not in phases["slurmd"]
+
+
+def test_phases_that_only_some_hosts_have_begin_when_the_others_have_passed_without_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = PhaseRun.resources
+
+    def resources(self: PhaseRun, number: int, host: str) -> tuple[Resource, ...]:
+        return () if self.phases[number].name == "slurm.conf" else own(self, number, host)
+
+    monkeypatch.setattr(PhaseRun, "resources", resources)
+    hosts = in_place(wrong={host: {"slurm-files:/etc/slurm", "service:slurmd"} for host in ("n1", "n2")})
+    deploy(run_over(hosts, cluster()))
+    assert "apply slurm-files,absent" not in hosts.of("n1")
+    assert "apply service" in hosts.of("n1")
+
+
+def test_outcomes_of_a_host_that_is_ahead_are_told_while_another_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phase_run, "QUIET_SECONDS", 0.01)
+    packages = "packages:munge,openssh-client,slurm-client,slurmd"
+    was_told, told = threading.Event(), list[tuple[str, str]]()
+
+    def wait(host: str, resource: str) -> None:
+        if (host, resource) == ("n1", "user:munge"):
+            assert was_told.wait(10)
+
+    hosts = in_place(wrong={"n1": {"user:munge"}, "n2": {"user:munge", packages}})
+    hosts.when_changed = wait
+    run = run_over(hosts, cluster())
+
+    def tell(steps: Iterable[Step]) -> None:
+        told.extend((step.host, step.phase) for step in steps)
+        if ("n2", "packages") in told:
+            was_told.set()
+
+    monkeypatch.setattr(run.progress, "tell", tell)
+    deploy(run)
+    assert ("n2", "packages") in told
+    assert ("n1", "packages") not in told

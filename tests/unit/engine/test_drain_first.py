@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from slurm_tables import job_rows
+from support import FakeHosts, cluster, run_over
 
 from slurmfab.core.engine import drain_first
 from slurmfab.core.engine.drain_first import DrainTarget, format_still_drained
+from slurmfab.core.engine.progress import Progress
 from slurmfab.core.impact.disruptive_changes import Disruption
 from slurmfab.core.status.snapshot import Node, Snapshot, jobs_from
+from slurmfab.on_hosts.agent.core.resource import Change, Outcome
+from slurmfab.on_hosts.agent.nodes.resume import NodeResume
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE, NodeState, flags, our_reason
 
 
@@ -102,3 +110,58 @@ def test_nodes_that_a_deployment_left_drained_are_known_by_their_reason() -> Non
     left = our_reason(f"{FOR_CHANGE}x", "ann@laptop 2026-11-21T09:00")
     there = Snapshot(nodes=(node("n1", "IDLE+DRAIN", left), node("n2", "IDLE+DRAIN", "broken fan"), node("n3")))
     assert drain_first.still_drained(there) == ("n1",)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "busy"),
+    [
+        ((RUNS_IN_A,), ("n2", "a")),
+        ((RUNS,), ()),
+        ((WAITS,), ()),
+    ],
+)
+def test_nodes_and_partitions_with_jobs_are_waited_for(jobs: tuple[str, ...], busy: tuple[str, ...]) -> None:
+    full = replace(node("n2"), cpus_used=4) if jobs == (RUNS_IN_A,) else node("n2")
+    there = Snapshot(nodes=(node("n1"), full), jobs=jobs_from(job_rows(jobs)))
+    assert DrainTarget(("n2", "n9"), ("a", "b"), "x").busy(there) == busy
+
+
+def test_a_wait_for_jobs_is_told_once_for_the_same_jobs_and_hosts_are_met_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown, met, changes = io.StringIO(), list[str](), list[Any]()
+    run = run_over(FakeHosts({}), cluster(), progress=Progress(shown))
+    there = [slurm(RUNS), slurm(RUNS), slurm(RUNS, RUNS_IN_A), slurm()]
+
+    def wait(_: Any, busy: Any, pause: Any, on_snapshot: Any) -> None:
+        del busy, pause
+        for one in there:
+            on_snapshot(one)
+
+    monkeypatch.setattr(drain_first, "change", lambda _, *more: changes.append(more))
+    monkeypatch.setattr(drain_first.job_waiting, "wait_while", wait)
+    monkeypatch.setattr(drain_first, "request_apply", lambda _, host, *__, **___: met.append(host))
+    drain_first.drain_and_wait(run, DrainTarget(("n1",), ("a",), "X"), there[0])
+    told = [line for line in shown.getvalue().splitlines() if "Waiting for" in line]
+    assert len(told) == 2
+    assert "on n1 and partition a: " in told[0]
+    assert sorted(met) == ["c1", "n1", "n2"]
+    ((phase, host, nodes, partitions),) = changes
+    assert (phase, host, nodes.nodes, nodes.for_change, partitions.partitions) == ("drain", "c1", ("n1",), True, ("a",))
+
+
+@pytest.mark.parametrize(("status", "noted"), [("changed", ["resume"]), ("ok", [])])
+def test_nodes_are_resumed_after_the_change_and_told_if_they_were_drained(
+    monkeypatch: pytest.MonkeyPatch, status: str, noted: list[str]
+) -> None:
+    asked = list[Any]()
+
+    def apply(_: Any, host: str, resources: Any, *, dry_run: bool) -> list[Outcome]:
+        asked.append((host, *resources, dry_run))
+        return [Outcome("node-resume:n1", status, (Change("n1", "drained", "in service"),) if noted else ())]
+
+    monkeypatch.setattr(drain_first, "request_apply", apply)
+    run = run_over(FakeHosts({}), cluster())
+    drain_first.resume_drained(run, ("n1",))
+    assert [step.phase for step in run.steps] == noted
+    assert asked == [("c1", NodeResume(("n1",), seconds=60.0, after_change=True), False)]

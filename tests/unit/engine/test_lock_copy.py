@@ -20,6 +20,7 @@ from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.core.engine import lock_copy, lost_lock, requests
 from slurmfab.core.engine.lost_lock import ComparedKey
 from slurmfab.core.engine.progress import Progress
+from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.pinned import pin
 from slurmfab.hosts.known_hosts import fingerprint
 from slurmfab.hosts.session import Line
@@ -153,3 +154,50 @@ def test_a_run_that_may_have_changed_something_then_sends_the_lock_as_it_left_it
     (sent,) = request["resources"]
     assert (host, sent["kind"], sent["text"]) == ("c1", "lock-copy", locks.text_of(LOCK))
     assert ("c1: it did not keep a copy of the lock" in said.getvalue()) != is_reached
+
+
+def fetched(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None, **options: Any) -> tuple[Any, list[Any]]:
+    """What comes of a fetch, and how the controller was connected to."""
+    made: list[Any] = []
+
+    class Closing(Controller):
+        def close(self) -> None:
+            made.append("closed")
+
+    def connect(routes: Any, policies: Any, asker: Any, password: str) -> Controller:
+        made.extend([*routes, policies["c1"].compared, bool(asker), password])
+        return Closing({}, copy=as_kept())
+
+    def fail(*_: Any) -> None:
+        raise error  # type: ignore[misc]
+
+    monkeypatch.setattr(lost_lock, "SshTransport", connect)
+    monkeypatch.setattr(lost_lock.session, "trusted_keys", lambda *_: {})
+    if error:
+        monkeypatch.setattr(lost_lock, "asked", fail)
+    known = Inventory(cluster(), locks.Lock(), Path("cluster.yaml"))
+    try:
+        return lost_lock.fetched(known, Output(**options), "SHA256:x"), made
+    except HostFailed as failed:
+        return failed, made
+
+
+def test_the_controllers_copy_is_fetched_by_a_key_that_somebody_has_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, made = fetched(monkeypatch)
+    assert copy.lock == LOCK
+    assert made == ["c1", "n1", "n2", "SHA256:x", False, "", "closed"]
+
+
+def test_the_sudo_password_is_asked_for_where_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Output, "asker", lambda _: lambda: "secret")
+    assert fetched(monkeypatch, ask_password=True)[1][-3:] == [True, "secret", "closed"]
+    assert fetched(monkeypatch)[1][-3:] == [True, "", "closed"]
+
+
+def test_an_unknown_key_of_the_controller_is_told_with_the_way_to_compare_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = HostKeyUnknown("c1", "ecdsa-sha2-nistp256", "AAAA", "SHA256:y")
+    failed, made = fetched(monkeypatch, error)
+    assert "its SSH host key is unknown here: ecdsa-sha2-nistp256 SHA256:y." in str(failed)
+    assert "ssh_host_ecdsa_key.pub" in str(failed)
+    assert "fab restore-lock --from-controller --fingerprint SHA256:y. Nothing was written." in str(failed)
+    assert made[-1] == "closed"

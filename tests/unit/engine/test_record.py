@@ -402,3 +402,33 @@ def test_a_record_of_an_earlier_version_is_read_without_times(tmp_path: Path) ->
     record.path_of(run).write_text(json.dumps(plain))
     (back,), _ = record.load_all(tmp_path / "lab.yaml")
     assert (back.timeline, back.seconds, [step.at for step in back.steps]) == ((), 0.0, [None])
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "completes"),
+    [
+        ("unfinished", {}, True),
+        ("finished", {}, False),
+        ("", {}, False),
+        ("broken", {}, False),
+        ("unfinished", {"command": "update"}, False),
+        ("unfinished", {"chosen": ("c1",)}, False),
+        ("unfinished", {"command": "rollback"}, True),
+    ],
+)
+def test_a_run_completes_the_one_before_if_that_was_interrupted_and_it_is_about_all_hosts(
+    before: str, options: dict[str, Any], completes: bool, tmp_path: Path
+) -> None:
+    first = recorded(tmp_path, steps=[CHANGED])
+    if before in ("unfinished", "finished"):
+        record.begin(first)
+    if before == "finished":
+        record.finish(first)
+    if before == "broken":
+        (tmp_path / "lab.runs").mkdir()
+        (tmp_path / "lab.runs" / "20260103T120000.000000Z-deploy.json").write_text("{")
+    run = run_over(
+        FakeHosts({}), cluster(), options.get("chosen", ()), path=tmp_path / "lab.yaml",
+        started=NOON + timedelta(minutes=1), command=options.get("command", "deploy"),
+    )  # fmt: skip
+    assert record.completes_interrupted(run) is completes

@@ -11,9 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over
+from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.base.errors import AgentFailed, AnotherRun, DeployFailed, SlurmfabError
+from slurmfab.base.errors import (
+    AgentFailed,
+    AnotherRun,
+    ConnectionLost,
+    DeployFailed,
+    HostFailed,
+    PythonMissing,
+    SlurmfabError,
+)
 from slurmfab.core.engine import requests
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.requests import ask_ahead, gather, outcomes_until, request_apply, require_claim, take_claim
@@ -285,3 +293,107 @@ def test_an_outcome_of_another_resource_when_it_comes_then_the_host_is_an_error(
     run = run_over(Swapping(facts_of(known, prepared)), known)
     with pytest.raises(AgentFailed, match=r"^n1: the agent reported another resource in the place of absent:/a"):
         request_apply(run, "n1", [Absent("/a"), Absent("/b")], dry_run=True)
+
+
+def test_a_controller_that_calls_itself_like_another_host_ends_the_run() -> None:
+    hosts = in_place()
+    hosts.facts["c1"] = dataclasses.replace(hosts.facts["c1"], hostname="localhost")
+    with pytest.raises(DeployFailed):
+        requests.gather(run_over(hosts, cluster()), cluster().hosts)
+
+
+def test_a_host_that_calls_itself_like_another_machine_is_left_out() -> None:
+    hosts = in_place()
+    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], hostname="localhost")
+    run = run_over(hosts, cluster())
+    assert [*requests.gather(run, cluster().hosts)] == ["c1", "n2"]
+    assert "hostnamectl set-hostname" in lost_words(run.failed_hosts)["n1"]
+
+
+def test_python3_is_installed_on_no_host_when_it_cannot_be_on_the_controller() -> None:
+    class Refusing(LockedHosts):
+        def install_python(self, host: str) -> None:
+            self.installed.append(host)
+            raise PythonMissing(host, "apt has none.")
+
+    hosts = Refusing(in_place().facts, without_python={"c1", "n1"})
+    with pytest.raises(DeployFailed):
+        requests.gather(run_over(hosts, cluster()), cluster().hosts)
+    assert hosts.installed == ["c1"]
+
+
+@pytest.mark.parametrize("options", [{"may_prepare": False}, {}])
+def test_hosts_without_python3_are_left_out_where_none_may_be_installed(options: dict[str, bool]) -> None:
+    hosts = in_place(without_python={"n1"})
+    run = run_over(hosts, cluster(), installs_python=bool(options))
+    assert [*requests.gather(run, cluster().hosts, **options)] == ["c1", "n2"]
+    assert [*run.failed_hosts] == ["n1"]
+    assert hosts.installed == []
+
+
+def test_questions_about_a_host_have_what_its_plan_depends_on() -> None:
+    known = cluster(
+        THREE_HOSTS.replace('hosts: "n[1-2]"', 'hosts: "n[1-2]", File: "/dev/accel0"')
+        + "firewall: checked\npackages: {compute: [curl]}\nslurm_user: hpc\n"
+    )
+    inventory = run_over(in_place(), known).inventory
+    node, controller = (requests.fact_selection(inventory, host) for host in ("n1", "c1"))
+    assert "hpc" in node["users"]
+    assert ("curl" in node["packages"], "curl" in controller["packages"]) == (True, False)
+    assert (node["gpu_files"], controller["gpu_files"]) == (("/dev/accel0",), ())
+    assert node["state_directories"] == (known.state_directory,)
+    plain = requests.fact_selection(run_over(in_place(), cluster()).inventory, "n1")
+    assert len(plain["services"]) == len(node["services"]) - 1
+
+
+def test_a_claim_that_is_lost_is_no_change_of_the_host_that_was_to_be_changed() -> None:
+    class Silent(LockedHosts):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            if host == "c1" and request["op"] == "apply" and not request["resources"]:
+                raise ConnectionLost(host, "the connection was lost.")
+            return super().call(host, request, heard)
+
+    run = run_over(Silent(in_place().facts), cluster())
+    with pytest.raises(ConnectionLost):
+        requests.apply_step(run, "files", "n1", [Absent("/x")])
+    assert run.steps == []
+
+
+def test_what_a_host_waits_for_is_shown_and_no_part_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Waiting(LockedHosts):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            heard({"waiting": "dpkg runs"})
+            return super().call(host, request, heard)
+
+    shown: list[tuple[str, str]] = []
+    heard: list[Line] = []
+    run = run_over(Waiting(in_place().facts), cluster())
+    monkeypatch.setattr(run.progress, "host_waits", lambda *words: shown.append(words))
+    request_apply(run, "n1", [Absent("/x")], dry_run=True, heard=heard.append)
+    assert shown == [("n1", "dpkg runs")]
+    assert [[*line] for line in heard] == [["outcome"]]
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown", "is_refused"),
+    [
+        ({"ssh-ed25519": "a"}, ("ssh-ed25519", "a"), False),
+        ({"ssh-ed25519": "a"}, ("ssh-ed25519", "b"), True),
+        ({"ssh-ed25519": "a"}, ("ssh-rsa", "a"), True),
+        ({}, ("ssh-ed25519", "b"), False),
+        ({"ssh-ed25519": "a"}, None, False),
+    ],
+)
+def test_a_host_tells_of_the_key_by_which_it_was_reached(
+    keys: dict[str, str], shown: tuple[str, str] | None, is_refused: bool
+) -> None:
+    facts = prepared("n1", ssh_host_keys=keys)
+    if is_refused:
+        with pytest.raises(HostFailed, match="is not the one that it shows to SSH"):
+            requests.require_shown_key("n1", facts, shown)
+    else:
+        requests.require_shown_key("n1", facts, shown)

@@ -15,14 +15,16 @@ from support import FakeHosts, cluster, run_over
 from slurmfab.base.errors import DeployFailed, HostFailed, InputError
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.lock import HostLock, Lock
-from slurmfab.core.engine import session
+from slurmfab.cluster.inventory.lock import HostLock, Lock, UpgradeUnderWay
+from slurmfab.core.engine import lock_copy, record, session
 from slurmfab.core.engine.progress import Progress
-from slurmfab.core.engine.report import Report
+from slurmfab.core.engine.report import Report, Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output, select_hosts
+from slurmfab.on_hosts.agent.core.resource import Outcome
 
 PATH = Path("configs/cluster.yaml")
+CHANGED = Step("x", "n1", (Outcome("file:/etc/x", "changed"),), 1.0)
 REPORT = Report("deploy", "lab", ("c1",), (), {}, 1.0)
 
 
@@ -101,3 +103,43 @@ def test_a_run_that_ends_early_says_what_failed_on_which_host(tmp_path: Path) ->
     with pytest.raises(DeployFailed):
         session.perform(run, Output(json=str(tmp_path / "report")), work)
     assert shown.getvalue().splitlines()[-1] == "n1: file:/etc/hosts: it is full"
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_run_that_ends_well_is_summed_up_on_record_and_its_lock_kept_if_it_may_have_changed_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, is_held: bool
+) -> None:
+    kept = list[Run]()
+    monkeypatch.setattr(lock_copy, "keep", kept.append)
+    run = run_over(FakeHosts({}), cluster(), path=tmp_path / "lab.yaml", steps=[CHANGED])
+    run.claim.is_held = is_held
+    assert session.perform(run, Output(json=str(tmp_path / "report")), lambda _: None) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("lab: 1 change")
+    assert kept == [run] * is_held
+    assert json.loads(record.path_of(run).read_text())["state"] == "finished"
+    assert json.loads((tmp_path / "report").read_text())["exit_code"] == 0
+
+
+def test_a_run_that_is_interrupted_stays_on_record_as_unfinished(tmp_path: Path) -> None:
+    def work(_: Run) -> None:
+        raise KeyboardInterrupt
+
+    run = run_over(FakeHosts({}), cluster(), path=tmp_path / "lab.yaml", write_record=record.begin)
+    run.before_change()
+    record.path_of(run).unlink()
+    with pytest.raises(KeyboardInterrupt):
+        session.perform(run, Output(), work)
+    assert json.loads(record.path_of(run).read_text())["state"] == "unfinished"
+
+
+@pytest.mark.parametrize(("command", "is_told"), [("deploy", True), ("upgrade", False)])
+def test_an_upgrade_that_is_under_way_is_told_by_all_other_commands(
+    monkeypatch: pytest.MonkeyPatch, command: str, is_told: bool
+) -> None:
+    begun = UpgradeUnderWay("24.11", "25.11", "2026-01-02 12:00", "ann@laptop")
+    shown = io.StringIO()
+    monkeypatch.setattr(Output, "progress", lambda _: Progress(shown))
+    session.progress_of(Inventory(cluster(), Lock(upgrade=begun), PATH), command, Output())
+    words = "An upgrade of Slurm from 24.11 to 25.11 is under way (begun by ann@laptop, 2026-01-02 12:00)."
+    assert (words in shown.getvalue()) is is_told

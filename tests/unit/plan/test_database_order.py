@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.core.plan.database_order import joins_accounting, needs_slurmdbd
+from slurmfab.base.errors import DeployFailed
+from slurmfab.core.plan.database_order import joins_accounting, needs_slurmdbd, require_slurmdbd
 from slurmfab.core.plan.phases import daemons, database, slurm_conf
 from slurmfab.core.plan.plan_input import PlanInput
 
@@ -91,3 +92,47 @@ def test_a_slurmdbd_on_a_host_that_is_not_the_databases_any_more_stops() -> None
     wanted = after("", f"{THREE_HOSTS}database: d1\n", services={"slurmdbd": "active"})
     (service,) = database.resources(wanted, "c1")
     assert (service.id, vars(service)["running"]) == ("service:slurmdbd", False)
+
+
+def test_a_cluster_without_a_database_has_nothing_of_it() -> None:
+    for host in ("c1", "n1"):
+        assert database.resources(after("", THREE_HOSTS), host) == ()
+    assert needs_slurmdbd(after("", THREE_HOSTS)) is False
+
+
+@pytest.mark.parametrize(
+    ("more", "kept", "kinds"),
+    [
+        ("database: c1\n", False, ["directory", "directory"]),
+        ("database: c1\nguard_directories: false\n", True, ["directory", "directory"]),
+        ("database: c1\nslurmdbd_conf: {LogFile: /srv/dbd/x.log}\n", False, ["directory"] * 3),
+    ],
+)
+def test_directories_of_slurmdbd_are_guarded_unless_nobody_wants_that(more: str, kept: bool, kinds: list[str]) -> None:
+    found = [one for one in database.resources(after("", THREE_HOSTS + more), "c1") if one.kind == "directory"]
+    assert [one.kind for one in found] == kinds
+    assert [getattr(one, "kept", False) for one in found[:2]] == [kept, kept]
+    assert all(getattr(one, "kept", False) for one in found[2:])
+
+
+@pytest.mark.parametrize(("settings", "has_file"), [("true", True), ("false", False)])
+def test_mariadb_has_settings_of_slurmfab_unless_it_has_its_own(settings: str, has_file: bool) -> None:
+    there = after("", f"{THREE_HOSTS}database: {{host: c1, settings: {settings}}}\n")
+    found = [one.id for one in database.resources(there, "c1")]
+    assert any(one.startswith("file:/etc/mysql") for one in found) is has_file
+    assert "service:mariadb" in found
+
+
+@pytest.mark.parametrize(
+    ("before", "failed", "is_refused"),
+    [("", ("d1",), True), ("", ("n1",), False), (f"{THREE_HOSTS}database: d1\n", ("d1",), False)],
+)
+def test_a_slurm_conf_that_relies_on_slurmdbd_is_not_installed_without_its_host(
+    before: str, failed: tuple[str, ...], is_refused: bool
+) -> None:
+    there = after(before, f"{THREE_HOSTS}database: d1\n")
+    if is_refused:
+        with pytest.raises(DeployFailed, match="d1 is the host of the accounting database"):
+            require_slurmdbd(there, failed)
+    else:
+        require_slurmdbd(there, failed)

@@ -17,12 +17,27 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.ports import port
 from slurmfab.commands.checks.directories import owners
 from slurmfab.commands.checks.wanted import spool_directory, with_logs
-from slurmfab.core.plan.directories import SLURM_LIBRARY, log_files, slurmd_log
+from slurmfab.core.plan.directories import (
+    SLURM_LIBRARY,
+    backup_directory,
+    log_directory,
+    log_files,
+    logs_owner,
+    private_directory,
+    shared_directory,
+    slurm_directory,
+    slurmd_log,
+    state_directory,
+    unguarded,
+)
 from slurmfab.core.plan.phases import files, scripts
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import configuration, hosts
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.root_log import RootLog
 
 ELSEWHERE = """\
 slurm_conf:
@@ -203,3 +218,32 @@ def test_messages_name_the_logs_where_they_are(more: str, host: str, expected: s
     wanted = planned(more)
     lock = dataclasses.replace(wanted.lock, slurm="24.11.5")
     assert with_logs("see /var/log/slurmd/slurmd.log there", wanted.cluster, lock, host) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "host", "user"),
+    [("", "c1", "slurm"), ("", "n1", "root"), ("slurm_user: hpc\n", "c1", "hpc"), ("slurm_user: hpc\n", "n1", "root")],
+)
+def test_logs_belong_to_who_writes_them(more: str, host: str, user: str) -> None:
+    known = cluster(THREE_HOSTS + more)
+    assert logs_owner(known, host) == user
+    there = PlanInput(known, pin(known, Lock(), {}), facts_of(known, prepared))
+    found = log_directory(there, host)
+    assert (found.owner, found.group) == (user, user)
+
+
+def test_nobody_guards_logs_that_must_be_roots_where_that_is_not_wanted() -> None:
+    guarded = (Directory("/a", "x", "y", 0o700, for_root=True), RootLog("/b"), Absent("/c"))
+    first, last = unguarded(guarded)
+    assert isinstance(first, Directory)
+    assert (first.path, first.kept, first.for_root, first.mode) == ("/a", True, False, 0o700)
+    assert last == Absent("/c")
+
+
+def test_state_backups_and_directories_of_jobs_are_for_slurm_and_root_alone() -> None:
+    assert state_directory("/s", ("slurm", "slurm")).mode == 0o700
+    backup = backup_directory("/b")
+    assert (backup.mode, backup.alone, backup.owner) == (0o700, True, "root")
+    private = private_directory("/p")
+    assert (private.mode, private.for_root, private.owner) == (0o755, True, "root")
+    assert slurm_directory().mode == shared_directory("/x").mode == 0o755

@@ -282,3 +282,13 @@ def test_a_slurmctld_that_serves_its_files_besides_says_nothing_else(
 ) -> None:
     assert by_hand_files.is_served_besides(Difference(MAIN, SETTING, name, "", actual, wanted)) is is_besides
     assert not by_hand_files.is_served_besides(Difference(MAIN, TEXT, name, "", actual, wanted))
+
+
+def test_one_gres_conf_says_for_each_node_what_its_own_says() -> None:
+    both = "NodeName=n[1-2] Name=gpu File=/dev/nvidia0\nName=nic Count=2 # of all\n"
+    texts = {"n1": both, "n2": both, "n3": "NodeName=n9 Name=gpu File=/dev/x\n", "n4": "NodeName=n[4 Name=gpu\n"}
+    assert by_hand_files.gres_of_nodes(texts) == (
+        "NodeName=n[1-2] Name=gpu File=/dev/nvidia0\nNodeName=n[1-2] Name=nic Count=2\n"
+    )
+    other = {"n1": "NodeName=n[1-2] Name=gpu Count=1\n", "n3": "NodeName=n[1-2] Name=gpu Count=1\n"}
+    assert by_hand_files.gres_of_nodes(other) == "NodeName=n1 Name=gpu Count=1\n"

@@ -370,3 +370,11 @@ def test_an_import_takes_the_least_unless_the_usual_is_asked_for(
     assert (least.hosts_file, usual.hosts_file) == (False, True)
     assert (least.keep_files, kept.keep_files) == (False, True)
     capsys.readouterr()
+
+
+def test_an_import_asks_no_host_where_the_cluster_file_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, hosts = tmp_path / "lab.yaml", Hosts()
+    path.write_text("mine")
+    with pytest.raises(InputError, match="exists"):
+        imported(monkeypatch, path, hosts)
+    assert (hosts.asked, path.read_text()) == ([], "mine")

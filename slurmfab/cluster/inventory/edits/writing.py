@@ -137,7 +137,8 @@ def _check_new(cluster: Cluster, hosts: Sequence[str], like: str | None) -> None
 
 def _group(cluster: Cluster, wanted: Mapping[str, str], like: str | None) -> int | None:
     """The number of a group with these settings, preferably that of `like`; `None` if there is none."""
-    fitting = [number for number, group in enumerate(cluster.nodes) if group.settings == wanted]
+    mig = cluster.mig_of(like) if like else None
+    fitting = [number for number, one in enumerate(cluster.nodes) if (one.settings, one.mig) == (wanted, mig)]
     of_like = [number for number in fitting if like in cluster.nodes[number].hosts]
     return next(iter(of_like or fitting[-1:]), None)
 

@@ -167,6 +167,18 @@ def named_files_are_device_files(cluster: Cluster) -> Iterator[tuple[Place, str]
             yield place, "write File, as gres.conf(5) does"
 
 
+def divided_gpus_are_written_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """With `mig`, the Gres of nodes are their instances, which only slurmfab can write."""
+    for number, group in enumerate(cluster.nodes):
+        if group.mig is None:
+            continue
+        key = next((key for key in group.settings if key.lower() in ("gres", "file")), "")
+        if key:
+            yield ("nodes", number, "settings", key), "with mig, slurmfab writes which GPUs there are; remove this key"
+        if cluster.keep_files:
+            yield ("nodes", number, "mig"), "gres.conf would have to follow, and keep_files leaves it as it is"
+
+
 def _entries_of(cluster: Cluster) -> Iterator[tuple[Place, list[str]]]:
     """Yield the entries of each group's Gres, with its place; `none` has no entries."""
     for number, group in enumerate(cluster.nodes):
@@ -197,5 +209,6 @@ RULES = (
     gres_types_name_all,
     autodetect_is_one_of_slurms,
     named_files_are_device_files,
+    divided_gpus_are_written_by_slurmfab,
     policy_can_be_carried_out,
 )

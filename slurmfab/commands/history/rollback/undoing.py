@@ -45,6 +45,7 @@ NODE_STATES = {
 }  # fmt: skip
 """Kinds of resources that change the state of nodes, partitions or jobs in Slurm, but no file."""
 
+DIVIDED = "mig"  # the kind of resources that divide GPUs
 NODE_COMMANDS = ("drain", "reboot")  # commands that change only such states, even if they were interrupted
 
 UNDOABLE_KINDS = {
@@ -77,14 +78,18 @@ class Target:
 
 def changes_hosts(record: Record) -> bool:
     """Whether a run changed, or may have changed, more on hosts than the states of nodes and jobs."""
-    kinds = {
+    may_have_changed = record.ended is None and record.command not in NODE_COMMANDS
+    return may_have_changed or bool(changed_kinds(record) - NODE_STATES - {"trial"})
+
+
+def changed_kinds(record: Record) -> set[str]:
+    """The kinds of resources that a run changed, or may have changed."""
+    return {
         outcome.id.split(":")[0]
         for step in record.steps
         for outcome in step.outcomes
         if outcome.status in (CHANGED, FAILED, UNKNOWN)
     }
-    may_have_changed = record.ended is None and record.command not in NODE_COMMANDS
-    return may_have_changed or bool(kinds - NODE_STATES - {"trial"})
 
 
 def target_latest(records: Sequence[Record]) -> Record:
@@ -114,7 +119,13 @@ def settles(record: Record) -> bool:
 
 
 def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
-    """Refuse, by InputError, to go back behind a restored backup, or an upgrade of Slurm."""
+    """Refuse, by InputError, to go back behind a restored backup, an upgrade of Slurm, or a division of GPUs."""
+    divided = next((one.run for one in records if one.run >= undone.run and DIVIDED in changed_kinds(one)), "")
+    if divided:
+        raise InputError(
+            f"{divided} divided GPUs into other MIG instances, which no undo store can give back. Write into the "
+            f"cluster file what `mig` was before, or remove the key, and then: {FAB} deploy."
+        )
     restored = next((one.run for one in records if one.run >= undone.run and one.command == RESTORE), "")
     if restored:
         raise InputError(

@@ -89,10 +89,7 @@ def private_conf_text(
 def users(
     plan_input: PlanInput,
 ) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
-    """The users with accounts, of the file or by their groups, and the slurm user, whose jobs need an account too.
-
-    Returns the field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
-    """
+    """`AccountTree.users`: name, AdminLevel (empty: kept) and associations, of the file, by groups, and of slurm."""
     cluster = plan_input.cluster
     ours = ((SLURM, "", ((ROOT, ()),)),) if cluster.has_accounts else ()
     named, by_group = {one.name: one for one in cluster.users}, accounts_by_group(plan_input)

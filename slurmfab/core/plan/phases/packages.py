@@ -10,6 +10,7 @@ from slurmfab.core.plan.phases import (
     directory,
     exports,
     firewall,
+    jupyter,
     logins,
     mail,
     modules,
@@ -88,7 +89,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
     names |= {platform.bus} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
     names |= {
         name
-        for part in (backups, mail, modules, mpi, containers, registry, monitoring, firewall, rest, directory)
+        for part in (backups, mail, modules, mpi, containers, registry, monitoring, firewall, rest, jupyter, directory)
         for name in part.packages(plan_input, host)
     }
     return names | {one.name for one in own(plan_input, host)}

@@ -92,7 +92,7 @@ def managed_groups(plan_input: PlanInput) -> tuple[str, ...]:
     """Groups, sorted, with the cluster file's members alone: those that it names, or slurmfab made."""
     own = {user.name for user in plan_input.cluster.users}
     users = {name for name, kind in split(plan_input.lock.ids) if kind == "uid"}
-    made = {name for name, kind in split(plan_input.lock.ids) if kind == "gid"} - users
+    made = {name for name, _ in split(plan_input.lock.ids)} - users
     named = {group for user in plan_input.cluster.users for group in user.groups}
     return tuple(sorted((made | named) - (own - named)))
 

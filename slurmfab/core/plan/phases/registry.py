@@ -24,7 +24,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
+from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import UnitsLoaded
@@ -48,7 +48,7 @@ def certificate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     registry = plan_input.cluster.registry
     if registry is None or host != registry.host:
         return ()
-    return (RegistryCertificate(certified(plan_input, registry), ACCOUNT),)
+    return (ServerCertificate(certified(plan_input, registry), ACCOUNT),)
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -85,7 +85,7 @@ def no_server(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         Service(PULL_UNIT, running=False),
         *((Service(UNIT, running=False),) if is_ours else ()),
         *owned(plan_input, host, SERVER, ()),
-        RegistryCertificate(()),
+        ServerCertificate(()),
         UnitsLoaded(SERVER, (UNIT, PULL_UNIT)),
         *(() if is_ours else (Service(UNIT, watches=(REGISTRY_CONF,)),)),
     )

@@ -72,11 +72,15 @@ def run_smi(root: str, option: str) -> str:
 
 
 def parse_details(text: str) -> List[Dict[str, Any]]:
-    """`minor`, `model`, `bus`, and `instances` (IDs by MIG index) of `nvidia-smi -q`'s GPUs."""
+    """The GPUs of `nvidia-smi -q`: `minor`, `model`, `bus`, `address` (as nvidia-smi has it), `mig` (its present mode).
+
+    And `instances`: by MIG index, the IDs (GPU instance, compute instance).
+    """
     found = []
     for bus, block in re.findall(r"^GPU ([0-9A-Fa-f:.]+)\n((?:[ \t]+.*\n?|\n)*)", text, re.M):
         minor = re.search(r"^\s+Minor Number\s*: (\d+)", block, re.M)
         model = re.search(r"^\s+Product Name\s*: (.*)", block, re.M)
+        mode = re.search(r"^\s+MIG Mode\n\s+Current\s*: (.*)", block, re.M)
         parts = re.findall(
             r"^\s+Index\s*: (\d+)\n\s+GPU Instance ID\s*: (\d+)\n\s+Compute Instance ID\s*: (\d+)", block, re.M
         )
@@ -86,6 +90,8 @@ def parse_details(text: str) -> List[Dict[str, Any]]:
                     "minor": int(minor.group(1)),
                     "model": model.group(1).strip() if model else "",
                     "bus": address(bus),
+                    "address": bus,
+                    "mig": mode.group(1).strip() if mode else "",
                     "instances": {int(index): (int(gpu), int(compute)) for index, gpu, compute in parts},
                 }
             )

@@ -29,6 +29,7 @@ PRIVATE_KEYS = (
     "/etc/ssh/ssh_host_*_key",
     "/etc/ssl/private/*",
     REGISTRY + "/*.pem",
+    "/etc/slurmfab-jupyter/*.pem",
     SLURM_DIRECTORY + "/*.pem",
     "/root/.ssh/id_*",
 )

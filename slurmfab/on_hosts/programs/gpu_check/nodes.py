@@ -5,6 +5,7 @@ While slurmctld does not answer, all that asks it raises ResourceFailed.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
@@ -18,6 +19,8 @@ RESERVATION = "slurmfab_gpu_check"
 ANY_TYPE = "*"  # the key of the threshold for all types without their own
 
 LONGEST_REASON = 200
+
+_INSTANCE = re.compile(r"(?:^|_)\dg\.\d+gb")  # in the type of a MIG instance
 
 
 class GpuNode(NamedTuple):
@@ -50,11 +53,14 @@ class GpuNode(NamedTuple):
 
 
 def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
-    """The nodes with GPUs, in slurmctld's order. `wanted`: NodeNames; empty for all."""
+    """The nodes with whole GPUs, in slurmctld's order: CUDA shows a program one MIG instance, whatever its job has.
+
+    `wanted`: NodeNames; empty for all.
+    """
     found = []
     for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
         gpus = gpus_of(fields.get("Gres", ""))
-        if gpus and (not wanted or fields["NodeName"] in wanted):
+        if gpus and not any(map(_INSTANCE.search, gpus)) and (not wanted or fields["NodeName"] in wanted):
             partitions = tuple(filter(None, fields.get("Partitions", "").split(",")))
             found.append(GpuNode(fields["NodeName"], gpus, partitions, state_of(fields)))
     return found

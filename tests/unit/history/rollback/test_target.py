@@ -210,3 +210,9 @@ def test_a_run_since_which_a_backup_was_restored_cannot_be_undone(undone: int) -
     with pytest.raises(InputError, match=r"Only another backup can bring it back: fab restore"):
         undoing.target_before(records, records[undone])
     assert undoing.target_before([*records, ran(3)], ran(3)).cluster_file == records[1].cluster_file
+
+
+def test_a_run_when_gpus_were_divided_since_then_it_is_not_undone() -> None:
+    records = [ran(1), ran(2), ran(3, "deploy", "mig:instances", FILE)]
+    with pytest.raises(InputError, match="divided GPUs into other MIG instances"):
+        undoing.target_before(records, records[1])

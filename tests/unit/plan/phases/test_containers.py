@@ -150,3 +150,64 @@ def test_settings_say_which_images_go_and_where_jobs_have_room() -> None:
     assert told(never) == (0, 0, "")
     above = "containers: {use: [podman], podman: {prune: {above: 80%}}}\nscratch: {size: 1G, variable: JOBDIR}\n"
     assert told(above)[1:] == (80, "JOBDIR")
+
+
+@pytest.mark.parametrize(
+    ("services", "ends"), [({}, False), ({"slurmfab-containers.timer": "active"}, True), ({"other.timer": "x"}, False)]
+)
+def test_a_timer_that_a_host_has_ends(services: dict[str, str], ends: bool) -> None:
+    found = podman.timer_gone(wanted(PODMAN, services=services), "n1")
+    assert [vars(one)["running"] for one in found] == ([False] if ends else [])
+    assert podman.timer_gone(wanted(PODMAN, services=services), "elsewhere") == ()
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "has_mount"),
+    [("n1", "scratch: {size: 1G}\n", True), ("l1", "scratch: {size: 1G}\n", False), ("n1", "", False)],
+)
+def test_containers_of_enroot_see_the_directories_of_jobs_where_there_are_some(
+    host: str, more: str, has_mount: bool
+) -> None:
+    told = files_of(wanted(ENROOT + more), host, "enroot")
+    line = "/scratch /scratch none x-create=dir,rbind,rw,nosuid,nodev,nofail,silent\n"
+    assert told.get(enroot.MOUNTS, "").endswith(line) is has_mount
+    assert (enroot.MOUNTS in told) is has_mount
+
+
+@pytest.mark.parametrize(("host", "has_directory"), [("n1", True), ("c1", False)])
+def test_users_have_directories_for_enroot_and_jobs_those_of_pyxis(host: str, has_directory: bool) -> None:
+    users = "users: [{name: bob}, {name: ann}]\n"
+    found = [one.id for one in enroot.resources(wanted(ENROOT + users), host)]
+    assert ("directory:/run/pyxis" in found) is has_directory
+    (people,) = (one for one in enroot.resources(wanted(ENROOT + users), host) if isinstance(one, UserDirectories))
+    assert people.users == ("ann", "bob")
+    others = enroot.resources(wanted(f"{ENROOT}{users}unix_users: false\n"), host)
+    assert [one.users for one in others if isinstance(one, UserDirectories)] == [()]
+    assert enroot.resources(wanted(PODMAN), host) == ()
+    assert [one.id for one in enroot.resources(wanted(PODMAN, owned=("enroot",)), host)] == ["owned-files:enroot"]
+
+
+@pytest.mark.parametrize(
+    ("text", "owned", "there"),
+    [
+        (PODMAN, (), True),
+        ("", (), False),
+        ("", ("subordinate-ids",), True),
+        ("", ("podman",), False),
+    ],
+)
+def test_subordinate_ids_come_with_podman_and_go_where_a_host_has_some(
+    text: str, owned: tuple[str, ...], there: bool
+) -> None:
+    found = podman.subordinate(wanted(text, owned=owned), "n1")
+    assert bool(found) is there
+    assert all(bool(vars(one)["ranges"]) is bool(text) for one in found)
+    assert podman.subordinate(wanted("", owned=owned), "elsewhere") == ()
+
+
+@pytest.mark.parametrize(("kind", "host", "has_one"), [("prolog", "n1", True), ("epilog", "n1", False)])
+def test_the_script_of_podman_runs_before_jobs_alone(kind: str, host: str, has_one: bool) -> None:
+    found = podman.script(wanted(PODMAN), host, kind)
+    assert [name for name, _ in found] == ["10-slurmfab-containers"] * has_one
+    assert all("mkdir /var/lib/podman-users/" in text for _, text in found)
+    assert podman.script(wanted(""), host, kind) == ()

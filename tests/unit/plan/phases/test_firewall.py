@@ -141,3 +141,12 @@ def test_what_may_be_there_is_not_refused(more: str, facts: dict[str, Any]) -> N
 )
 def test_ranges_of_ports_that_overlap_are_one(ranges: list[tuple[int, int]], found: list[tuple[int, int]]) -> None:
     assert firewall.merged(ranges) == found
+
+
+def test_a_host_without_ports_of_the_cluster_has_no_rule_for_none() -> None:
+    hosts = THREE_HOSTS.replace("addresses: {", "addresses: {l1: 10.0.0.9, ").replace(
+        "controllers:", "login: [l1]\ncontrollers:"
+    )
+    known = wanted("firewall: managed\n", hosts)
+    assert "dport {  }" not in rules(known, "l1")
+    assert "dport {  }" not in rules(known, "n1")

@@ -168,3 +168,21 @@ def test_prometheus_goes_from_a_host_that_no_longer_has_it_and_its_exporter_stay
     known = wanted("monitoring: {prometheus: n1}\n", **OWNED, **OURS)
     units = {one.unit: one.running for one in monitoring.resources(known, "c1") if isinstance(one, Service)}
     assert units == {"prometheus-node-exporter": True, "prometheus": False}
+
+
+@pytest.mark.parametrize(
+    ("more", "host", "keys"),
+    [
+        ("", "n1", {"file", "slurm"}),
+        ("", "c1", {"file", "slurm", "accounting", "drift"}),
+        ("backup: {directory: /srv/b}\n", "c1", {"file", "slurm", "accounting", "drift", "backups"}),
+        ("backup: {directory: /srv/b}\n", "n1", {"file", "slurm"}),
+        ("gpu_checks: {}\n", "c1", {"file", "slurm", "accounting", "drift", "gpu_checks"}),
+        ("gpu_checks: {}\n", "n1", {"file", "slurm"}),
+    ],
+)
+def test_the_program_looks_for_what_its_host_has(more: str, host: str, keys: set[str]) -> None:
+    known = cluster(THREE_HOSTS + "monitoring: true\n" + more)
+    told = json.loads(monitoring.settings(plan_input(known, facts_of(known, prepared)), host))
+    assert {*told} == keys
+    assert told["slurm"] is (host == "c1")

@@ -12,7 +12,7 @@ from slurmfab.base.paths import IMAGE_POLICY, IMAGE_REGISTRIES, REGISTRY_CONF, R
 from slurmfab.core.plan.phases import packages, registry
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
-from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
+from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
 from slurmfab.on_hosts.agent.services.service import Service
 
@@ -65,7 +65,7 @@ def test_an_address_of_the_registrys_own_is_in_its_certificate() -> None:
     known = wanted('registry: {host: c1, address: "fd00::9"}\n')
     assert conf(known)["http"]["addr"] == "[fd00::9]:5000"
     (certificate,) = registry.certificate(known, "c1")
-    assert isinstance(certificate, RegistryCertificate)
+    assert isinstance(certificate, ServerCertificate)
     assert {"c1", "fd00::9"} <= set(certificate.certified)
     assert registry.certificate(known, "n1") == ()
 
@@ -106,7 +106,7 @@ def test_all_is_taken_back_without_the_key() -> None:
     assert files(known, "c1") == {}
     ids = [one.id for one in registry.resources(known, "c1")]
     assert {"owned-files:registry", "owned-files:registry-trust", "owned-files:registry-use"} <= set(ids)
-    assert "registry-certificate:server" in ids
+    assert "server-certificate:images" in ids
     assert ids.index("trusted-authority:registry") < ids.index("owned-files:registry-trust"), "the record goes last"
     assert registry.resources(wanted(""), "c1") == ()
 
@@ -120,3 +120,35 @@ def test_another_host_takes_over_and_the_former_one_stops() -> None:
     known = wanted("registry: n1\n", ca="", added_packages=("docker-registry",), **OWNED)
     assert services(known, "c1") == {"docker-registry": False, "slurmfab-registry-pull": False}
     assert services(known, "n1")["docker-registry"]
+
+
+def test_the_servers_restart_with_their_own_files() -> None:
+    known = wanted(OPEN, owned=("registry",))
+    found = {one.unit: one for one in registry.resources(known, "c1") if isinstance(one, Service)}
+    both = {REGISTRY_CONF, REGISTRY_USERS}
+    assert both <= set(found["docker-registry"].watches)
+    assert REGISTRY_PULL_CONF not in found["docker-registry"].watches
+    assert set(found["slurmfab-registry-pull"].watches) == {
+        REGISTRY_PULL_CONF, registry.REGISTRY_CERTIFICATE, "/etc/systemd/system/slurmfab-registry-pull.service"
+    }  # fmt: skip
+    assert REGISTRY_PULL_CONF not in files(wanted("registry: c1\n"), "c1")
+
+
+def test_a_server_for_fetching_alone_ends_where_it_is_no_longer_wanted() -> None:
+    assert services(wanted("registry: c1\n", owned=("registry",))) == {
+        "slurmfab-registry-pull": False,
+        "docker-registry": True,
+    }
+    assert services(wanted("registry: n1\n"), "n2") == {}
+    assert registry.resources(wanted("registry: n1\n", ca=""), "n2")[0].id == "owned-files:registry-use"
+
+
+def test_images_that_are_sent_to_the_registry_may_come_from_the_host_itself() -> None:
+    policy = json.loads(files(wanted(ONLY), "n1")[IMAGE_POLICY].text)
+    assert policy["transports"]["containers-storage"] == {"": [{"type": "insecureAcceptAnything"}]}
+    assert policy["transports"]["docker"]["docker.io/library"] == [{"type": "insecureAcceptAnything"}]
+    assert packages.wanted(wanted(""), "n1").isdisjoint({"docker-registry", "openssl", "ca-certificates"})
+    assert conf(wanted("registry: c1\n"))["storage"]["delete"] == {"enabled": True}
+    assert conf(wanted("registry: {host: c1, directory: /srv/images}\n"))["storage"]["filesystem"] == {
+        "rootdirectory": "/srv/images"
+    }

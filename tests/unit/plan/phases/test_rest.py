@@ -81,3 +81,13 @@ def test_all_is_taken_back_without_the_key() -> None:
     assert Absent(JWT_KEY, secret=True) in found
     assert rest.resources(wanted(""), "c1") == ()
     assert rest.resources(wanted(REST, has_jwt_key=True), "n1") == (Absent(JWT_KEY, secret=True),)
+
+
+@pytest.mark.parametrize(("version", "plugin"), [("22.05.8", "openapi/v0.0.38"), ("24.11.5", "openapi/slurmctld")])
+def test_plugins_are_those_of_the_version(version: str, plugin: str) -> None:
+    assert f"-s {plugin} " in rest.drop_in(wanted(REST, slurm=version), "c1")
+
+
+def test_the_copy_of_the_key_is_slurms_and_not_shown() -> None:
+    copy = rest.copied(wanted(REST + DATABASE))
+    assert (copy.owner, copy.group, copy.mode, copy.secret, copy.encoding) == ("slurm", "slurm", 0o400, True, "base64")

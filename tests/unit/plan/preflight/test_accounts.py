@@ -46,3 +46,19 @@ def test_limits_that_came_with_a_later_slurm_are_refused(slurm: str, is_refused:
             refuse_unfit(now)
     else:
         refuse_unfit(now)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("accounts: [{name: a, GrpTRES: gres/gpu=4}]\n", "account a: GrpTRES"),
+        ("accounts: [{name: a}]\nusers: [{name: ada, accounts: a, MaxTRES: gres/gpu=4}]\n", "user ada: MaxTRES"),
+        (
+            "accounts: [{name: a}]\nusers: [{name: ada, accounts: a, associations: {a: {MaxTRES: gres/gpu=4}}}]\n",
+            "user ada in a: MaxTRES",
+        ),
+    ],
+)
+def test_limits_of_accounts_users_and_associations_are_looked_at_too(text: str, what: str) -> None:
+    with pytest.raises(InputError, match=f"{what}.*: slurmctld does not count gres/gpu"):
+        refuse_unfit(planned(text))

@@ -8,7 +8,7 @@ import pytest
 from support import cluster, facts_of, host_facts, prepared
 
 from slurmfab.cluster.inventory.lock import HostLock, Lock
-from slurmfab.core.plan.preflight.hosts import CLOCK_SECONDS, renamed, unfit
+from slurmfab.core.plan.preflight.hosts import CLOCK_SECONDS, back, renamed, unfit
 
 
 def reason(**differing: Any) -> str:
@@ -103,3 +103,13 @@ def test_the_hostname_of_a_login_host_is_in_no_file_of_slurms() -> None:
     named = cluster("cluster: x\ncontrollers: [c1]\nlogin: [l1]\nnodes: [{hosts: n1}]\n")
     known = Lock(hosts={"l1": HostLock(hostname="l1")})
     assert renamed(named, known, {"l1": host_facts("l1", hostname="other")}) == {}
+
+
+def test_a_host_with_a_newer_slurm_than_the_controllers_gets_the_controllers_packages_back() -> None:
+    ours = {"slurmd": "24.11.5-4", "slurm-client": "24.11.5-4", "munge": "1"}
+    theirs = {"slurmctld": "24.11.5-2", "slurm-client": "24.11.5-2", "munge": "2"}
+    node, controller = host_facts("n1", packages=ours), host_facts("c1", packages=theirs)
+    told = back(node, controller)
+    assert "slurm-client=24.11.5-2 slurmd=24.11.5-2 there, with the libraries" in told
+    assert "munge=" not in told
+    assert "deploy --hosts n1" in told

@@ -1,4 +1,4 @@
-"""The certificate of the cluster's own image registry, and the authority that signs it; both are made on its host."""
+"""The certificate of a server of the cluster's own, and the authority that signs it; both are made on its host."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import tempfile
 from typing import ClassVar, Dict, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
-from slurmfab.on_hosts.agent.core.host_paths import REGISTRY, REGISTRY_CA, REGISTRY_CERTIFICATE
+from slurmfab.on_hosts.agent.core.host_paths import REGISTRY
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of
-
-AUTHORITY = REGISTRY + "/authority.pem"  # key and certificate of the authority, for root alone
 
 AUTHORITY_DAYS, DAYS = 30 * 365, 2 * 365
 RENEWED = 60  # days before its end at which a certificate is made anew
@@ -38,7 +36,7 @@ keyUsage = critical, keyCertSign, cRLSign
 extendedKeyUsage = serverAuth
 nameConstraints = critical, %s
 """
-"""Hosts trust the authority in the system's own store, so it can vouch for the registry alone (RFC 5280, 4.2.1.10)."""
+"""Hosts trust a registry's authority in the system's own store, so it can vouch for that alone (RFC 5280, 4.2.1.10)."""
 
 EVERY_ADDRESS = ("excluded;IP:0.0.0.0/0.0.0.0", "excluded;IP:::/::")
 """What an authority says that vouches for names alone: one that says nothing of addresses vouches for all of them."""
@@ -52,24 +50,38 @@ subjectAltName = %s
 """
 
 
-class RegistryCertificate(Resource):
-    """A certificate for these names, which does not end soon, signed by an authority for this registry alone.
+class ServerCertificate(Resource):
+    """A certificate for these names, which does not end soon, signed by an authority for this server alone.
 
     Neither of the two keys ever leaves the host. The authority is kept while its certificate lasts and the names
     stay, so that what other hosts trust stays the same when the server's certificate is renewed.
     """
 
-    kind: ClassVar[str] = "registry-certificate"
-    certified: Tuple[str, ...]  # names and IP addresses of the registry, sorted; empty if there is to be none
+    kind: ClassVar[str] = "server-certificate"
+    named_by: ClassVar[str] = "what"
+    certified: Tuple[str, ...]  # names and IP addresses of the server, sorted; empty if there is to be none
     group: str = "root"  # the group that may read the server's key
+    directory: str = REGISTRY  # where the files are, and no others
+    what: str = "images"  # what the server has, for the certificates' titles
 
-    def name(self) -> str:
-        """The same on each host."""
-        return "server"
+    @property
+    def authority(self) -> str:
+        """Path of the authority's key and certificate."""
+        return self.directory + "/authority.pem"
+
+    @property
+    def ca(self) -> str:
+        """Path of the authority's certificate, which everybody may have."""
+        return self.directory + "/ca.crt"
+
+    @property
+    def certificate(self) -> str:
+        """Path of the server's key and certificate."""
+        return self.directory + "/server.pem"
 
     def access(self) -> Dict[str, Tuple[str, int]]:
         """Group and mode of each file by its path."""
-        return {AUTHORITY: ("root", 0o600), REGISTRY_CA: ("root", 0o644), REGISTRY_CERTIFICATE: (self.group, 0o640)}
+        return {self.authority: ("root", 0o600), self.ca: ("root", 0o644), self.certificate: (self.group, 0o640)}
 
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
         """All three files."""
@@ -77,7 +89,7 @@ class RegistryCertificate(Resource):
 
     def holds_secret(self, path: str) -> bool:
         """Whether a file has a key."""
-        return path != REGISTRY_CA
+        return path != self.ca
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """A valid certificate with these names, and files that only those may read who have to; or no file."""
@@ -97,49 +109,48 @@ class RegistryCertificate(Resource):
                 state[path] = "%s:%s %s" % (found["owner"], found["group"], found["mode"])
         if not self.certified:
             return state
-        return {**state, **certificate(context)} if len(state) == len(self.access()) else {VALID: MISSING}
+        return {**state, **certified(context, self)} if len(state) == len(self.access()) else {VALID: MISSING}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make what is missing, invalid or ending, or remove all; ResourceFailed if openssl or group fail."""
         if not self.certified:
-            remove(context, self.access())
+            remove(context, self.directory, self.access())
             return
         gid = gid_of(context, self.group)
         if differing & {VALID, NAMES, ENDS, BOUNDS}:
             self.make(context, gid)
         for path, (_, mode) in self.access().items():
-            replace.change_access(context.path(path), 0, gid if path == REGISTRY_CERTIFICATE else 0, mode)
+            replace.change_access(context.path(path), 0, gid if path == self.certificate else 0, mode)
 
     def make(self, context: Context, gid: int) -> None:
         """Make the server's certificate, and before it the authority if there is none that lasts as long."""
-        with open_folder(context.path(REGISTRY), make=True):
+        with open_folder(context.path(self.directory), make=True):
             pass
-        if not lasts(context, AUTHORITY, DAYS) or bounds(context) != " ".join(self.certified):
-            title = "authority of images on %s" % self.certified[-1]
+        if not lasts(context, self.authority, DAYS) or bounds(context, self.authority) != " ".join(self.certified):
+            title = "authority of %s on %s" % (self.what, self.certified[-1])
             made = signed(context, configuration(title, OF_AUTHORITY % allowed(self.certified)), AUTHORITY_DAYS)
-            replace.put(context.path(AUTHORITY), made[0] + made[1], 0, 0, 0o600)
-        public = context.must(["openssl", "x509", "-in", context.path(AUTHORITY)]).encode()
-        replace.put(context.path(REGISTRY_CA), public, 0, 0, 0o644)
+            replace.put(context.path(self.authority), made[0] + made[1], 0, 0, 0o600)
+        public = context.must(["openssl", "x509", "-in", context.path(self.authority)]).encode()
+        replace.put(context.path(self.ca), public, 0, 0, 0o644)
         names = ", ".join("%s:%s" % ("IP" if is_address(one) else "DNS", one) for one in self.certified)
-        made = signed(
-            context, configuration("images on %s" % self.certified[-1], OF_SERVER % names), DAYS, by=AUTHORITY
-        )
-        replace.put(context.path(REGISTRY_CERTIFICATE), made[0] + made[1], 0, gid, 0o640)
+        title = "%s on %s" % (self.what, self.certified[-1])
+        made = signed(context, configuration(title, OF_SERVER % names), DAYS, by=self.authority)
+        replace.put(context.path(self.certificate), made[0] + made[1], 0, gid, 0o640)
 
 
-def certificate(context: Context) -> Dict[str, str]:
-    """What the server's certificate is valid for, and until when."""
-    path = context.path(REGISTRY_CERTIFICATE)
+def certified(context: Context, one: ServerCertificate) -> Dict[str, str]:
+    """What a server's certificate is valid for, and until when."""
+    path = context.path(one.certificate)
     shown = context.run(["openssl", "x509", "-in", path, "-noout", "-enddate", "-ext", "subjectAltName"])
-    verified = context.run(["openssl", "verify", "-CAfile", context.path(REGISTRY_CA), path])
-    same = context.run(["openssl", "verify", "-CAfile", context.path(AUTHORITY), path])
+    verified = context.run(["openssl", "verify", "-CAfile", context.path(one.ca), path])
+    same = context.run(["openssl", "verify", "-CAfile", context.path(one.authority), path])
     lines = [line.strip() for line in shown.stdout.decode(errors="replace").splitlines()]
     end = next((line[len("notAfter=") :] for line in lines if line.startswith("notAfter=")), "unknown")
     return {
         VALID: YES if verified.returncode == same.returncode == 0 else "no",
-        NAMES: " ".join(sorted(plain(one) for one in (lines or [""])[-1].split(", "))),
-        ENDS: ENOUGH if lasts(context, REGISTRY_CERTIFICATE, RENEWED) else end,
-        BOUNDS: bounds(context),
+        NAMES: " ".join(sorted(plain(name) for name in (lines or [""])[-1].split(", "))),
+        ENDS: ENOUGH if lasts(context, one.certificate, RENEWED) else end,
+        BOUNDS: bounds(context, one.authority),
     }
 
 
@@ -152,9 +163,9 @@ def allowed(names: Tuple[str, ...]) -> str:
     return ", ".join((*found, *(() if addresses else EVERY_ADDRESS)))
 
 
-def bounds(context: Context) -> str:
-    """The names and addresses that the authority vouches for; `everything` without bounds."""
-    argv = ["openssl", "x509", "-in", context.path(AUTHORITY), "-noout", "-ext", "nameConstraints"]
+def bounds(context: Context, authority: str) -> str:
+    """The names and addresses that an authority vouches for; `everything` without bounds. `authority`: its path."""
+    argv = ["openssl", "x509", "-in", context.path(authority), "-noout", "-ext", "nameConstraints"]
     shown = context.run(argv).stdout.decode(errors="replace").partition("Excluded:")[0]
     lines = (line.strip().replace("IP:", "IP Address:").partition("/")[0] for line in shown.splitlines())
     return " ".join(sorted(plain(line) for line in lines if line.startswith(("DNS:", "IP ")))) or "everything"
@@ -171,7 +182,7 @@ def signed(context: Context, settings: str, days: int, by: str = "") -> Tuple[by
 
     `by`: file with the signing authority; empty for an authority itself. Raises ResourceFailed if openssl fails.
     """
-    directory = tempfile.mkdtemp(prefix="slurmfab-registry-", dir=memory(context))
+    directory = tempfile.mkdtemp(prefix="slurmfab-certificate-", dir=memory(context))
     try:
         key = context.must(KEY).encode()
         place = os.path.join(directory, "key")
@@ -210,22 +221,22 @@ def plain(entry: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether a name of the registry is an IP address."""
+    """Whether a name of a server is an IP address."""
     return ":" in text or text.replace(".", "").isdigit()
 
 
-def remove(context: Context, paths: Dict[str, Tuple[str, int]]) -> None:
+def remove(context: Context, directory: str, paths: Dict[str, Tuple[str, int]]) -> None:
     """Remove these files, and their directory once it is empty. Raises ResourceFailed if it is no directory."""
     for path in paths:
         replace.unlink(context.path(path))
     try:
-        with open_folder(context.path(REGISTRY)) as folder:
+        with open_folder(context.path(directory)) as folder:
             is_empty = not folder.names()
         if is_empty:
-            parent, name = open_parent(context.path(REGISTRY))
+            parent, name = open_parent(context.path(directory))
             with parent:
                 os.rmdir(name, dir_fd=parent.descriptor)
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise ResourceFailed("%s cannot be removed: %s" % (REGISTRY, error)) from error
+        raise ResourceFailed("%s cannot be removed: %s" % (directory, error)) from error

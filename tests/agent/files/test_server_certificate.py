@@ -11,17 +11,18 @@ import pytest
 
 from slurmfab.on_hosts.agent.core.host_paths import REGISTRY, REGISTRY_CA, REGISTRY_CERTIFICATE
 from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, WOULD_CHANGE, Context, Outcome, apply, as_request
-from slurmfab.on_hosts.agent.files import registry_certificate
-from slurmfab.on_hosts.agent.files.registry_certificate import AUTHORITY, RegistryCertificate
+from slurmfab.on_hosts.agent.files import server_certificate
+from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.kinds import build
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 
+AUTHORITY = ServerCertificate(()).authority
 NAMES = ("10.0.0.1", "ctl", "fd00::1")
 
 
 def make(context: Context, *names: str) -> Outcome:
-    wanted = RegistryCertificate(names, "munge" if names else "root")
+    wanted = ServerCertificate(names, "munge" if names else "root")
     return apply(build(json.loads(json.dumps(as_request(wanted)))), context)
 
 
@@ -39,7 +40,7 @@ def test_certificate_when_there_is_none_then_it_is_made_once_and_its_keys_are_sh
     modes = {path: oct(Path(context.path(path)).stat().st_mode & 0o777) for path in (AUTHORITY, REGISTRY_CERTIFICATE)}
     assert modes == {AUTHORITY: "0o600", REGISTRY_CERTIFICATE: "0o640"}
     assert b"PRIVATE" not in read(context, REGISTRY_CA)
-    assert not list(Path(context.root).glob("slurmfab-registry-*"))
+    assert not list(Path(context.root).glob("slurmfab-certificate-*"))
 
 
 def test_certificate_when_a_host_checks_it_strictly_then_its_names_are_right(context: Context) -> None:
@@ -53,7 +54,7 @@ def test_certificate_when_it_ends_soon_then_it_is_renewed_by_the_same_authority(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(registry_certificate, "DAYS", 20)
+        patched.setattr(server_certificate, "DAYS", 20)
         make(context, *NAMES)
     authority, before = read(context, REGISTRY_CA), read(context, REGISTRY_CERTIFICATE)
     outcome = make(context, *NAMES)
@@ -87,9 +88,9 @@ def test_authority_when_somebody_has_its_key_then_it_can_vouch_for_the_registry_
 ) -> None:
     make(context, *names)
     for name in ("DNS:bank.example", "IP:10.0.0.2", "IP:fd00::2"):
-        settings = registry_certificate.configuration("other", registry_certificate.OF_SERVER % name)
+        settings = server_certificate.configuration("other", server_certificate.OF_SERVER % name)
         made = Path(context.path("/other.pem"))
-        made.write_bytes(registry_certificate.signed(context, settings, 9, by=AUTHORITY)[1])
+        made.write_bytes(server_certificate.signed(context, settings, 9, by=AUTHORITY)[1])
         words = ["openssl", "verify", "-CAfile", context.path(REGISTRY_CA), str(made)]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         assert done.returncode != 0, name
@@ -101,7 +102,7 @@ def test_authority_when_it_vouches_for_everything_as_former_ones_did_then_it_is_
 ) -> None:
     with monkeypatch.context() as patched:
         former = "basicConstraints = critical, CA:TRUE, pathlen:0\nkeyUsage = critical, keyCertSign, cRLSign\n#%s\n"
-        patched.setattr(registry_certificate, "OF_AUTHORITY", former)
+        patched.setattr(server_certificate, "OF_AUTHORITY", former)
         make(context, *NAMES)
     outcome = make(context, *NAMES)
     assert [(one.name, one.actual) for one in outcome.changes] == [("its authority vouches for", "everything")]
