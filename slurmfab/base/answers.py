@@ -122,7 +122,8 @@ def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Mode
 def values(name: str) -> SchemaValidator | None:
     """The model of a value in an agent's answer, by the value's name; `None` for one with a model elsewhere.
 
-    Facts have theirs in `slurmfab.cluster.facts`, outcomes in `slurmfab.core.engine.report`.
+    Facts have theirs in `slurmfab.cluster.facts`, outcomes in `slurmfab.core.engine.report`, neighbours in
+    `slurmfab.commands.topology.fabric`.
     """
     return _validator(name) if name in _schemas() else None
 

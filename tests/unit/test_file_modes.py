@@ -23,12 +23,11 @@ PACKAGE = Path(atomic_file.__file__).parents[1]
 OWN, ALL = "owner", "all"
 
 WRITTEN = {
-    "commands.accept.judging": [OWN],  # --logs: what jobs printed
+    "commands.accept.queue": [OWN],  # --logs: what jobs printed
     "commands.accept.running": [OWN],  # --junit: the same, in short
     "commands.checks.runner": [OWN],  # --junit: causes of failures
     "commands.checks.kept": [OWN],  # results of checks, beside the cluster file; its group, too, if it may change that
-    "commands.drift.alarm": [ALL],  # numbers for the node exporter
-    "commands.drift.memory": [OWN],  # what differed at the last look
+    "commands.drift.alarm": [ALL, OWN],  # numbers for the node exporter, and what differed at the last look
     "commands.drift.timer": [ALL],  # units of systemd
     "core.engine.record": [OWN],  # what runs changed
     "core.engine.saved_plan": [OWN],  # what a run would change

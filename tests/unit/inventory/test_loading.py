@@ -439,7 +439,7 @@ def test_documentation_when_it_shows_a_whole_file_then_the_file_is_sound():
 
 
 def test_examples_when_counted_then_none_is_missing():
-    names = ["acceptance", "accounting", "around-slurm", "bastion", "containers", "gpu", "large", "logins"]
+    names = ["acceptance", "accounting", "around-slurm", "bastion", "containers", "directory", "gpu", "large", "logins"]
     names += ["monitoring", "power", "registry", "small", "software", "storage"]
     assert [path.name for path in EXAMPLES] == [f"example-{name}.yaml" for name in names]
 
