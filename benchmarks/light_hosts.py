@@ -23,7 +23,7 @@ from benchmarks.measuring import Say
 from benchmarks.programs import ProgramFailed
 from slurmfab import lab
 from slurmfab.cluster.slurm.platform import DEBIAN
-from slurmfab.lab import LabSpec, addresses, base, network, state
+from slurmfab.lab import LabSpec, base, network, state
 from slurmfab.lab.command import CONTAINED, TIED, call
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.state import LabState
@@ -124,11 +124,11 @@ def remembered(spec: LabSpec, say: Say) -> LabState:
     layout = LabLayout(spec.name)
     layout.directory.mkdir(parents=True)
     with state.locked(LABS):
-        chosen = addresses.choose_network(spec.name, network.networks_in_use())
+        chosen = network.choose_network(spec.name, network.networks_in_use())
         made = LabState(spec, str(chosen), str(tree), (), str(layout.directory / "none.yaml"))
         state.write(made)
     network.make_network(layout, chosen)
-    for host, places in addresses.host_addresses(chosen, spec.host_names).items():
+    for host, places in network.host_addresses(chosen, spec.host_names).items():
         network.plug_in(layout.host(host), places, chosen)
     return made
 
@@ -152,7 +152,7 @@ def prepare(made: LabState, count: int, directory: Path) -> Access:
 
 def spread(made: LabState, count: int, host_keys: dict[str, str]) -> Iterator[Place]:
     """Where each host's sshd listens: on the usual port where every host has an address of its own."""
-    every = addresses.host_addresses(IPv4Network(made.network), made.spec.host_names)
+    every = network.host_addresses(IPv4Network(made.network), made.spec.host_names)
     shared = tuple(places[0] for places in every.values())
     for number in range(count):
         port = SSH_PORT if count == len(shared) else PORT + number // len(shared)

@@ -56,6 +56,7 @@ EVERYWHERE: Mapping[str, Takes] = {
     "html": FILE,
     "idle_minutes": TEXT,
     "image": TEXT,
+    "interface": TEXT,
     "json": FILE,
     "junit": FILE,
     "key": FILE,

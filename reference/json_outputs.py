@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from reference.json_schemas import Maker
 from reference.markdown import WRITTEN, anchor, code, marked, table, text_of
 from slurmfab.cli.tasks import all_tasks
-from slurmfab.commands.accept import listing as acceptance
+from slurmfab.commands.accept import listing
 from slurmfab.commands.accept import results as accepted
 from slurmfab.commands.checks import results as checked
 from slurmfab.commands.doctor.finding import Diagnosis
@@ -63,7 +63,7 @@ OUTPUTS = (
     Output("quickcheck", "Quickcheck", Summary, ("quickcheck",)),
     Output("check-gpus", "GPU checks", GpuChecks, ("check-gpus",)),
     Output("accept", "Acceptance", accepted.Verdict, ("accept",)),
-    Output("accept-history", "History of acceptance", acceptance.History, ("accept --history",)),
+    Output("accept-history", "History of acceptance", listing.History, ("accept --history",)),
     Output("drift", "Drift", Compared, ("drift",)),
     Output("logs", "Logs", Logs, ("logs",)),
     Output("usage", "Use over time", Told, ("usage",)),

@@ -16,10 +16,7 @@ __all__ = ["namespace"]
 
 
 def check_command_line() -> None:
-    """Tell what is misspelt on the command line of `fab`; Fabric itself only says that it does not know a word.
-
-    Raises Exit if a word is wrong, or help was asked for and has been shown; Fabric ends the program with its code.
-    """
+    """Tell what is misspelt on `fab`'s command line, of which Fabric only says that it does not know it, by Exit."""
     fabric = sys.modules.get("fabric.main")  # loaded where `fab` is the program that runs
     if fabric is not None and hasattr(fabric.program, "core"):
         guard_output()

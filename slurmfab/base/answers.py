@@ -94,10 +94,7 @@ Seconds = Annotated[float, Field(ge=-(1 << 40), le=1 << 40)]
 def strict_object(
     needed: Mapping[str, core_schema.CoreSchema], others: Mapping[str, core_schema.CoreSchema]
 ) -> core_schema.CoreSchema:
-    """The schema of an object that stays a dict, which costs least where objects are many.
-
-    `needed`: the schema of each value that must be there. `others`: those of values that may be there.
-    """
+    """The schema of an object that stays a dict, which costs least where objects are many."""
     fields = {
         name: core_schema.typed_dict_field(one, required=name in needed) for name, one in {**needed, **others}.items()
     }
@@ -105,11 +102,7 @@ def strict_object(
 
 
 def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> Any:
-    """The same as `checked` for a model that `strict_object` describes.
-
-    `what`: what the value is, for the error, such as `outcome`. Raises AgentFailed if the value is not what the model
-    says.
-    """
+    """The same as `checked` for a model that `strict_object` describes; `what` names the value in the AgentFailed."""
     try:
         return model.validate_python(value)
     except ValidationError as error:
@@ -117,11 +110,7 @@ def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> 
 
 
 def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Model:
-    """A value of an agent's answer, after its model has found nothing wrong with it.
-
-    `what`: what the value is, for the error, such as `facts`. Raises AgentFailed if the value is not what the model
-    says.
-    """
+    """A value (`what`, in errors) of an agent's answer that its model accepts; AgentFailed if it does not."""
     try:
         return model.validate_json(to_json(value))
     except ValidationError as error:

@@ -67,10 +67,7 @@ class Part:
     path: Path
 
     def read(self) -> bytes:
-        """The whole part, the same bytes that were verified.
-
-        Raises InputError if it is larger than `MAX_WHOLE_SIZE`, or the archive has changed since it was verified.
-        """
+        """The whole part, as verified; InputError above `MAX_WHOLE_SIZE`, or if the archive has changed since."""
         if self.size > MAX_WHOLE_SIZE:
             raise InputError(f"{self.path}: a file in it has {self.size} bytes; at most {MAX_WHOLE_SIZE} are allowed.")
         with self.path.open("rb") as file:
@@ -81,11 +78,7 @@ class Part:
         return data
 
     def pieces(self, size: int, advice: str) -> Iterator[Piece]:
-        """The part in pieces, each read when it is asked for.
-
-        `size`: bytes of a piece. `advice`: the end of the message if the archive has become shorter since it was
-        verified. Raises InputError if the archive has become shorter.
-        """
+        """The part in pieces of `size` bytes, each read when asked for; InputError, with `advice`, if it is shorter."""
         done = 0
         with self.path.open("rb") as file:
             file.seek(self.offset)
@@ -156,24 +149,15 @@ class Contents(Generic[OneManifest]):
 
 
 def origin(when: datetime) -> dict[str, str]:
-    """The values of a manifest that say when, by whom and by which slurmfab an archive is made.
-
-    `when`: the start of the run that makes it. Returns `made`, `by` and `slurmfab`.
-    """
+    """When (the start of the run), by whom and by which slurmfab an archive is made: values of a manifest."""
     by = f"{getpass.getuser()}@{socket.gethostname()}"
     return {"made": when.isoformat(timespec="seconds"), "by": by, "slurmfab": __version__}
 
 
 def verified(path: Path, kind: Kind[OneManifest], build: Callable[[Contents[OneManifest], BinaryIO], Result]) -> Result:
-    """Compare every byte of an archive with its manifest, and build a value from its contents.
+    """Compare every byte of an archive with its manifest, and `build` a value from its contents and the open file.
 
-    Args:
-        build: makes the value from the contents and the open file; its errors that `UNREADABLE` lists, and
-            `ResourceFailed`, mean that the archive is damaged.
-
-    Raises:
-        InputError: the archive is damaged, is of another kind, or was made by a newer slurmfab.
-        OSError: the file cannot be read.
+    Raises OSError, or InputError if it is damaged (also by `UNREADABLE` errors of `build`), of another kind, or newer.
     """
     try:
         with open(path, "rb", opener=without_waiting) as file:
@@ -217,10 +201,7 @@ def seal_from(members: dict[str, tarfile.TarInfo], file: BinaryIO) -> Seal:
 
 
 def seal_of(path: Path, kind: Kind[OneManifest]) -> Seal:
-    """The manifest of an archive with its signature; the parts are not read.
-
-    Raises InputError: see `verified`. Raises OSError if the file cannot be read.
-    """
+    """The manifest of an archive with its signature, without its parts; InputError as `verified`, or OSError."""
     try:
         with open(path, "rb", opener=without_waiting) as file:
             members = members_of(path, file, kind)
@@ -232,10 +213,7 @@ def seal_of(path: Path, kind: Kind[OneManifest]) -> Seal:
 
 
 def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str, tarfile.TarInfo]:
-    """The headers of an archive's members, the manifest among them, by name.
-
-    Raises InputError if a name is there twice, or does not belong into such an archive; or a member is too large.
-    """
+    """The headers of an archive's members by name; InputError if one is double, foreign or too large."""
     found: dict[str, tarfile.TarInfo] = {}
     end = os.fstat(file.fileno()).st_size
     with tarfile.open(fileobj=file, mode="r:", tarinfo=BoundedHeader) as tar:
@@ -255,11 +233,7 @@ def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str,
 
 
 def manifest_from(data: bytes, path: Path, kind: Kind[OneManifest]) -> OneManifest:
-    """The manifest in the bytes of its part.
-
-    `kind`: what the archive has to be. Raises InputError if it is damaged, is of another kind of archive, or was made
-    by a newer slurmfab.
-    """
+    """The manifest in the bytes of its part; InputError if it is damaged, of another kind, or of a newer slurmfab."""
     plain = strict_json.parse(data, MANIFEST)
     if not isinstance(plain, dict) or plain.get("kind", "backup") != kind.name:
         raise kind.damaged(path, f"it is not a {kind.name} made by slurmfab")
@@ -283,19 +257,13 @@ def sha256_of(file: BinaryIO, member: tarfile.TarInfo) -> str:
 
 
 def altered(manifest: Manifest, found: Mapping[str, Value], listed: Callable[[ListedPart], Value]) -> list[str]:
-    """The names of parts that differ from the manifest, are missing, or are not in the manifest; sorted.
-
-    `found`: a value of each part in the archive: its size or its digest.
-    """
+    """The names, sorted, of parts whose sizes or digests differ from the manifest, or that one of both lacks."""
     wanted: dict[str, Value] = {name: listed(part) for name, part in manifest.parts.items()}
     return sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
 
 
 def print_descriptions(paths: Iterable[Path], describe: Callable[[Path], str]) -> int:
-    """Print a description of each archive, or what is wrong with it.
-
-    Returns the exit code: 1 if one of them is missing or damaged.
-    """
+    """Print a description of each archive, or what is wrong with it; 1 if one of them is missing or damaged, else 0."""
     code = 0
     for path in paths:
         try:

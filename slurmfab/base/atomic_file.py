@@ -38,15 +38,9 @@ def require_writable(path: Path, option: str) -> None:
 def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY) -> None:
     """Write a file of the deployer in one step, unless it has this content already.
 
-    Args:
-        path: the file; a symbolic link stays, and the file that it points to is replaced. Missing folders are made.
-        text: the whole content; line ends are written as they are. Surrogates, which Python has in place of bytes that
-            are no UTF-8, are written out.
-        mode: permission bits; `None` keeps those of an existing file.
-        new: permission bits of a new file, if `mode` is `None`.
-
-    Raises:
-        InputError: the file cannot be written; the old content is still in place.
+    A symbolic link stays: the file that it points to is replaced. Missing folders are made; surrogates, which are bytes
+    that are no UTF-8, are written out. `mode`: `None` keeps that of an existing file; a new one gets `new`. Raises
+    InputError, the old content in place.
     """
     target = Path(os.path.realpath(path))
     content = text.encode(errors="backslashreplace")

@@ -10,16 +10,7 @@ from slurmfab.base.errors import BrokenFile
 
 
 def read(path: Path, most_bytes: int) -> bytes:
-    """The bytes of a regular file.
-
-    Args:
-        path: the file's path; links are followed.
-        most_bytes: the size of the largest file that is read.
-
-    Raises:
-        BrokenFile: it is larger, or not a regular file.
-        OSError: it does not exist or cannot be read.
-    """
+    """The bytes of a regular file, also behind links; BrokenFile if it is another, or larger; OSError."""
     with open(path, "rb", opener=without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

@@ -269,10 +269,7 @@ def _by_width(number: str) -> tuple[int, str]:
 
 
 def _bracket(stem: str, numbers: Sequence[str]) -> str:
-    """A stem with its numbers in the given order, consecutive numbers as ranges: `n[1-2,4]`.
-
-    The digits of the first number of a range set the least number of digits of the others.
-    """
+    """A stem with its numbers in order, ranges folded: `n[1-2,4]`; the first number sets a range's digits."""
     if len(numbers) == 1 or not numbers[0]:
         return ",".join(stem + number for number in numbers)
     runs: list[list[str]] = []

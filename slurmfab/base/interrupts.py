@@ -1,7 +1,4 @@
-"""Ctrl-C while the program starts: one line and the usual exit code, in place of Python's traceback.
-
-A task that has begun handles it itself.
-"""
+"""Ctrl-C while the program starts: one line and exit code, no traceback; a task that has begun handles it itself."""
 
 from __future__ import annotations
 

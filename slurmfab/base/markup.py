@@ -29,10 +29,7 @@ def fill(template: str, /, **values: Any) -> Markup:
 
 
 def source(name: str) -> str:
-    """The text of a style sheet or script in one of these directories, which is no template.
-
-    `name`: its file name, such as `page.css`.
-    """
+    """The text of a style sheet or script in one of these directories (such as `page.css`), which is no template."""
     path = next(path for directory in _TEMPLATES if (path := directory / name).exists())
     return path.read_text(encoding="utf-8")
 

@@ -52,6 +52,16 @@ IDLE_GPUS_UNIT, IDLE_GPUS_POLICY_UNIT = "slurmfab-idle-gpus", "slurmfab-idle-gpu
 IDLE_GPUS_SETTINGS, IDLE_GPUS_POLICY = "/etc/slurmfab-idle-gpus.json", "/etc/slurmfab-idle-gpus-policy.json"
 IDLE_GPUS_STATE = "/var/lib/slurmfab/idle-gpus"
 
+MIG_PROGRAM = f"{PROGRAMS}/mig"
+MIG_UNIT = "slurmfab-mig"  # the unit that divides a node's GPUs at each boot
+MIG_SETTINGS = "/etc/slurmfab-mig.json"
+
+JUPYTER_UNIT, JUPYTER_ROOT = "slurmfab-jupyter", "slurmfab-jupyter-root"
+"""JupyterHub's service, and the socket and the service that do for it what only root can."""
+
+JUPYTER_CONF = "/etc/slurmfab-jupyter.py"
+JUPYTER_STATE = "/var/lib/private/slurmfab-jupyter"  # the hub's StateDirectory, to which /var/lib has a link
+
 ACCEPTANCE_HISTORY = "/var/lib/slurmfab/acceptance"
 """The directory of the results of acceptance jobs on the controller; it stays."""
 
@@ -107,6 +117,8 @@ RUNTIME_UNIT = "slurmfab-runtime@.service"
 JWT_KEY = host_paths.JWT_KEY
 
 REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"  # where slurmrestd listens
+
+SSSD_CONF = host_paths.SSSD_CONF
 
 REGISTRY_CERTIFICATE = host_paths.REGISTRY_CERTIFICATE
 REGISTRY_CONF = "/etc/docker/registry/config.yml"  # the settings of the image registry of Debian's package

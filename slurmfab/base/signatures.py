@@ -59,19 +59,13 @@ def public_path(key: Path) -> Path:
 
 
 def own_keys() -> tuple[str, ...]:
-    """This user's own public signing key; empty if there is none yet.
-
-    Raises InputError if the file holds no public key.
-    """
+    """This user's own public signing key; empty if there is none yet, InputError if the file holds no public key."""
     path = public_path(key_path())
     return keys_in(path) if path.exists() else ()
 
 
 def keys_in(path: Path) -> tuple[str, ...]:
-    """The public keys in a file, one per line as in authorized_keys without options; comments are left out.
-
-    Raises InputError if the file cannot be read, or a line is no public key.
-    """
+    """The public keys in a file, one per line, without comments; InputError if one is none, or it is unreadable."""
     try:
         text = bounded_file.read(path.expanduser(), MOST_BYTES).decode(errors="replace")
     except OSError as error:
@@ -120,10 +114,7 @@ def sign(data: bytes, namespace: str) -> bytes:
 
 
 def make_key(path: Path) -> None:
-    """Make a signing key without a passphrase, unless another process makes one meanwhile.
-
-    Raises NoSignature if ssh-keygen is missing or fails. Raises OSError if the key cannot be written.
-    """
+    """Make a signing key without a passphrase, unless another process has; NoSignature or OSError if it fails."""
     path.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         new = Path(folder, path.name)
@@ -134,10 +125,7 @@ def make_key(path: Path) -> None:
 
 
 def distrust(seal: Seal, kind: str, keys: Iterable[str]) -> str:
-    """Why nothing shows that an archive comes from somebody who is trusted; empty if one of the keys has signed it.
-
-    `kind`: of the archive, `backup` or `bundle`. `keys`: public keys that are trusted.
-    """
+    """Why no trusted key has signed an archive (`backup` or `bundle`); empty if one of these has."""
     if not seal.signature:
         return "it is not signed"
     namespace, trusted = NAMESPACES[kind], dict.fromkeys(keys)

@@ -36,10 +36,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 def parse(data: bytes, where: str | Path) -> Any:
-    """The values of a JSON file, where no model tells all that may be in it.
-
-    `data`: the file's bytes. Raises BrokenFile if it is not JSON.
-    """
+    """The values of a JSON file, where no model tells all that may be in it; BrokenFile if it is not JSON."""
     from pydantic_core import from_json  # slow to import, and not every command reads JSON
 
     try:
@@ -55,11 +52,7 @@ def checked(data: bytes, where: str | Path, model: TypeAdapter[Model]) -> Model:
 
 
 def checked_and_plain(data: bytes, where: str | Path, model: TypeAdapter[Model]) -> tuple[Model, Any]:
-    """The content of a JSON file as its model has it, and as plain values.
-
-    `data`: the file's bytes. `model`: the adapter of the model, which has to find nothing wrong. Raises BrokenFile if
-    it is not JSON, or not what the model says.
-    """
+    """The content of a JSON file as its model has it, and as plain values; BrokenFile if it is not as it says."""
     from pydantic import ValidationError
 
     try:
@@ -87,10 +80,7 @@ def place_name(place: Sequence[str | int]) -> str:
 
 
 def line_of(data: bytes, place: Sequence[str | int]) -> int:
-    """The line of a key or of an entry of a list, from 1; that of the nearest one around it if there is no such.
-
-    `place`: the keys and the numbers of entries that lead to it.
-    """
+    """The line, from 1, of a key or entry at a place (keys and numbers), or of the nearest one around it."""
     text = data.decode(errors="replace")
     best, found = 0, 0
     for keys, position in _keys(text):
@@ -109,10 +99,7 @@ def _not_json(message: str, where: str | Path) -> BrokenFile:
 
 
 def _with_single_keys(data: bytes, where: str | Path) -> Any:
-    """The values of a JSON file whose keys are there once, and whose numbers are finite.
-
-    Raises BrokenFile if one is not.
-    """
+    """The values of a JSON file with single keys and finite numbers; BrokenFile for any other."""
     try:
         return json.loads(data, object_pairs_hook=_single, parse_constant=_no_number, parse_float=_finite)
     except KeyError:

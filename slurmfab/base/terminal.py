@@ -54,10 +54,7 @@ class Cell(NamedTuple):
 
 
 class Paint:
-    """Colours text for one stream; leaves it as it is without a terminal, with NO_COLOR and with TERM=dumb.
-
-    `out`: where the text goes; `width` is the length of its lines, 0 for no limit.
-    """
+    """Colours text for one stream, but not without a terminal, with NO_COLOR or TERM=dumb; `width` 0: no limit."""
 
     def __init__(self, out: TextIO) -> None:
         self.width = columns(out)
@@ -69,10 +66,7 @@ class Paint:
 
 
 class Guarded:
-    """A stream that writes through the filter whatever is written to it, also by Python itself and by libraries.
-
-    After a reader such as `head` has left, the rest is discarded. `stream`: standard output or standard error.
-    """
+    """A stream that filters all that is written, by libraries too, and discards it after its reader has left."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -227,10 +221,7 @@ class StatusLine:
         StatusLine.current = self
 
     def show(self, text: str, since: float) -> None:
-        """Change the text.
-
-        `text`: cut off where the terminal's line ends. `since`: when what it tells of began, by `time.monotonic`.
-        """
+        """Change the text, which is cut off at the line's end; `since`, of `time.monotonic`, is when its work began."""
         with self.lock:
             self.text, self.since = in_one_line(text), since
             if time.monotonic() - self.drawn >= FASTEST_DRAW_SECONDS:

@@ -174,6 +174,8 @@ class HostFacts:
     accounts: Mapping[Phrase, Account] = field(default_factory=dict)
     # GID by name, of the groups that were asked about and exist
     groups: Mapping[Phrase, Id] = field(default_factory=dict)
+    # the members of the groups that were asked for them and exist; asked of the primary controller alone
+    members: Mapping[Phrase, Annotated[tuple[Phrase, ...], Field(max_length=1 << 17)]] = field(default_factory=dict)
     # user name by UID, of all users; `gids` likewise for groups
     uids: Mapping[Id, Phrase] = field(default_factory=dict)
     gids: Mapping[Id, Phrase] = field(default_factory=dict)
@@ -268,11 +270,7 @@ class HostFacts:
 
 
 def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
-    """The facts in an agent's answer.
-
-    `answer`: the JSON object that `slurmfab.on_hosts.agent.facts.facts.read` returned on the host. `clock_offset`:
-    host's clock minus deployer's, in seconds. Raises AgentFailed if the answer is not what the model of facts says.
-    """
+    """The facts in an agent's answer, with the host's clock minus ours in seconds; AgentFailed by their model."""
     if not isinstance(answer, dict) or OURS & answer.keys():
         raise AgentFailed(name, f"its facts were refused: they are no object with facts. {ADVICE}")
     plain = {**answer, "name": name, "clock_offset": clock_offset}
@@ -281,11 +279,7 @@ def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
 
 
 def clock_of(name: str, answer: Any, otherwise: float) -> float:
-    """The host's clock in an agent's answer, in seconds since 1970.
-
-    `answer`: the answer, of which nothing is known yet. `otherwise`: for an answer without it. Raises AgentFailed if it
-    is not a number.
-    """
+    """The host's clock in an answer, in seconds since 1970, or `otherwise`; AgentFailed if it is not a number."""
     clock = answer.get("clock", otherwise) if isinstance(answer, dict) else otherwise
     if type(clock) not in {float, int} or not abs(clock) < LATEST:
         raise AgentFailed(name, f"its facts were refused: clock: it is not a time. {ADVICE}")

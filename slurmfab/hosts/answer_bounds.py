@@ -70,10 +70,7 @@ TEXT_LENGTH = 2000  # the most characters of an agent's text in an error message
 
 
 class AnswerBounds:
-    """The bounds of one answer, or of an agent's start, and how much of them is used.
-
-    `request`: the request; empty for the agent's start. `clock`: returns seconds, as `time.monotonic`.
-    """
+    """The bounds of an answer to a request (empty: the agent's start), and their use, on a monotonic clock."""
 
     def __init__(self, host: str, request: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         operation = str(request.get("op", ""))
@@ -93,10 +90,7 @@ class AnswerBounds:
         self.since = clock()
 
     def receive(self, count: int) -> None:
-        """Count bytes that have arrived, and compare the time.
-
-        Raises AgentFailed if there are too many, or the present work takes too long.
-        """
+        """Count bytes that have arrived; AgentFailed if they are too many, or the work takes too long."""
         self.bytes += count
         if self.bytes > self.most_bytes:
             raise AgentFailed(
@@ -124,10 +118,7 @@ class AnswerBounds:
         return kinds.build(self.resources[self.lines]).id if self.lines < len(self.resources) else self.title
 
     def take(self, line: Mapping[str, Any], size: int) -> None:
-        """Count a line of the answer; one that is no sign of life begins the time of the next piece of work.
-
-        `size`: its length in bytes. Raises AgentFailed if nobody asked for such a line.
-        """
+        """Count a line of an answer; AgentFailed if nobody asked for it. All but signs of life begin new work."""
         is_sign = "alive" in line
         self.refuse_unknown(line, SIGN_OF_LIFE if is_sign else self.values)
         if is_sign:
@@ -145,10 +136,7 @@ class AnswerBounds:
                 raise AgentFailed(self.host, f"{self.title} does not end. {ADVICE}")
 
     def work_in(self, sign: Mapping[str, Any]) -> str:
-        """What a sign of life says to be at work, for a message; empty if that is what its host was to be at work on.
-
-        Raises AgentFailed if it says nothing of the kind.
-        """
+        """The work in a sign of life, empty if it is the expected one; AgentFailed if it says none."""
         work, seconds, waiting = sign.get("at"), sign.get("seconds"), sign.get("waiting", "")
         if not isinstance(work, str) or not isinstance(waiting, str) or type(seconds) not in {int, float}:
             raise AgentFailed(self.host, f"{self.title} has a sign of life that names no work. {ADVICE}")
@@ -172,10 +160,7 @@ ADVICE = "Is its python3 the distribution's? If it is, this is a bug; please rep
 
 
 def parse(host: str, line: bytes | bytearray) -> Any:
-    """The JSON value in a line of output; the text of a line that is no JSON.
-
-    Raises AgentFailed if the value is nested so deeply that Python's parser gives up.
-    """
+    """The JSON value of a line, or the text of one that is none; AgentFailed if it is nested too deep for Python."""
     try:
         value = json.loads(line)
         return value if b"\\ud" not in line.lower() else whole_characters(value)

@@ -48,11 +48,7 @@ def gateways_of(route: Route) -> Iterator[Route]:
 
 
 def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -> str:
-    """The block of one host.
-
-    `way`: how it is reached. `pinned`: its pinned host keys, base64 by type. `known_hosts`: the file with the pinned
-    keys.
-    """
+    """The block of one host: the way to it, and `known_hosts`, the file with its pinned keys (base64 by type)."""
     lines = [f"HostName {way.address}", f"User {quoted(way.user)}", f"Port {way.port}"]
     lines += [f"IdentityFile {quoted(key)}" for key in ((way.key,) if way.key else way.keys)]
     lines += ["IdentitiesOnly yes"] if way.key else []
@@ -80,10 +76,7 @@ def algorithms(kinds: Mapping[str, str]) -> Iterator[str]:
 
 
 def quoted(value: str) -> str:
-    """A value of ssh_config(5), in which %, quotes and spaces mean something.
-
-    Raises InputError if it has a quote or a line break, which cannot be written.
-    """
+    """A value of ssh_config(5), with %, quotes and spaces made safe; InputError for a quote or line break."""
     if any(letter in value for letter in '"\n\r'):
         raise InputError(f"{value!r} cannot be written into an ssh_config: it has a quote or a line break.")
     text = value.replace("%", "%%")
@@ -97,10 +90,7 @@ def pinned_keys(known: Inventory) -> dict[str, Mapping[str, str]]:
 
 
 def show(known: Inventory) -> str:
-    """Write the pinned keys beside the cluster file, and return the ssh_config that refers to them.
-
-    Raises InputError if the file cannot be written.
-    """
+    """Write the pinned keys beside the cluster file, or raise InputError; the ssh_config that refers to them."""
     path, pinned = known_hosts_path(known.path).absolute(), pinned_keys(known)
     text = known_hosts_text(pinned)
     if not path.exists() or path.read_text() != text:

@@ -59,16 +59,9 @@ that disappears is noticed within 20 s, as data is sent every 5 s. Behind a jump
 
 
 def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None = None) -> paramiko.SSHClient:
-    """Open an SSH connection to a host.
+    """Open an SSH connection by a jump host's, if any; `policy`, which checks the host key, has it in `shown`.
 
-    Args:
-        policy: the check of its host key; the key that the host showed is in `policy.shown` afterwards.
-        gateway: the open connection to its jump host; `None` for a direct connection.
-
-    Raises:
-        Unreachable: no connection, and why; also its subclasses `HostKeyUnknown`, `HostKeyChanged` and
-            `LoginRefused`.
-        InputError: the private key cannot be read.
+    Raises Unreachable, with its subclasses for host keys and logins; InputError if the private key cannot be read.
     """
     client = paramiko.SSHClient()
     arguments = login(route, policy)
@@ -152,10 +145,7 @@ def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
 
 @cache
 def load_key(path: str) -> paramiko.PKey:
-    """Read a private key, once for all hosts.
-
-    Raises InputError if the file does not exist, has a passphrase, or is not a private key.
-    """
+    """Read a private key, once for all hosts; InputError if it is missing, has a passphrase, or is none."""
     try:
         return paramiko.PKey.from_path(path)
     except FileNotFoundError as error:
@@ -170,19 +160,13 @@ def load_key(path: str) -> paramiko.PKey:
 
 
 class ProxySocket(paramiko.ProxyCommand):
-    """A proxy command as a socket whose end is noticed; paramiko's own asks one that has ended until its time is over.
-
-    `started`: the command, which runs already.
-    """
+    """A running proxy command as a socket whose end is noticed at once, unlike paramiko's own."""
 
     def __init__(self, started: paramiko.ProxyCommand) -> None:
         vars(self).update(vars(started))
 
     def recv(self, size: int) -> bytes:
-        """At most so many bytes, and none when the program has closed its output.
-
-        Raises TimeoutError if nothing came within the time that paramiko has set.
-        """
+        """At most so many bytes, none when the program has closed its output; TimeoutError of paramiko's."""
         output: Any = self.process.stdout
         ready, _, _ = select.select([output], [], [], self.timeout)
         if not ready:
@@ -243,10 +227,7 @@ def undecided(route: Route) -> Unreachable:
 
 
 def refused_login(error: Exception, route: Route, message: str = "") -> LoginRefused:
-    """The error for a refused login: no key, only keys with a passphrase, or keys that the host does not accept.
-
-    `message`: what sshd sent for the user to read; empty for nothing.
-    """
+    """The error of a refused login, without a usable or accepted key, and what sshd sent to the user."""
     where = f"{route.address} port {route.port}"
     port = "" if route.port == SSH_PORT else f"-p {route.port} "
     install = f"ssh-copy-id {port}{route.user}@{route.address}"
@@ -266,10 +247,7 @@ def refused_login(error: Exception, route: Route, message: str = "") -> LoginRef
 
 
 def refused_keys(error: Exception, route: Route, message: str, install: str) -> str:
-    """Why a login with keys was refused, as far as sshd lets a client know, and what to try.
-
-    `install`: the command that puts a key on the host.
-    """
+    """Why a login with keys was refused, as far as sshd tells, and what to try: `install` puts a key there."""
     others = ", ".join(route.keys) or "the default keys in ~/.ssh"
     offered = f"the key {route.key}" if route.key else f"the keys of the SSH agent and {others}"
     what = f"{route.address} port {route.port} refused the login of {route.user} with {offered}"

@@ -14,11 +14,7 @@ Result = TypeVar("Result")
 
 
 class PendingAnswers(Generic[Result]):
-    """Running calls for many hosts: an iterable of each host with its result or its SlurmfabError.
-
-    When the iteration ends, or after `close`, no further call begins. `pool`: the threads in which the calls run.
-    `futures`: the calls, by host.
-    """
+    """Running calls for hosts: an iterable of each with its result or SlurmfabError; its end begins no further."""
 
     def __init__(self, pool: ThreadPoolExecutor, futures: dict[Future[Result], str]) -> None:
         self.pool = pool
@@ -42,10 +38,6 @@ class PendingAnswers(Generic[Result]):
 
 
 def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT) -> PendingAnswers[Result]:
-    """Call a function for each host, in threads.
-
-    `function`: called with a host's name; a SlurmfabError becomes the host's result, other errors are raised. Returns
-    an iterable of (host, result or SlurmfabError), in the order in which the calls end.
-    """
+    """Call a function for each host in threads; yields host and result, or SlurmfabError, as calls end."""
     pool = ThreadPoolExecutor(max_workers=max(1, fan_out), thread_name_prefix="host")
     return PendingAnswers(pool, {pool.submit(function, host): host for host in hosts})

@@ -33,10 +33,7 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
         self.known_host = KnownHost((host,))
 
     def consult(self, route: Route) -> None:
-        """Refuse keys that the user's files revoke for the host at the end of a route; `connect` calls this.
-
-        So a revoked key is refused whoever vouches for it: known_hosts, the lock or the user.
-        """
+        """Refuse keys that the user's files revoke for a route's end, whoever else vouches for them."""
         self.known_host = known_host(route)
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
@@ -73,10 +70,7 @@ def refused_types(pinned: Mapping[str, object]) -> list[str]:
 
 
 def changed_key_text(host: str, pinned: Mapping[str, tuple[str, ...]], shown: HostKey) -> str:
-    """The lines that tell of a host whose SSH host key is not a pinned one, with the fingerprints of all.
-
-    `pinned`: its known public keys, base64 by type, one or several of each. `shown`: the key that it shows now.
-    """
+    """The lines that tell of a host whose key is none of the pinned ones, with all fingerprints."""
     known = [f"{kind} {fingerprint(key)}" for kind, keys in sorted(pinned.items()) for key in keys]
     before = ", ".join(known) or "unknown"
     return (

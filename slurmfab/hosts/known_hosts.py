@@ -74,10 +74,7 @@ class KnownHost:
     revoked_files: tuple[str, ...] = ()  # files of revoked keys: public keys, one per line, or a key revocation list
 
     def keys(self) -> dict[str, tuple[str, ...]]:
-        """The known public keys, base64 by type, without revoked ones.
-
-        A port other than 22 is part of a name; like ssh(1), the names without it are tried if there is no such entry.
-        """
+        """Known keys, base64 by type, without revoked ones; as in ssh(1), a port is first part of the name."""
         for names in (self._names, self._plain_names):
             found: dict[str, list[str]] = {}
             for entry in self._entries(names):
@@ -88,10 +85,7 @@ class KnownHost:
         return {}
 
     def revoked_in(self, key: HostKey) -> str:
-        """The file that revokes a key of this host; empty if none does.
-
-        A file of revoked keys that cannot be read revokes all keys, as for ssh(1) (ssh_config(5), RevokedHostKeys).
-        """
+        """The file that revokes a key of this host; an unreadable one revokes all (ssh_config(5))."""
         for entry in self._entries((*self._names, *self._plain_names), REVOKED):
             if entry.key == key:
                 return str(entry.path)
@@ -172,10 +166,7 @@ def is_key(kind: str, key: str) -> bool:
 
 
 def is_about(field: str, names: Iterable[str]) -> bool:
-    """Whether the first field of a line is about a host with these names, all in lower case.
-
-    One name has to match a pattern, and none of the names may match a pattern after `!`.
-    """
+    """Whether a line's first field matches one name, in lower case, and no pattern after `!`."""
     if field.startswith("|"):
         return any(matches_hash(field, name) for name in names)
     patterns = field.lower().split(",")
@@ -206,10 +197,7 @@ def matches_hash(field: str, name: str) -> bool:
 
 
 def is_revoked(path: Path, key: HostKey) -> bool:
-    """Whether a file of revoked keys has a key, or cannot be read.
-
-    `path`: public keys, one per line, or a key revocation list, for which ssh-keygen(1) is asked.
-    """
+    """Whether a file of revoked keys (lines, or a list for ssh-keygen(1)) has a key, or cannot be read."""
     try:
         data = path.read_bytes()
     except OSError:

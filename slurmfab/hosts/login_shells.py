@@ -30,10 +30,7 @@ def quoted(text: str) -> str:
 
 
 def in_sh(script: str) -> str:
-    """The command line that runs a script by `sh -c`, whatever the login shell is.
-
-    `script`: for `sh -c`; may have line breaks.
-    """
+    """The command line that runs a script, also of several lines, by `sh -c`, whatever the login shell is."""
     if "\n" not in script:
         return f"sh -c {quoted(script)}"
     encoded = script.replace("\\", "\\\\").replace("\n", "\\n")

@@ -9,13 +9,110 @@ those
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import threading
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.program_name import FAB
-from slurmfab.hosts import modules
-from slurmfab.on_hosts.agent.main import MODULES
+from slurmfab.on_hosts.agent.kinds import KINDS
+from slurmfab.on_hosts.agent.main import MODULES, OPERATIONS, READINGS
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+
+ON_HOSTS = "slurmfab.on_hosts"
+PACKAGE = f"{ON_HOSTS}.agent"
+"""Packages, below which modules have their names: `core.resource` is `agent.core.resource` in the first one."""
+
+FIRST = ("boot", "compiled", "main")  # the modules that run before a request is read
+KEEPER = "undo.undo_store"  # the module that saves files before a change; a dry run does not need it
+
+
+@functools.cache
+def folder(package: str) -> Traversable:
+    """The data of a package."""
+    return resources.files(package)
+
+
+@functools.cache
+def module_names(package: str = PACKAGE) -> frozenset[str]:
+    """The names of all modules of a package, such as `main` and `files.file`."""
+
+    def below(folder: Traversable, prefix: str) -> Iterator[str]:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                yield from below(entry, f"{prefix}{entry.name}.")
+            elif entry.name.endswith(".py") and entry.name != "__init__.py":
+                yield prefix + entry.name[:-3]
+
+    return frozenset(below(folder(package), ""))
+
+
+@functools.cache
+def source_of(name: str, package: str = PACKAGE) -> str:
+    """The source text of a module, read as package data, so that it works from a wheel and from a checkout."""
+    return folder(package).joinpath(f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
+
+
+@functools.cache
+def import_in(package: str) -> re.Pattern[str]:
+    """An import within a package: from a module, or of modules. A test compares it with Python's parser."""
+    return re.compile(rf"^( *)from {re.escape(package)}\.([\w.]+)\s+import\s+(\([^)]*\)|[^#\n(]*)", re.MULTILINE)
+
+
+def imported(text: str, package: str = PACKAGE, *, at_top: bool = False) -> frozenset[str]:
+    """The package's modules that a source, or a part of it, imports; `at_top`: without indentation alone."""
+    found: set[str] = set()
+    for indent, module, several in import_in(package).findall(text):
+        if not (at_top and indent):
+            if module in module_names(package):
+                found.add(module)
+                continue
+            imports = re.findall(r"\w+", re.sub(r"\bas \w+|#.*", "", several))
+            found |= {f"{module}.{name}" for name in imports}
+    return frozenset(found)
+
+
+def closure(roots: Iterable[str], package: str = PACKAGE) -> frozenset[str]:
+    """Modules with all modules of the package that they import, directly or indirectly."""
+    seen: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += imported(source_of(name, package), package, at_top=(name, package) == ("main", PACKAGE))
+    return frozenset(seen)
+
+
+def needed_modules(request: Mapping[str, Any]) -> frozenset[str]:
+    """The modules that a request (`slurmfab.on_hosts.agent.main`) needs, or its refusal."""
+    kinds = {resource["kind"] for resource in request.get("resources", ()) if resource.get("kind") in KINDS}
+    return _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))
+
+
+@functools.cache
+def _needed(operation: str, dry_run: bool, kinds: frozenset[str]) -> frozenset[str]:
+    roots = {*FIRST, *(KINDS[kind].partition(":")[0] for kind in kinds)}
+    if operation in OPERATIONS:
+        roots |= imported(part_of_main(OPERATIONS[operation].__name__))
+    if operation in READINGS:
+        roots.add(READINGS[operation])
+    if operation == "apply" and dry_run:
+        roots.discard(KEEPER)
+    return closure(roots)
+
+
+def part_of_main(function: str) -> str:
+    """The source text of a function in `main`."""
+    return source_of("main").partition(f"\ndef {function}(")[2].partition("\n\n\n")[0]
+
 
 PROGRAM_NAME = "core.program_name"  # the module that holds the name of the program that users run
 LEVEL = 6  # level of zlib compression: a higher one takes twice as long and saves 1% of the size
@@ -23,10 +120,7 @@ GREETING = "slurmfab-agent 1"  # the first line of the agent's output, with the 
 
 
 def boot(more: str = "") -> str:
-    """The Python text that starts the agent. It ends with `os._exit`, as a thread may still wait for input.
-
-    `more`: further arguments for `slurmfab.on_hosts.agent.boot.run` after the sources, as Python text.
-    """
+    """The Python text that starts the agent, with `more` arguments; `os._exit` ends threads that wait."""
     return (
         "import json,os,sys,zlib;"
         f'print("{GREETING}",flush=True);'
@@ -51,21 +145,18 @@ _PACKING = threading.Lock()  # many hosts need the same modules at the same time
 
 
 def payload(names: frozenset[str] | None = None) -> bytes:
-    """Pack modules of the agent: zlib-compressed JSON with the source text by full module name.
-
-    `names`: names of modules without the package, such as `files.file`; `None` for all modules.
-    """
-    wanted = modules.names() if names is None else names
+    """Modules (names without package, `None` for all) as zlib-compressed JSON of sources by full name."""
+    wanted = module_names() if names is None else names
     with _PACKING:
         if wanted not in _PACKED:
-            sources = {f"{modules.PACKAGE}.{name}": source_sent(name) for name in sorted(wanted)}
+            sources = {f"{PACKAGE}.{name}": source_sent(name) for name in sorted(wanted)}
             _PACKED[wanted] = zlib.compress(json.dumps(sources).encode("ascii"), LEVEL)
         return _PACKED[wanted]
 
 
 def source_sent(name: str) -> str:
     """The source text of a module as it is sent, with the name under which this program was called."""
-    text = modules.source(name)
+    text = source_of(name)
     return text.replace('FAB = "fab"', f'FAB = "{FAB}"') if name == PROGRAM_NAME else text
 
 

@@ -58,13 +58,7 @@ def to_hosts(cluster: Cluster, config: Config | None = None) -> dict[str, Route]
 def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None) -> Route:
     """The route to one host: values come from the cluster file first, then from ssh_config, then from defaults.
 
-    Args:
-        ssh: the cluster file's `ssh` section.
-        address: its address in the cluster; an entry in `ssh.endpoints` has priority.
-        config: the ssh_config; `None` for the user's and the system's.
-
-    Raises:
-        InputError: the endpoint, the gateway or ssh_config is invalid.
+    `address`: yields to `ssh.endpoints`. `config`: by default the user's and the system's. Raises InputError.
     """
     from slurmfab.base.hostlist import expand_endpoints
 
@@ -101,15 +95,9 @@ def is_same(gateway: Route, way: Route) -> bool:
 
 
 def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = ()) -> Route | None:
-    """The route to a jump host, or to the last of several that are separated by commas, as in ProxyJump.
+    """The route to a jump host `user@host:port`, or the last of several, as in ProxyJump; empty or `none` for none.
 
-    Args:
-        spec: such as `user@host:port`; empty or `none` for no jump host.
-        ssh: the cluster file's `ssh` section.
-        beyond: the jump hosts behind this one, to detect a loop.
-
-    Raises:
-        InputError: the text is not a jump host, or the jump hosts of ssh_config form a loop.
+    `beyond`: those behind this one; InputError if they form a loop, or the text is none.
     """
     if not spec or spec.lower() == "none":
         return None
@@ -140,10 +128,7 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
 
 
 def key_files(options: paramiko.SSHConfigDict, host: str) -> dict[str, Any]:
-    """The options of ssh_config about host keys, as fields of a route; empty if there are none.
-
-    `host`: its name, for `%h` and `%n`.
-    """
+    """The options of ssh_config about host keys, as fields of a route; `%h` and `%n` are the host."""
     if not options.keys() & KEY_FILES:
         return {}
     letters = {"%%": "%", "%d": str(Path.home()), "%u": getpass.getuser(), "%h": host, "%n": host}
@@ -181,10 +166,7 @@ def ssh_config() -> Config:
 
 
 def read_config(files: Iterable[Path]) -> Config:
-    """Read files in the format of ssh_config(5) with their includes; earlier files have priority.
-
-    paramiko does not follow `Include`, so the files are joined here. Raises InputError if a line is invalid.
-    """
+    """Read ssh_config(5) files, joined with includes, which paramiko ignores, first ones first; InputError."""
     import paramiko  # slow to import, and `fab --list` has no need for it
 
     paths = [path.expanduser() for path in files]

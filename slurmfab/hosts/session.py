@@ -22,7 +22,7 @@ from slurmfab.base.errors import (
     SudoPasswordNeeded,
     SudoPasswordWrong,
 )
-from slurmfab.hosts import modules, payload
+from slurmfab.hosts import payload
 from slurmfab.hosts.answer_bounds import AnswerBounds, parse, text_of
 from slurmfab.hosts.login_shells import quoted
 from slurmfab.hosts.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, refusal
@@ -49,11 +49,7 @@ Line = Mapping[str, Any]  # one JSON object of an agent's answer
 
 
 def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
-    """The value in an agent's answer that has this name, which its model has found to be as it should be.
-
-    `name`: the key of the value, such as `facts`. Raises AgentFailed if no line has it, or it is not what its model
-    says (`slurmfab.base.answers`).
-    """
+    """The named value, as its model wants it (`slurmfab.base.answers`), in an answer; AgentFailed if it is none."""
     for line in lines:
         if name in line:
             model = answers.values(name)
@@ -82,10 +78,7 @@ class Stream(Protocol):
         """Send all of it."""
 
     def recv(self, size: int) -> bytes:
-        """At least one byte of output, standard output and error together; empty at the end.
-
-        Raises TimeoutError if no data arrived within the time limit. Raises OSError if the connection is broken.
-        """
+        """Output and errors, empty at the end; TimeoutError after the limit, OSError if the connection is broken."""
 
     def exit_code(self) -> int | None:
         """The exit code of the command, whose output has ended; `None` if it is not known."""
@@ -106,10 +99,7 @@ def command(*, become: bool) -> str:
 
 
 class Session:
-    """The agent on one host, from its greeting to the end of its input.
-
-    `clock`: returns seconds, as `time.monotonic`.
-    """
+    """The agent on one host, from its greeting to its input's end; `clock` is like `time.monotonic`."""
 
     def __init__(self, host: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = host
@@ -127,23 +117,13 @@ class Session:
     def start(self, *, become: bool, password: str = "", request: Mapping[str, Any] | None = None) -> None:
         """Send the agent's code to the host.
 
-        Without sudo the code is sent at once; with sudo after the greeting, as sudo would read it as a password.
-
-        Args:
-            password: for sudo; empty if none is known.
-            request: the first request, whose modules are sent; `None` to send all modules.
-
-        Raises:
-            SudoPasswordNeeded: sudo asks, and no password is known.
-            SudoPasswordWrong: sudo rejected the password.
-            BecomeRefused: sudo refused, or is not installed.
-            PythonMissing: python3 is not installed.
-            AgentFailed: the agent did not start, or the output before its greeting exceeds the bounds.
-            ConnectionLost: the connection ended.
+        Without sudo at once; with sudo after the greeting, as sudo would read it as a password. `request`: the first,
+        whose modules are sent; `None` for all. Raises SudoPasswordNeeded, SudoPasswordWrong, BecomeRefused,
+        PythonMissing, AgentFailed or ConnectionLost.
         """
         self.bounds = AnswerBounds(self.host, {}, self.clock)
         self.become = become
-        self.known = modules.names() if request is None else modules.needed(request)
+        self.known = payload.module_names() if request is None else payload.needed_modules(request)
         if not become:
             self.send_code()
         while GREETING not in self.buffer:
@@ -173,10 +153,7 @@ class Session:
             self.stream.sendall(data)
 
     def beat(self) -> None:
-        """Send a heartbeat, unless other data is being sent, which serves as one.
-
-        A host that reads nothing gets none: one thread sends the heartbeats of all hosts, and must not wait for it.
-        """
+        """Send a heartbeat, unless data is on its way, or the host reads nothing: one thread serves all hosts."""
         if self.sending.acquire(blocking=False):
             try:
                 if self.stream.has_room():
@@ -187,18 +164,11 @@ class Session:
     def ask(self, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
         """Send a request and return the lines of its answer, but for those with the key `piece` (parts of large data).
 
-        Args:
-            request: JSON values; the SSH channel protects secrets in them.
-            heard: called with each line as it arrives, also with those that have the key `piece`, and with the signs of
-                life that say what the host waits for.
-
-        Raises:
-            ConnectionLost: the connection ended, or no data arrived in time.
-            AnotherRun: another run has the host's lock.
-            AgentFailed: the agent reports an error, or its answer exceeds the bounds (`slurmfab.hosts.answer_bounds`).
+        The SSH channel protects secrets. `heard`: gets all lines, also pieces and signs of life. Raises ConnectionLost,
+        AnotherRun, or AgentFailed if the agent reports an error or exceeds `slurmfab.hosts.answer_bounds`.
         """
         body = json.dumps(request).encode("ascii")
-        lacking = modules.needed(request) - self.known
+        lacking = payload.needed_modules(request) - self.known
         self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
         self.known |= lacking
         self.bounds = AnswerBounds(self.host, request, self.clock)
@@ -247,12 +217,7 @@ class Session:
                 self.noise.append(text_of(value))
 
     def receive(self) -> bool:
-        """Wait for more output; false at its end.
-
-        Raises:
-            ConnectionLost: no data arrived for SILENCE_SECONDS, not even a heartbeat.
-            AgentFailed: there is more than a host may send, or it comes too late.
-        """
+        """Wait for more output, or false; ConnectionLost after SILENCE_SECONDS, AgentFailed beyond bounds."""
         try:
             data = self.stream.recv(65536)
         except TimeoutError as error:

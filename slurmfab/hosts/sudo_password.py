@@ -63,12 +63,8 @@ class SudoPassword:
     def log_in(self, attempt: Callable[[str], tuple[Login, bool]]) -> Login:
         """Become root on a host, and ask for another password if sudo rejects the known one.
 
-        Args:
-            attempt: logs in with a password, which may be empty; returns the login, and whether sudo used the password.
-
-        Raises:
-            SudoPasswordNeeded: sudo asks, and the user gives no password.
-            SudoPasswordWrong: sudo rejected all passwords, or the password that another host has accepted.
+        `attempt`: logs in with a password, perhaps empty; the login, and whether sudo used it. Raises
+        SudoPasswordNeeded or SudoPasswordWrong, also for a password that another host accepted.
         """
         with self.counting:
             self.under_way += 1

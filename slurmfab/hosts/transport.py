@@ -6,22 +6,58 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
-from slurmfab.hosts.heartbeat import Heartbeat
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.login_shells import in_sh
 from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session, command
 from slurmfab.hosts.sudo_password import SudoPassword
+from slurmfab.on_hosts.agent.core.lifeline import HEARTBEAT
 
 if TYPE_CHECKING:
     import paramiko
 
     from slurmfab.hosts.host_keys import PinnedKey
     from slurmfab.hosts.route import Route
+
+
+class Beating(Protocol):
+    """Something that can send a heartbeat: a session."""
+
+    def beat(self) -> None:
+        """Send a heartbeat without waiting."""
+
+
+class Heartbeat:
+    """One thread that sends heartbeats in a run's sessions every so many seconds, also while others work."""
+
+    def __init__(self, hearts: Callable[[], Iterable[Beating]], seconds: float = HEARTBEAT) -> None:
+        self.hearts = hearts
+        self.seconds = seconds
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.beat, daemon=True, name="heartbeat")
+        self.starting = threading.Lock()
+
+    def start(self) -> None:
+        """Start the thread, if it does not run yet."""
+        with self.starting:
+            if self.thread.ident is None and not self.ended.is_set():
+                self.thread.start()
+
+    def beat(self) -> None:
+        """Send heartbeats until `end`; errors are ignored, since the next request to that host reports them."""
+        while not self.ended.wait(self.seconds):
+            for heart in self.hearts():
+                with contextlib.suppress(Exception):
+                    heart.beat()
+
+    def end(self) -> None:
+        """Send no more heartbeats."""
+        self.ended.set()
+
 
 PROXIES = 8
 """The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
@@ -58,20 +94,13 @@ class Transport(Protocol):
     """Sends requests to hosts and returns their answers. Tests use a function or a local process instead of SSH."""
 
     def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = ...) -> tuple[Line, ...]:
-        """Send a request to a host's agent, and return the lines of its answer.
-
-        `request`: JSON values, see `slurmfab.on_hosts.agent.main`. `heard`: called with each line as it arrives. Raises
-        HostError if the host did not answer, with the reason.
-        """
+        """Ask a host's agent (see `slurmfab.on_hosts.agent.main`), `heard` getting lines; HostError if it fails."""
 
     def install_python(self, host: str) -> None:
         """Install python3 on a host by its package manager. Raises HostError if the installation failed."""
 
     def log_in_again(self, host: str) -> None:
-        """Log in to a host over a connection of its own, as for the first request, and run a command there.
-
-        Raises HostError if the host did not let the user in, or the command did not run.
-        """
+        """Log in anew, as for the first request, and run a command; HostError if that does not work."""
 
     def host_key(self, host: str) -> tuple[str, str] | None:
         """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
@@ -103,12 +132,7 @@ class SshStream:
         self.close = channel.close
 
     def sendall(self, data: bytes) -> None:
-        """Send all of it.
-
-        Raises:
-            TimeoutError: the host did not take it within the time limit.
-            OSError: the connection is broken.
-        """
+        """Send all of it; TimeoutError if the host does not take it in time, OSError if the connection breaks."""
         deadline, rest = time.monotonic() + SEND_SECONDS, memoryview(data)
         while rest:
             rest = rest[self.send_some(rest[:SEND_BYTES].tobytes()) :]
@@ -116,10 +140,7 @@ class SshStream:
                 raise TimeoutError(f"the host did not take a request within {SEND_SECONDS} s")
 
     def send_some(self, data: bytes) -> int:
-        """Send what the host takes now, and return the number of bytes.
-
-        Raises OSError if the connection is broken, or the host did not end a negotiation of keys.
-        """
+        """Send what the host takes now; returns the number of bytes, OSError if the connection is broken."""
         import paramiko  # slow to import, and here by now
 
         try:
@@ -137,10 +158,7 @@ class SshStream:
         return self.channel.recv_exit_status() if self.channel.status_event.wait(EXIT_SECONDS) else None
 
     def recv(self, size: int) -> bytes:
-        """Return at least one byte; empty at the end of the command.
-
-        Raises TimeoutError if no data arrived within the time limit. Raises OSError if the connection is broken.
-        """
+        """Return bytes, none at the end of the command; TimeoutError after the limit, OSError if broken."""
         data: bytes = self.channel.recv(size)
         if not data and not self.channel.get_transport().is_active():
             raise OSError("the host or the network to it is down")
@@ -148,10 +166,7 @@ class SshStream:
 
 
 def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:
-    """The IP addresses at the ends of one connection, without those of jump hosts.
-
-    `connection`: the open connection; `None` for none.
-    """
+    """The IP addresses at the ends of an open connection, if any, without those of jump hosts."""
     named = canonical(route.address) if family(route.address) != NO_ADDRESS else ""
     sock = None if connection is None else getattr(connection.get_transport(), "sock", None)
     if not isinstance(sock, socket.socket):
@@ -165,11 +180,7 @@ def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:
 class SshTransport:
     """Transport over SSH: one connection and one running agent per host, opened when first needed.
 
-    Args:
-        routes: the route to each host, by name.
-        policies: the host key check of each host, by name.
-        ask_password: asks the user for the sudo password; `None` without a terminal.
-        password: the sudo password, if it is already known.
+    `routes`, `policies`: by host. `ask_password`: `None` without a terminal.
     """
 
     def __init__(
@@ -212,11 +223,7 @@ class SshTransport:
         return self.sudo.log_in(attempt)
 
     def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
-        """Run the agent's command on a host, and send the modules that its first request needs.
-
-        `request`: the first request. `password`: the sudo password; empty if none is known. Raises HostError if no
-        connection, or the agent did not start; see `Session.start`.
-        """
+        """Start a host's agent with the first request's modules; HostError as `Session.start`, or Unreachable."""
         become = self.routes[host].become
         session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:
@@ -262,10 +269,7 @@ class SshTransport:
             raise AgentFailed(host, f"a command that only ends did so with exit code {code}.")
 
     def gateway(self, route: Route) -> paramiko.SSHClient:
-        """The open connection to a jump host, shared by all hosts behind it; a failed one is not tried again.
-
-        Raises Unreachable if no connection, now or at the first attempt.
-        """
+        """The connection to a jump host that its hosts share; Unreachable without, now or at the first try."""
         from slurmfab.hosts.connection import connect, explained_gateway, gateway_policy, is_open  # paramiko is slow
 
         with self.opening:
@@ -281,12 +285,7 @@ class SshTransport:
             return self.gateways[route]
 
     def execute(self, host: str, command_line: str) -> paramiko.Channel:
-        """Start a command on a host, with its standard error in its output.
-
-        Raises:
-            Unreachable: no connection.
-            AgentFailed: sshd does not start the command, or the connection broke.
-        """
+        """Start a command, errors in its output; Unreachable without connection, AgentFailed if it does not start."""
         from slurmfab.hosts.connection import transport_of  # paramiko is slow to import
 
         connection = self.connection(host)

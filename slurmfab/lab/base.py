@@ -202,14 +202,9 @@ def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[
 
 
 def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: Callable[[str], None]) -> Path:
-    """Path of an overlay directory with packages installed on a base tree; builds it if there is none.
+    """Path of an overlay of sorted packages, from the base tree's apt cache, on these trees, topmost first.
 
-    Args:
-        trees: the base tree, and what lies above it, topmost first.
-        packages: names of Debian packages, sorted; the base tree's apt cache has them.
-
-    Raises:
-        LabError: a package cannot be installed (the text has apt's last lines), or another process builds for too long.
+    Raises LabError with apt's last lines, or if another process builds for too long.
     """
     lower = ":".join(map(str, trees))
     # Told to download nothing, apt 3.0 does not find packages in a source that is a directory.
@@ -243,10 +238,7 @@ def _layer(tree: Path, recipe: str, build: Callable[[Path], None], progress: Cal
 
 
 def remove_cache() -> None:
-    """Remove base trees, and packages installed on them, that neither a lab nor kept disks use.
-
-    Raises LabError if another process is building a tree.
-    """
+    """Remove base trees, and packages on them, that nothing uses; LabError while another process builds one."""
     with state.locked(CACHE, patience=0, make=False):
         used = {lab.base for lab in state.states()} | {kept.base for kept in disks.all_kept()}
         used |= {str(one) for lab in state.states() if lab.spec.newer_slurm for one in CACHE.glob("newer-slurm-*")}

@@ -48,10 +48,7 @@ def render_lock(hosts: Iterable[LabHost]) -> str:
 
 
 def require_ours(path: Path) -> None:
-    """Check that writing a cluster file and its lock would overwrite no file of the user.
-
-    Raises InputError if a cluster file that no lab wrote is there, or a lock without a cluster file.
-    """
+    """Refuse, by InputError, to overwrite a cluster file of the user, or a lock without cluster file."""
     if path.exists() and not _is_ours(path):
         raise InputError(f"{path} was not written by a lab, so it stays as it is: name another file with --output.")
     if not path.exists() and lock_path(path).exists():

@@ -48,20 +48,14 @@ def obstacle() -> str:
 
 
 def require_machine() -> None:
-    """Check that this machine can run a lab.
-
-    Raises LabError if the user is not root, or packages are missing; the text has the apt-get command.
-    """
+    """Check that this machine can run a lab; LabError, with the apt-get command, without root or packages."""
     reason = obstacle()
     if reason:
         raise LabError(reason)
 
 
 def call(argv: Sequence[str], text: str = "") -> str:
-    """Run a program on this machine and return its standard output.
-
-    Raises LabError if the program failed; the text has the command and its last lines of output.
-    """
+    """Run a program here and return its output; LabError, with command and last lines, if it failed."""
     done = subprocess.run([*TIED, *argv], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         message = " ".join(_telling((done.stderr or done.stdout).strip().splitlines()))

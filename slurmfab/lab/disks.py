@@ -72,10 +72,7 @@ def is_copy(host: HostLayout) -> bool:
 
 
 def take(lab: LabState, name: str) -> Disks:
-    """Move the disks of a lab out of its directory; its hosts have to be off and unmounted.
-
-    `name`: name for the kept disks; earlier ones of this name are removed.
-    """
+    """Move the disks of a lab, whose hosts are off and unmounted, to kept ones of a name, in place of others."""
     place = DISKS / name
     if place.exists():
         shutil.rmtree(place)
@@ -96,11 +93,7 @@ def take(lab: LabState, name: str) -> Disks:
 
 
 def for_lab(name: str, spec: LabSpec, bare: Container[str]) -> Disks:
-    """Kept disks, reduced to the hosts of a new lab that get a copy.
-
-    `name`: name of the kept disks. `bare`: hosts that get no copy. Raises InputError if no kept disks have this name,
-    or their suite or SSH user differs from the lab's.
-    """
+    """Kept disks of this name for a new lab's hosts but bare ones; InputError if none, or suite or user differ."""
     kept = load(name)
     if spec.ipv6 or spec.dual:
         raise InputError(f"The hosts of the disks {name} have IPv4 addresses only, and the lab is to have IPv6.")
@@ -123,10 +116,7 @@ def hand_out(disks: Disks, lab: LabLayout) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove kept disks if there are any of this name.
-
-    Raises InputError if a lab or other kept disks use them as lower layers.
-    """
+    """Remove kept disks of this name, if any; InputError if others use them as lower layers."""
     users = [lab.spec.name for lab in state.states() if lab.disks == name]
     place = f"{DISKS / name}/"
     users += [

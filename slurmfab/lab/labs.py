@@ -12,7 +12,6 @@ from pathlib import Path
 
 from slurmfab.base.errors import InputError, LabError
 from slurmfab.lab import (
-    addresses,
     base,
     cgroups,
     clusterfile,
@@ -22,7 +21,6 @@ from slurmfab.lab import (
     needs,
     network,
     power,
-    room,
     roots,
     slurm_repository,
     state,
@@ -56,19 +54,10 @@ def up(
 ) -> Lab:
     """Start a lab; returns when each switched-on host has the expected state on port 22.
 
-    Leftovers of an interrupted `up` for this name are removed first. If the start fails, everything is removed.
-
-    Args:
-        directory: directory for the cluster file `lab-NAME.yaml` and its lock; `configs` by default.
-        progress: called with one-line messages.
-        output: path of the cluster file; overrides `directory`.
-        copied: name of kept disks (see `keep_disks`) to start from; empty for bare hosts. The hosts have the
-            addresses, keys, users and packages of the original lab; GPUs and faults of `spec` are added.
-        bare: hosts that get no copy; hosts without a kept disk are always bare.
-
-    Raises:
-        InputError: a file that no lab wrote is at the cluster file's path, or the kept disks do not exist or fit.
-        LabError: the machine cannot run this lab; the text says why. Nothing was made then.
+    Leftovers of an interrupted `up` are removed first, and everything if the start fails. `directory`: of the cluster
+    file, unless `output` is its path. `copied`: kept disks to start from, with the addresses, keys, users and packages
+    of the original; hosts in `bare`, or without such a disk, get none. Raises InputError of those files or disks;
+    LabError if the machine cannot run this lab.
     """
     require_machine()
     cluster_file = (output or (directory or Path("configs")) / f"lab-{spec.name}.yaml").absolute()
@@ -78,7 +67,7 @@ def up(
     if not names():
         needs.require()
         tuple(map(progress, needs.remarks()))
-    room.ensure(progress)
+    needs.ensure_room(progress)
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
     if spec.newer_slurm:
         slurm_repository.ensure(spec.suite, progress)
@@ -112,9 +101,9 @@ def _remember(spec: LabSpec, tree: Path, cluster_file: Path, origin: Disks | Non
     with state.locked(LABS):
         taken = network.networks_in_use()
         if origin:
-            chosen = addresses.require_free(origin.network, taken)
+            chosen = network.require_free(origin.network, taken)
         else:
-            chosen = addresses.choose_network(spec.name, (*taken, *disks.networks()))
+            chosen = network.choose_network(spec.name, (*taken, *disks.networks()))
         groups = tuple(map(str, cgroups.lab_directories(layout)))
         name = origin.name if origin else ""
         remembered = LabState(spec, str(chosen), str(tree), groups, str(cluster_file), disks=name)
@@ -192,12 +181,7 @@ def _write_ssh_config(remembered: LabState) -> None:
 
 
 def down(name: str) -> None:
-    """Remove a lab and everything made for it, also after an interrupted `up`; does nothing if there is no lab.
-
-    Raises:
-        InputError: the name is not valid for a lab.
-        LabError: something cannot be removed, or another process is starting or removing this lab.
-    """
+    """Remove a lab, if any, and all that was made for it; InputError for its name, LabError if busy or stuck."""
     require_machine()
     layout = LabLayout(LabSpec(name=name).name)
     with state.locked(layout.directory, make=False):
@@ -255,21 +239,14 @@ def _restore_machine() -> None:
 
 
 def status(name: str = "") -> tuple[LabHost, ...]:
-    """Current state of the hosts of one lab, or of all labs.
-
-    `name`: the lab's name; empty for all labs. Raises LabError if the user is not root, or packages for labs are
-    missing.
-    """
+    """The state of the hosts of a lab, or of all (empty name); LabError without root or lab packages."""
     require_machine()
     found = (state.read(one) for one in ((name,) if name else names()))
     return tuple(_look(lab, host) for lab in found if lab for host in lab.spec.host_names)
 
 
 def load(name: str) -> Lab:
-    """Load a lab that is up; the `state` of its hosts is not probed and stays `off`.
-
-    Raises InputError if no lab of this name is up.
-    """
+    """Load a lab that is up, without probing its hosts (`state` stays `off`); InputError if it is not up."""
     remembered = state.read(name)
     if remembered is None or not _is_up(remembered):
         raise InputError(f"There is no lab {name} that is up (known: {' '.join(names()) or 'none'}). Try lab-up.")
@@ -279,12 +256,7 @@ def load(name: str) -> Lab:
 
 
 def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command as root on a host without SSH, so that tests can break and inspect hosts.
-
-    Raises:
-        InputError: the lab has no such host.
-        LabError: the host is switched off, the lab is gone, or the command does not end within `RUN_SECONDS`.
-    """
+    """Run a command as root without SSH, to break hosts; InputError for no host, LabError if off or late."""
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
         raise LabError(f"{host}: the host is switched off.")
@@ -306,10 +278,7 @@ def kill_host(lab: Lab, host: str) -> None:
 
 
 def start_host(lab: Lab, host: str) -> None:
-    """Switch on a host that was killed, or was `down` from the start; returns when it answers.
-
-    The host keeps its files. Does nothing if the host is on.
-    """
+    """Switch on a host, unless it is on, with the files that it had; returns when it answers."""
     remembered = _state_of(lab)
     name = lab.host(host).name
     with state.locked(remembered.layout.directory):
@@ -381,4 +350,4 @@ def _addresses(remembered: LabState) -> dict[str, str]:
 def _all_addresses(remembered: LabState) -> dict[str, tuple[str, ...]]:
     """Host name to all addresses."""
     spec = remembered.spec
-    return addresses.host_addresses(IPv4Network(remembered.network), spec.host_names, spec.ipv6, spec.dual)
+    return network.host_addresses(IPv4Network(remembered.network), spec.host_names, spec.ipv6, spec.dual)

@@ -58,10 +58,7 @@ def too_low() -> dict[str, int]:
 
 
 def shut() -> dict[str, int]:
-    """Those of `too_low` that cannot be written here.
-
-    The files are asked, since root may write to no directory of /proc/sys: the kernel looks at their mode alone.
-    """
+    """Those of `too_low` that cannot be written, by their files' modes, which alone count in /proc/sys."""
     return {name: least for name, least in too_low().items() if not os.access(SETTINGS / name, os.W_OK)}
 
 

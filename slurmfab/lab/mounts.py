@@ -10,10 +10,7 @@ from slurmfab.lab.command import succeeds
 
 
 def mount_points() -> tuple[Path, ...]:
-    """All mount points; one with several mounts on top of each other is repeated.
-
-    `Path.is_mount` does not detect directories that are mounted onto themselves, such as iproute2's /run/netns.
-    """
+    """All mount points, repeated ones repeated; unlike `Path.is_mount`, also such as iproute2's /run/netns."""
     text = Path("/proc/self/mountinfo").read_text()
     return tuple(map(Path, re.findall(r"^\S+ \S+ \S+ \S+ (\S+) ", text, re.MULTILINE)))
 
@@ -24,10 +21,7 @@ def below(directory: Path) -> tuple[Path, ...]:
 
 
 def unmount_all(directory: Path) -> None:
-    """Unmount everything at or below a directory, lazily (`umount --lazy`) where a mount is busy.
-
-    Raises LabError if something is still mounted there, so removing files would be dangerous.
-    """
+    """Unmount all at or below a directory, lazily where busy; LabError if something stays mounted."""
     for place in below(directory):
         if not succeeds(["umount", str(place)]):
             succeeds(["umount", "--lazy", str(place)])

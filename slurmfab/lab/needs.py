@@ -6,13 +6,84 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import cgroups, machine
-from slurmfab.lab.command import TIED
-from slurmfab.lab.layout import LabLayout
+from slurmfab.lab import cgroups, machine, state
+from slurmfab.lab.command import CONTAINED, TIED, call, succeeds
+from slurmfab.lab.layout import CACHE, LABS, LabLayout
+
+NEEDED = 3 << 30
+"""Bytes of memory that must be available for a tmpfs: a base tree has 0.6 GiB, and each deployed host 0.2 GiB."""
+
+MEMORY = Path("/proc/meminfo")
+
+TRY = """
+set -e
+cd "$1"
+mkdir lower upper work root
+exec mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
+"""
+"""Shell script that mounts an overlay in a directory."""
+
+
+def ensure_room(progress: Callable[[str], None]) -> None:
+    """Mount a tmpfs where disks have no place; LabError, with what to do, if memory or rights are missing."""
+    for place in (CACHE, LABS.parent):
+        place.mkdir(parents=True, exist_ok=True)
+        with state.locked(place.parent):
+            if not holds_overlays(place):
+                _mount_memory(place, progress)
+
+
+def holds_overlays(place: Path) -> bool:
+    """Whether an overlay can have its upper directory there; tried in a mount namespace of its own."""
+    with tempfile.TemporaryDirectory(prefix=".trying-", dir=place) as directory:
+        return succeeds([*CONTAINED, "sh", "-c", TRY, "sh", directory])
+
+
+REMEDY = (
+    f"Mount a file system that can, such as ext4, with 4 GiB at {CACHE} and another at {LABS.parent} "
+    "(a container gets them as volumes, and must be allowed to mount: --privileged)."
+)
+
+
+def shortage(place: Path) -> str:
+    """Why no tmpfs can replace a file system, given by a directory, that cannot hold disks; empty if one can."""
+    available = _available(MEMORY.read_text())
+    if available >= NEEDED:
+        return ""
+    return f"{_why(place)}, and {available >> 20} MiB of memory are too little for a tmpfs. {REMEDY}"
+
+
+def _why(place: Path) -> str:
+    """What is wrong with the file system of a directory."""
+    kind = call(["stat", "--file-system", "--format=%T", str(place)]).strip()
+    return f"{place} is on a file system ({kind}) that cannot hold the disks of hosts"
+
+
+def _mount_memory(place: Path, progress: Callable[[str], None]) -> None:
+    """Mount a tmpfs."""
+    if short := shortage(place):
+        raise LabError(short)
+    why = _why(place)
+    progress(f"{why}, as in a container: a tmpfs holds them, in this machine's memory")
+    try:
+        call(["mount", "-t", "tmpfs", "-o", "mode=755,size=75%", "slurmfab", str(place)])
+    except LabError as error:
+        raise LabError(f"{why}, and no tmpfs can be mounted there. {REMEDY} {error}") from error
+    if not holds_overlays(place):
+        call(["umount", str(place)])
+        raise LabError(f"{why}, and neither can a tmpfs on this kernel. {REMEDY}")
+
+
+def _available(text: str) -> int:
+    """Bytes of memory that programs can have, from the text of /proc/meminfo."""
+    found = re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
+
 
 CONTAINER = "A container needs --privileged and --cgroupns=private for a lab."
 
@@ -29,10 +100,7 @@ LEAST_MEMORY = 2 << 30  # bytes of memory with which a lab of three hosts deploy
 
 
 def require() -> None:
-    """Check that a lab can be started here.
-
-    Raises LabError if something is missing; the text has all of it, with what to do.
-    """
+    """Check that a lab can be started here; LabError names all that is missing, with what to do."""
     found = tuple(obstacles())
     if found:
         raise LabError("This machine cannot run a lab. " + " ".join(found))
@@ -49,10 +117,7 @@ def obstacles() -> Iterator[str]:
 
 
 def _settings(shut: Mapping[str, int]) -> Iterator[str]:
-    """Yield what to do about kernel settings that a lab would raise and cannot.
-
-    `shut`: the least value by name of each.
-    """
+    """Yield what to do about kernel settings (least value by name) that a lab would raise and cannot."""
     if shut:
         wanted = " ".join(f"{name.replace('/', '.')}={least}" for name, least in shut.items())
         yield f"/proc/sys is read-only here. Where it is not, such as outside of a container: sysctl -w {wanted}."
@@ -78,10 +143,7 @@ def remarks() -> Iterator[str]:
 
 
 def _firewalls(listing: str) -> Iterator[str]:
-    """Yield which firewalls drop packets between the lab's hosts and the package mirror.
-
-    `listing`: what `nft -j list chains` prints.
-    """
+    """Yield which firewalls of `nft -j list chains` drop packets between the lab's hosts and the mirror."""
     chains = [one["chain"] for one in json.loads(listing)["nftables"] if "chain" in one]
     for chain in chains:
         if chain.get("hook") == "forward" and chain.get("policy") == "drop":

@@ -95,11 +95,7 @@ OWN_CLEANING = 3.0  # seconds for systemd-nspawn to end by itself after its host
 
 
 def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
-    """Boot a host whose root file system and network namespace are ready; does not wait for the boot.
-
-    `cgroup_directories`: the lab's directory in each cgroup hierarchy. Raises LabError if the program could not be
-    started.
-    """
+    """Boot a host whose root and network namespace are ready, without waiting; LabError if it does not start."""
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
         "systemd-nspawn --boot --quiet --register=no --keep-unit --capability=all --system-call-filter=@keyring "
@@ -135,15 +131,8 @@ def switch_off(
 
     Each host's PID 1 is killed first; the kernel then kills all other processes of the host. Its systemd-nspawn ends by
     itself and removes what it has mounted; one that does not is killed as well. In the other order hosts would keep
-    running without their systemd-nspawn.
-
-    Args:
-        hosts: the hosts that run there.
-        remove: whether to remove the subtrees too, which proves that no process is left in them.
-        patience: seconds to wait in total.
-
-    Raises:
-        LabError: processes did not end, or cgroups stayed busy, for that long.
+    running without their systemd-nspawn. Removing the subtrees proves that nothing is left. Raises LabError if it takes
+    long.
     """
     directories = tuple(cgroup_directories)
     began = time.monotonic()
@@ -169,11 +158,7 @@ def _kill(processes: Iterable[int]) -> None:
 
 
 def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float = 60.0) -> None:
-    """Wait until a host that is shutting down is off.
-
-    `subtrees`: the host's subtree in each cgroup hierarchy. `patience`: seconds to wait. Raises LabError if the host
-    was not off in time; the text has its last lines of console output.
-    """
+    """Wait until a host that is shutting down is off; LabError, with its last console output, after `patience`."""
     places = tuple(subtrees)
     deadline = time.monotonic() + patience
     while init_pid(places) is not None:
@@ -183,10 +168,7 @@ def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float =
 
 
 def _forget(host: HostLayout) -> None:
-    """Unmount and remove what systemd-nspawn keeps per machine and root file system, and leaves when it is killed.
-
-    Raises LabError if something is mounted there that cannot be unmounted.
-    """
+    """Unmount and remove what systemd-nspawn leaves of a machine; LabError if a mount stays."""
     for place in (directory / host.machine for directory in NSPAWN_DIRECTORIES):
         mounts.unmount_all(place)
         shutil.rmtree(place, ignore_errors=True)
@@ -246,15 +228,9 @@ def _silent_or_off(address: str, timeout: float) -> str:
 def wait(
     wanted: Mapping[HostLayout, tuple[str, str]], cgroup_directories: Iterable[Path], patience: float = 90.0
 ) -> Iterable[HostLayout]:
-    """Wait until hosts have the wanted states on port 22; yields each host that does.
+    """Yield hosts once they have their wanted `ssh_state` at their address; within `patience` seconds in total.
 
-    Args:
-        wanted: host to its address and the state to wait for, as `ssh_state` returns it.
-        cgroup_directories: the lab's directory in each cgroup hierarchy.
-        patience: seconds to wait in total.
-
-    Raises:
-        LabError: a host was not in its state in time, or is off; the text has its last lines of console output.
+    Raises LabError, with the last console output, if one was not in time, or is off.
     """
     directories = tuple(cgroup_directories)
     left = dict(wanted)

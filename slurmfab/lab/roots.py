@@ -8,12 +8,35 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from slurmfab.lab import disks, mounts, standins
+from slurmfab.lab import disks, mounts
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
 from slurmfab.lab.network import resolver_text
 from slurmfab.lab.spec import LabSpec
 from slurmfab.lab.state import LabState
+
+SHIPPED = Path(__file__).parent / "shipped"
+
+ON_GPU_HOSTS = {
+    "nvidia-smi": "usr/bin/nvidia-smi",
+    "all_reduce_perf": "usr/bin/all_reduce_perf",
+    "nccl-table": "etc/slurmfab-lab/nccl-table",
+}
+"""The place of each shipped file on hosts with GPUs."""
+
+NVIDIA_MAJOR = 195  # major device number of NVIDIA's driver (Linux, Documentation/admin-guide/devices.txt)
+
+
+def gpu_devices(count: int) -> str:
+    """Lines for tmpfiles.d(5) that make the device files of `count` GPUs at every boot."""
+    numbers = {f"nvidia{number}": number for number in range(count)} | {"nvidiactl": 255}
+    return "".join(f"c /dev/{name} 0666 root root - {NVIDIA_MAJOR}:{number}\n" for name, number in numbers.items())
+
+
+def gpu_models(models: Iterable[str]) -> str:
+    """Text of /etc/lab-gpus, which the stand-in nvidia-smi reads: per GPU its device file's number and its model."""
+    return "".join(f"{number} {model}\n" for number, model in enumerate(models))
+
 
 KEY_TYPES = {"ed25519": (), "ecdsa": (), "rsa": ("-b", "2048")}
 """Types of SSH host keys with options for ssh-keygen; RSA keys are small because generating large ones is slow."""
@@ -62,10 +85,7 @@ def host_keys(host: HostLayout) -> Mapping[str, str]:
 
 
 def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
-    """Mount a host's root file system, and fill it on first use; later calls keep all changes in it.
-
-    `addresses`: the host's addresses, IPv4 or IPv6.
-    """
+    """Mount a host's root, and fill it on first use with its addresses, IPv4 or IPv6; changes in it are kept."""
     host = state.layout.host(name)
     fresh = not (host.directory / "prepared").exists()
     layers = (*disks.layers_of(host), state.base)
@@ -144,16 +164,16 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
     etc = host.root / "etc"
     models = spec.gpu_models.get(host.name, ())
     if models:
-        (etc / "tmpfiles.d/lab-gpus.conf").write_text(standins.gpu_devices(len(models)))
-        (etc / "lab-gpus").write_text(standins.gpu_models(models))
-        for name, place in standins.ON_GPU_HOSTS.items():
+        (etc / "tmpfiles.d/lab-gpus.conf").write_text(gpu_devices(len(models)))
+        (etc / "lab-gpus").write_text(gpu_models(models))
+        for name, place in ON_GPU_HOSTS.items():
             (host.root / place).parent.mkdir(exist_ok=True)
-            shutil.copy(standins.SHIPPED / name, host.root / place)
+            shutil.copy(SHIPPED / name, host.root / place)
             (host.root / place).chmod(0o755 if place.startswith("usr/bin/") else 0o644)
     if host.name in spec.hanging:
         units = etc / "systemd/system"
         for name in ("lab-hanging.socket", "lab-hanging.service"):
-            shutil.copy(standins.SHIPPED / name, units)
+            shutil.copy(SHIPPED / name, units)
         (units / "multi-user.target.wants").mkdir(exist_ok=True)
         (units / "multi-user.target.wants/lab-hanging.socket").symlink_to(units.joinpath("lab-hanging.socket").name)
         (units / "ssh.service").symlink_to("/dev/null")

@@ -113,10 +113,7 @@ def _workplace(name: str) -> Iterator[Path]:
 
 
 def _unknown_to_hosts(upper: Path, tree: Path) -> tuple[Path, ...]:
-    """The packages in the apt cache of an overlay that the lists of the base tree do not have.
-
-    Raises LabError if Slurm is not among them.
-    """
+    """The packages in an overlay's apt cache that the base tree's lists do not have; LabError without Slurm's."""
     lists = (tree / "var/lib/apt/lists").glob("*_Packages")
     known = {name_and_version(entry) for file in lists for entry in file.read_text().split("\n\n")}
     debs = sorted((upper / "var/cache/apt/archives").glob("*.deb"))
@@ -127,11 +124,7 @@ def _unknown_to_hosts(upper: Path, tree: Path) -> tuple[Path, ...]:
 
 
 def make(debs: Iterable[Path], place: Path) -> Path:
-    """Make a signed apt repository of .deb files.
-
-    `debs`: the files; they are copied. Returns the directory: `dists/newer/main` and `pool` are in it, and the public
-    key in `key.asc`. Raises LabError if a file is no package, or gpg failed.
-    """
+    """Make a signed apt repository (`dists/newer/main`, `pool`, `key.asc`) of copies of .deb files; or LabError."""
     pool, dist = place / "pool", place / "dists" / SUITE
     pool.mkdir(parents=True)
     entries = dict[str, list[str]]()
@@ -188,10 +181,7 @@ def _release(dist: Path, architectures: Iterable[str]) -> str:
 
 
 def _sign(dist: Path, key: Path) -> None:
-    """Sign the Release file with a new key, and write its public half; the secret one is deleted.
-
-    gpg needs a short path for its sockets.
-    """
+    """Sign the Release file with a new key, and write its public half alone; gpg's sockets need a short path."""
     with tempfile.TemporaryDirectory(prefix="sf-key-") as home:
         gpg = ("gpg", "--homedir", home, "--batch", "--quiet", "--no-tty", "--passphrase", "")
         try:

@@ -204,17 +204,9 @@ OWN = re.compile(r"slurm|libslurm|libpam-slurm|sackd")
 
 
 def pack(debs: Path, target: Path) -> tuple[Path, ...]:
-    """Pack Debian's packages of one version of Slurm anew.
+    """Pack Debian's packages of one version of Slurm anew; their paths.
 
-    Args:
-        debs: directory with Debian's packages; others in it are ignored.
-
-    Returns:
-        Their paths.
-
-    Raises:
-        FileNotFoundError: the package of Slurm's plugins is not there.
-        CalledProcessError: a package cannot be read or made.
+    Raises FileNotFoundError without that of the plugins; CalledProcessError if one cannot be read or made.
     """
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:

@@ -87,16 +87,9 @@ def _parse_line(line: str) -> Iterable[Source]:
 
 
 def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str]) -> tuple[Source, ...]:
-    """Sources for hosts of a Debian or Ubuntu suite, on the mirrors that this machine uses.
+    """Sources, updates and security of a Debian or Ubuntu suite on this machine's mirrors of it, if any.
 
-    Args:
-        sources: this machine's sources.
-        suite: the hosts' suite; sid has neither updates nor a security archive.
-        read: returns the text of a mirror list, for addresses like `mirror+file:/etc/apt/mirrors/debian.list`.
-
-    Returns:
-        Sources of the release, its updates and its security archive; empty if this machine uses no mirror of the
-        suite's distribution.
+    `read`: the text of a mirror list, for `mirror+file:/etc/apt/mirrors/debian.list`. Sid has a release alone.
     """
     kinds = ("",) if suite == "sid" else ("", "-updates", "-security")
     releases = UBUNTU if suite in UBUNTU_SUITES else DEBIAN
@@ -123,10 +116,7 @@ def on_mirror(mirror: str, suite: str) -> tuple[Source, ...]:
 
 
 def require_ubuntu(suite: str, found: tuple[Source, ...], has_keys: Callable[[str], bool]) -> None:
-    """Check that hosts with an Ubuntu suite can get packages.
-
-    Raises LabError if there is no mirror, or its keys are missing; the text says what to set.
-    """
+    """Check that Ubuntu hosts can get packages; LabError, with what to set, without mirror or keys."""
     if not found:
         raise LabError(
             f"This machine's package sources name no mirror of Ubuntu, so there are no packages for {suite}. Name one "
@@ -164,18 +154,7 @@ def render(sources: Iterable[Source]) -> str:
 
 
 def machine_sources(suite: str, environment: Mapping[str, str] = os.environ) -> tuple[Source, ...]:
-    """Sources for hosts of a suite, from this machine's source lists.
-
-    Args:
-        suite: Debian or Ubuntu suite of the hosts.
-        environment: variables, of which `UBUNTU_MIRROR` names a mirror that is used instead.
-
-    Returns:
-        The sources; empty if the suite is Debian's and this machine uses no Debian mirror.
-
-    Raises:
-        LabError: there is no mirror of Ubuntu, or its keys are missing.
-    """
+    """Sources for hosts of a suite, from this machine's lists, or `UBUNTU_MIRROR`; LabError if Ubuntu has none."""
     mirror = environment.get(UBUNTU_MIRROR, "")
     if suite in UBUNTU_SUITES and mirror:
         found = on_mirror(mirror, suite)

@@ -30,10 +30,7 @@ CONTROLLER = "ctl"  # host name of the controller
 
 @dataclass(frozen=True)
 class LabSpec:
-    """The specification of a lab.
-
-    Raises InputError if one or more values are not valid; the text has a line for each.
-    """
+    """The specification of a lab; InputError lists all values that are not valid."""
 
     # one to eight of a-z and 0-9, a letter first; part of the names of the bridge, namespaces and cgroups
     name: str = "lab"

@@ -49,10 +49,7 @@ def write(state: LabState) -> None:
 
 
 def read(name: str) -> LabState | None:
-    """Read a lab's state; None if there is no lab, or if its `up` was interrupted before it wrote one.
-
-    Raises BrokenFile if the file holds something else.
-    """
+    """Read a lab's state, `None` if there is no lab or its `up` was interrupted; BrokenFile for something else."""
     path = LabLayout(name).state
     data = read_json(path)
     try:

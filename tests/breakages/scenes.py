@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import container_standins
+import directory_server
 from lab_cluster import DeployedLab
 from stand_ins import MPS, NFS_SERVER
 
@@ -92,6 +93,7 @@ NEWER_ON = ("trixie",)
 """The suites on which the Slurm of Debian sid can be installed."""
 
 NEWER_SOURCE = f'{{uris: "file:{slurm_repository.PLACE}", suites: {slurm_repository.SUITE}, key: slurm.asc}}'
+NEWER_NODES = "  - {hosts: n1, mig: [3g.20gb, 2g.10gb]}\n"
 NEWER_KEYS = f'slurm: {{version: "26.05.*", source: {NEWER_SOURCE}}}\n'
 
 CONTAINERS_KEYS = """\
@@ -100,6 +102,7 @@ packages: {{all: [{packages}]}}
 containers: {{use: [enroot, apptainer, docker], docker: {{users: [ann]}}}}
 registry: {{host: ctl, directory: /srv/images}}
 rest: ctl
+jupyter: ctl
 mpi: {{type: pmix, packages: openmpi}}
 """
 HTPASSWD = "perl -e 'print crypt(q(in-no-dictionary), q($2y$05$) . q(abcdefghijklmnopqrstuu))'"
@@ -151,16 +154,25 @@ def containers(hosts: DeployedLab, suite: str) -> str:
 
 
 def newer(hosts: DeployedLab, suite: str) -> str:
-    """A Slurm that is newer than that of the suites."""
+    """A Slurm that is newer than that of the suites, and a GPU that is divided."""
     key = slurm_repository.ensure(suite, print) / slurm_repository.KEY
     shutil.copy(key, hosts.inventory_path.with_name("slurm.asc"))
-    return hosts.inventory_path.read_text() + NEWER_KEYS
+    text = hosts.inventory_path.read_text().replace("  - hosts: n1\n", NEWER_NODES)
+    return text + NEWER_KEYS
+
+
+def from_a_directory(hosts: DeployedLab, suite: str) -> str:  # noqa: ARG001
+    """Users of a directory on n3, which is no host of the cluster."""
+    directory_server.serve(hosts, "n3")
+    text = hosts.inventory_path.read_text().replace("hosts: n[1-3]", "hosts: n[1-2]")
+    return text.replace(f", n3: {hosts.lab.host('n3').address}", "") + directory_server.keys()
 
 
 SCENES: Mapping[str, Scene] = {
     "": Scene({"database": True, "nodes": NODES, "gpus": ("n1:3",)}, usual),
     "shared": Scene({"database": True, "nodes": NODES, "gpus": ("n1:2", "n2:2"), "shared": ("/shared",)}, shared),
     "containers": Scene({"nodes": 1, "gpus": ("n1:2",)}, containers),
-    "newer": Scene({"nodes": 1, "newer_slurm": True, "bare": ("ctl", "n1")}, newer),
+    "directory": Scene({"nodes": NODES, "bare": ("n3",)}, from_a_directory),
+    "newer": Scene({"nodes": 1, "newer_slurm": True, "bare": ("ctl", "n1"), "gpus": ("n1:1:A100-SXM4-40GB",)}, newer),
 }
 """The clusters by name; most rows are on the first one."""

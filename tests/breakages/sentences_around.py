@@ -22,6 +22,10 @@ PIPE = "/etc/systemd/system/slurmd.service.d/zz-pipe.conf"
 PIPE_RELOADED = "systemctl daemon-reload && systemctl restart slurmd"
 REST = "/etc/systemd/system/slurmrestd.service.d/slurmfab-rest.conf"
 RELOADED = "systemctl daemon-reload && systemctl restart slurmrestd"
+JUPYTER, JUPYTER_ROOTS = "slurmfab-jupyter", "/run/systemd/system/slurmfab-jupyter.service.d"
+HUB_ANSWERS = "timeout 60 sh -c 'until ss -Hltn sport = :8000 | grep -q .; do sleep 0.3; done'"
+HUB_AGAIN = f"systemctl daemon-reload && systemctl restart {JUPYTER} && {HUB_ANSWERS}"
+AS_ROOT = "[Service]\\nDynamicUser=no\\nUser=root\\n"
 REGISTRY = "/etc/docker/registry/config.yml"
 
 OF_CONTROLLERS = (
@@ -241,12 +245,39 @@ OF_WITNESSES = (
 )
 OF_NEWER_SLURM = (
     Falsified(
+        "gpus.gpus_are_divided_as_wanted",
+        "n1",
+        "somebody destroyed the instances of a GPU",
+        "nvidia-smi mig -i 00000000:01:00.0 -dgi",
+        "systemctl restart slurmfab-mig",
+        "in MIG mode without instances, and should be 2g.10gb, 3g.20gb",
+    ),
+    Falsified(
         "jobs.jobs_do_not_ignore_sigpipe",
         "n1",
         "a drop-in of the site starts slurmd with SIGPIPE ignored",
         f"printf '[Service]\\nIgnoreSIGPIPE=yes\\n' >{PIPE} && {PIPE_RELOADED}",
         f"rm {PIPE} && {PIPE_RELOADED}",
         "jobs start with SIGPIPE ignored",
+    ),
+)
+OF_DIRECTORY = (
+    Falsified(
+        "directory.servers_of_the_directory_answer",
+        "n1",
+        "the directory's server was stopped",
+        **stopped("slapd"),
+        says="no server of the directory can be asked",
+        at="n3",
+    ),
+    Falsified("directory.sssd_answers", "n2", "SSSD was stopped", **stopped("sssd"), says="sssd does not run"),
+    Falsified(
+        "directory.users_are_the_same_everywhere",
+        "n1",
+        "/etc/passwd has a user of the directory with another UID",
+        "echo ann:x:4444:6000::/home/ann:/bin/sh >>/etc/passwd",
+        "sed -i /^ann:x:4444/d /etc/passwd",
+        "as UID, GID and groups, but",
     ),
 )
 OF_CONTAINERS = (
@@ -280,6 +311,29 @@ OF_CONTAINERS = (
         f"cp -a {REST} {SAVED} && sed -i 's/ unix:/ 127.0.0.1:6820 unix:/' {REST} && {RELOADED}",
         f"cp -a {SAVED} {REST} && {RELOADED}",
         "slurmrestd listens on the network",
+    ),
+    Falsified(
+        "jupyter.jupyter_answers_over_tls",
+        "ctl",
+        "the hub was stopped",
+        f"systemctl stop {JUPYTER}",
+        f"systemctl start {JUPYTER} && {HUB_ANSWERS}",
+        "JupyterHub does not ask for a login",
+    ),
+    Falsified(
+        "jupyter.jupyter_is_no_root",
+        "ctl",
+        "a drop-in has the hub run as root",
+        f"mkdir -p {JUPYTER_ROOTS} && printf '{AS_ROOT}' > {JUPYTER_ROOTS}/root.conf && {HUB_AGAIN}",
+        f"rm -r {JUPYTER_ROOTS} && {HUB_AGAIN}",
+        "it runs as root",
+    ),
+    Falsified(
+        "jupyter.jupyter_has_slurmfabs_program",
+        "n1",
+        "what starts servers was edited on a node",
+        **edited("/usr/local/lib/slurmfab/jupyter/run.py", "$a # more"),
+        says="run.py is not slurmfab",
     ),
     Falsified(
         "docker.docker_answers",
@@ -348,6 +402,7 @@ ROWS = (
         replace(row, scene="shared")
         for row in (*OF_CONTROLLERS, *OF_SHARED_PLACES, *OF_LOGINS, *OF_POWER_AND_GPUS, *OF_WITNESSES)
     ),
+    *(replace(row, scene="directory") for row in OF_DIRECTORY),
     *(replace(row, scene="containers") for row in OF_CONTAINERS),
     *(replace(row, scene="newer", suites=NEWER_ON) for row in OF_NEWER_SLURM),
 )

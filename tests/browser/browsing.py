@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from selenium.webdriver import Chrome
+import pytest
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+
+CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--window-size=1280,900",
+)  # fmt: skip
+"""`--no-sandbox`: CI runs as root. The rest keeps the browser from using the network by itself."""
+
+
+@contextmanager
+def chromium(profile: Path, *more: str) -> Iterator[Chrome]:
+    """A browser with an empty profile. `more`: further options of Chromium."""
+    if not (shutil.which(CHROMIUM) and shutil.which(DRIVER)):
+        pytest.fail("Debian's Chromium is missing: make test-packages")
+    options = ChromeOptions()
+    options.binary_location = CHROMIUM
+    for option in (*OPTIONS, *more, f"--user-data-dir={profile}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = Chrome(options=options, service=Service(DRIVER))
+    try:
+        yield driver
+    finally:
+        driver.quit()
 
 
 def open_page(browser: Chrome, path: Path) -> None:

@@ -9,9 +9,7 @@ from slurmfab.base.paths import MAIL_PROGRAM
 from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
 from slurmfab.cluster.inventory.private_tmp import PrivateTmp
 from slurmfab.cluster.slurm.node import Node
-from slurmfab.cluster.slurm.node_programs import NodePrograms
-from slurmfab.cluster.slurm.power_saving import PowerSaving
-from slurmfab.cluster.slurm.render import SlurmConf
+from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving, SlurmConf
 
 VERSIONS = {"22.05": "22.05.8", "23.11": "23.11.4", "24.11": "24.11.5", "25.11": "25.11.2", "26.05": "26.05.5"}
 """The directory's name, and a version as the package has it."""

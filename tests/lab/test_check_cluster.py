@@ -271,6 +271,27 @@ def test_a_node_full_of_other_jobs_is_left_out_and_its_jobs_go_on(deployed_lab: 
     assert found.code == 5
 
 
+def test_test_jobs_when_the_queue_is_full_then_wait_for_nobody_and_take_nothing_from_anybody(
+    deployed_lab: DeployedLab,
+) -> None:
+    submit = AS_SLURM + "sbatch --parsable --nodes=3 --output=/dev/null --mem=50 {} --wrap 'sleep 600'"
+    running = deployed_lab.on("ctl", submit.format("--ntasks-per-node=1"))
+    deployed_lab.until("ctl", f"squeue -h -j {running} -o %T", "RUNNING")
+    waiting = deployed_lab.on("ctl", submit.format("--exclusive"))
+    try:
+        deployed_lab.until("ctl", f"squeue -h -j {waiting} -o '%T %r'", "PENDING Resources")
+        found = checked(deployed_lab, "--only", "job_runs,limits")
+        states = deployed_lab.on("ctl", f"squeue -h -j {running},{waiting} -S i -o '%T %r'").splitlines()
+    finally:
+        deployed_lab.on("ctl", f"scancel {running} {waiting}")
+    assert states == ["RUNNING None", "PENDING Resources"]
+    asked = {(node, check) for node in ("n1", "n2", "n3") for check in ("jobs.job_runs", "limits.memory_is_limited")}
+    assert asked | {("ctl", "jobs.job_runs_on_many_nodes")} <= found.having("passed"), found.shown
+    assert found.code == 0, found.shown
+    assert found.told["seconds"] < 30
+    assert deployed_lab.on("ctl", "scontrol -o show reservation") == "No reservations in the system"
+
+
 def test_a_host_without_power_is_one_failure_and_exit_code_3(whole_again: DeployedLab) -> None:
     lab.kill_host(whole_again.lab, "n3")
     try:

@@ -27,7 +27,7 @@ database: ctl
 accounts: [{name: physics}, {name: maths}]
 users:
   - {name: ada, uid: 3001, accounts: physics}
-  - {name: bob, uid: 3002, accounts: physics}
+  - {name: bob, uid: 3002, accounts: physics, GrpTRES: gres/gpu=1}
   - {name: eve, uid: 3003, accounts: maths, MaxJobs: 1}
 """
 SUBMIT = "cd /tmp && runuser -u {} -- sbatch --parsable --mem=50 --output=/dev/null {} --wrap '{}'"
@@ -165,6 +165,14 @@ def day(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Day]:
         lab.deploy()
         lab.until("ctl", "sinfo -h -N -t idle -p main -o %N | wc -l", "3", patience=120)
         yield Day(lab, lab.on("ctl", "date +%Y-%m-%dT%H:%M:%S"))
+
+
+def test_a_user_whose_limit_is_one_gpu_is_tried_with_one(day: Day) -> None:
+    told = day.told("quickcheck", "--user", "bob", "--only", "gpus")
+    (line,) = told["checks"]
+    assert (line["outcome"], line["host"]) == ("passed", "n1"), line
+    assert line["words"].startswith("a job with one GPU; not with all 2: a limit holds the job of bob."), line
+    assert "AssocGrp" in line["words"], line
 
 
 def test_while_jobs_run_and_wait_status_and_report_have_their_numbers(day: Day, tmp_path: Path) -> None:

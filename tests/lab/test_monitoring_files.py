@@ -15,7 +15,7 @@ from lab_cluster import AS_SLURM, DeployedLab, eventually
 from stock import Stock, in_turn
 
 from slurmfab.base.paths import GPU_CHECK_HISTORY
-from slurmfab.commands.monitoring_files import dashboard
+from slurmfab.commands.monitoring_files import writing
 
 pytestmark = pytest.mark.lab
 
@@ -126,7 +126,7 @@ def files(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest
 
 
 def test_queries_of_the_dashboard_when_everything_is_there_then_each_returns_data(files: Files) -> None:
-    queries = [query.replace("$cluster", files.name) for query in dashboard.queries()]
+    queries = [query.replace("$cluster", files.name) for query in writing.queries()]
     empty: list[Any] = []
 
     def are_answered() -> bool:

@@ -23,6 +23,7 @@ SERVER = "n2"
 
 KEYS = """\
 login: [n2]
+database: ctl
 mounts: [{{path: /data, source: "root@{0}:/srv/brick", type: sshfs, options: [{1}]}}]
 """
 OPTIONS = "allow_other, IdentityFile=/shared/key, StrictHostKeyChecking=accept-new"
@@ -43,12 +44,12 @@ TRUE_MEANWHILE = (
 )
 """What checks may say of hosts that have come back before the file server."""
 
-DAEMONS = (("munge", "n1"), ("slurmd", "n1"), ("munge", "ctl"), ("slurmctld", "ctl"))
+DAEMONS = (("munge", "n1"), ("slurmd", "n1"), ("munge", "ctl"), ("slurmdbd", "ctl"), ("slurmctld", "ctl"))
 
 
 @pytest.fixture(scope="module", params=in_turn("true_words"))
 def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
-    with stock.copy(request.param, nodes=2, shared=("/shared",)) as made:
+    with stock.copy(request.param, database=True, nodes=2, shared=("/shared",)) as made:
         made.on(SERVER, SERVES)
         text = made.inventory_path.read_text().replace("hosts: n[1-2]", "hosts: n1")
         made.inventory_path.write_text(text + KEYS.format(made.lab.host(SERVER).address, OPTIONS))
@@ -91,6 +92,7 @@ def test_each_daemon_that_was_killed_is_told_once_and_nothing_else(hosts: Deploy
     for unit, host in DAEMONS:
         hosts.on(host, KILLED.format(unit))
     hosts.until("ctl", "scontrol ping | grep -c 'is UP'; sinfo -h -n n1 -p main -o %t", "1\nidle", patience=120)
+    hosts.until("ctl", "sacctmgr -nP show cluster format=ControlPort", "6817", patience=120)
     found = failures(hosts)
     assert set(found) == {"daemons.no_daemon_has_crashed/ctl", "daemons.no_daemon_has_crashed/n1"}, found
     for unit, host in DAEMONS:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from slurmfab.commands.report.section import Sources
-from slurmfab.commands.usage.figures import Group, IdleGpus, Point, Sums, Usage, Wait
+from slurmfab.commands.usage.asking import Group, IdleGpus, Point, Sums, Usage, Wait
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import Report, Step
 from slurmfab.core.status import limits_in_use

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurmfab.on_hosts.programs.user_tools import limits, lint_text, nodes, partitions
+from slurmfab.on_hosts.programs.user_tools import limits, lint_text, nodes
 from slurmfab.on_hosts.programs.user_tools.cluster import Cluster
 
 PARTITION = (
@@ -52,7 +52,7 @@ ASSOCIATIONS = "\n".join(
     for row in ({"Account": "theory", "DefaultQOS": "normal", "QOS": "normal,short", "MaxTRES": "node=3"},)
 )
 CLUSTER = Cluster(
-    partitions=partitions.read(PARTITIONS),
+    partitions=nodes.read_partitions(PARTITIONS),
     nodes=nodes.read(NODES),
     associations=limits.associations(ASSOCIATIONS),
     qos=limits.qos(QOS),

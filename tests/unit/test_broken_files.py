@@ -33,7 +33,7 @@ from slurmfab.commands.backup import archive as backups
 from slurmfab.commands.backup import restoring
 from slurmfab.commands.bundle import archive as bundles
 from slurmfab.commands.history import listing
-from slurmfab.commands.history.rollback import target
+from slurmfab.commands.history.rollback import undoing
 from slurmfab.core.engine import record, retry, saved_plan
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.saved_plan import Difference, Files, SavedPlan
@@ -219,7 +219,7 @@ def use_records(cluster_file: Path) -> tuple[tuple[record.Record, ...], tuple[st
         listing.text(one)
         json.dumps(as_json(listing.RecordedRun(one)), allow_nan=False)
         try:
-            target.before(records, one)
+            undoing.target_before(records, one)
         except SlurmfabError:
             continue
     retry.failed_before(records, ("c1", "n1"))

@@ -14,8 +14,8 @@ from saved_archives import archive as saved_backup
 
 from slurmfab.base import atomic_file, junit
 from slurmfab.commands.backup import archive as backups
-from slurmfab.commands.report import writing as pages
-from slurmfab.commands.support_bundle import archive as support
+from slurmfab.commands.report import writing
+from slurmfab.commands.support_bundle import making
 from slurmfab.commands.usage import showing
 from slurmfab.core.engine.session import Output
 
@@ -81,11 +81,11 @@ def of_junit(path: Path) -> None:
 
 
 def of_page(path: Path) -> None:
-    pages.save(sources(), path)
+    writing.save(sources(), path)
 
 
 def of_support_bundle(path: Path) -> None:
-    support.write(path, "x", {"README.txt": "x"}, 0)
+    making.write_archive(path, "x", {"README.txt": "x"}, 0)
 
 
 def of_backup(path: Path) -> None:

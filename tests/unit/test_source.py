@@ -122,9 +122,8 @@ KNOWS_COMMANDS = {
     "on_hosts/agent/client/commands.py": set(SLURM_COMMANDS),
     "on_hosts/agent/accounting/sacctmgr.py": {"sacctmgr"},
     # Asks the program for its version alone, which needs no slurmctld; a login host has no other program of Slurm's.
-    "commands/doctor/systems.py": {"scontrol"},
-    "on_hosts/programs/user_tools/asking.py": {"scontrol"},
-    "on_hosts/programs/user_tools/questions.py": {"squeue", "scontrol", "sacctmgr"},
+    "commands/doctor/hosts.py": {"scontrol"},
+    "on_hosts/programs/user_tools/asking.py": {"squeue", "scontrol", "sacctmgr"},
     # It runs none, and tells users which they may.
     "on_hosts/programs/user_tools/reasons.py": {"scontrol", "sinfo"},
 }

@@ -57,7 +57,7 @@ NOT_FOR_HOSTS_THAT_ARE_AS_WANTED = (
     "slurmfab.commands",
     "slurmfab.lab",
     "slurmfab.cli.tasks.help",
-    "slurmfab.on_hosts.agent.logs.secret_texts",
+    "slurmfab.on_hosts.agent.logs.secret_detectors",
 )
 UNTIL_HOSTS_ARE_ASKED = """\
 from slurmfab.cli.tasks.command import load_quickly

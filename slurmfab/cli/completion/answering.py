@@ -19,11 +19,8 @@ SHELLS = (BASH, ZSH, FISH)
 def answer(arguments: Sequence[str]) -> str:
     """The lines for a shell: what they are, then the words, or the beginning of a path that it completes itself.
 
-    Args:
-        arguments: the shell, and what it knows of the command line: bash gives the part of the word that it will
-            replace, and the line up to the cursor; the others give the words up to the cursor.
-        make_table: makes the table of all tasks.
-        words_elsewhere: makes the words of a kind in `takes.ELSEWHERE`.
+    `arguments`: the shell and, for bash, the part of the word that it replaces and the line up to the cursor, for
+    others the words up to there. `words_elsewhere`: makes the words of a kind in `takes.ELSEWHERE`.
     """
     shell, *rest = arguments
     part, line = rest if shell == BASH else ("", "")
@@ -54,12 +51,7 @@ def has_our_fabfile(directory: Path) -> bool:
 
 
 def format_word(shell: str, word: str, text: str, words: Sequence[str], part: str) -> str:
-    """A word as the shell's script reads it.
-
-    Args:
-        shell: one of `SHELLS`.
-        part: for bash, the part of the last word that it will replace: bash ends words at `=`, `:` and `@`, too.
-    """
+    """A word as the script of one of `SHELLS` reads it; for bash the `part` that it replaces, after `=`, `:` or `@`."""
     if shell == BASH:
         stays = len(words[-1]) - len(part) if words and words[-1].endswith(part) else 0
         return word[stays:]

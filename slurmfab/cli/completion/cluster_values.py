@@ -18,11 +18,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def kept(name: str, of: list[str], make: Callable[[], Any]) -> Any:
-    """JSON values from the cache, if they were made of the same things by the same slurmfab; else made now, and kept.
-
-    Args:
-        name: name of the file.
-    """
+    """JSON values from the cache file `name`, if this slurmfab made them of the same things; else made and kept."""
     path, mark = directory() / f"{name}.json", [__version__, str(PACKAGE), *of]
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         found = json.loads(path.read_bytes())
@@ -42,10 +38,7 @@ def directory() -> Path:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that only this user can read, in one step.
-
-    Raises OSError: that is not possible, for example because the home is another user's.
-    """
+    """Write a file that only this user can read, in one step; OSError where the home is another user's, and so on."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.parent.stat().st_uid != os.geteuid():  # as root with another user's HOME
         return
@@ -61,10 +54,7 @@ MOST_RECORDS = 30
 
 
 class ClusterValues:
-    """What a cluster file names. A file that is not there, or not right, names nothing.
-
-    `cluster`: the file's path as it was typed; empty for the default one.
-    """
+    """What a cluster file names, at the path as typed (empty: the default); a missing or wrong file names nothing."""
 
     def __init__(self, cluster: str) -> None:
         self._path = file_named(os.path.expanduser(cluster))  # noqa: PTH111 - an unknown user is no error here

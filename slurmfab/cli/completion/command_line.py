@@ -67,10 +67,7 @@ class Reader:
 
 
 def wanted(words: Sequence[str], table: Table) -> Wanted:
-    """What fits at the end of a command line.
-
-    `words`: its words without the program's name; the last one is in front of the cursor.
-    """
+    """What fits at the end of a command line without the program's name; the last word is in front of the cursor."""
     *before, word = words or [""]
     given, reader = tuple(before), Reader(table)
     for one in given:

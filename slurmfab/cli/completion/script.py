@@ -14,10 +14,7 @@ SHIPPED = Path(__file__).parent / "shipped"
 
 
 def script(shell: str) -> str:
-    """The script for a shell, which asks this slurmfab where it finds none by itself.
-
-    Raises InputError if there is none for this shell.
-    """
+    """The script for a shell, which asks this slurmfab where it finds none by itself; InputError for other shells."""
     if shell not in SHELLS:
         raise InputError(f"There is no completion for {shell}; there is for {', '.join(SHELLS)}.")
     text = (SHIPPED / f"completion.{shell}").read_text(encoding="utf-8")

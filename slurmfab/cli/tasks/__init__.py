@@ -8,7 +8,6 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
 from slurmfab.cli.tasks import (
-    acceptance,
     backup,
     bundle,
     check,
@@ -19,13 +18,10 @@ from slurmfab.cli.tasks import (
     munge,
     nodes,
     people,
-    quickcheck,
     showing,
     ssh,
     support,
-    takeover,
     update,
-    upgrade,
 )
 from slurmfab.cli.tasks.command import command
 from slurmfab.cli.tasks.options import Common
@@ -72,19 +68,27 @@ GROUPS: tuple[Group, ...] = (
             cluster_file.init,
             deploy.deploy,
             deploy.plan,
-            takeover.import_,
+            cluster_file.import_,
             munge.rotate_munge_key,
             bundle.bundle,
             cluster_file.schema,
         ),
     ),
-    ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
+    ("Checks", (nodes.status, check.check_cluster, check.quickcheck, check.check_gpus, check.accept)),
     (
         "What the cluster looks like",
-        (showing.report, showing.drift, showing.logs, showing.monitoring_files, showing.user_guide),
+        (
+            showing.report,
+            showing.drift,
+            showing.logs,
+            showing.topology,
+            showing.monitoring_files,
+            showing.user_guide,
+            showing.portal_files,
+        ),
     ),
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
-    ("Updates and upgrades", (update.update, upgrade.upgrade)),
+    ("Updates and upgrades", (update.update, update.upgrade)),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, people.accounts_export, people.usage)),
     ("History and undo", (history.history, history.rollback, history.restore_lock)),

@@ -132,11 +132,7 @@ def command(
 
 
 def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> Callable[..., int | None]:
-    """The function of a task, behind what all tasks do first.
-
-    It refuses a file for `--json` that cannot be written, and replaces `@FILE` and `-` in `hosts` by hosts.
-    `newcomers`: as for `command`.
-    """
+    """A task behind what all do first: `--json` must be writable, `@FILE` and `-` in `hosts` become hosts."""
 
     def call(common: Common, **given: Any) -> int | None:
         if common.json not in ("", "-"):
@@ -169,10 +165,7 @@ def end(code: int, message: str = "") -> NoReturn:
 
 
 def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
-    """Call a task's function; errors that are meant for people end as text and an exit code.
-
-    Raises Exit: with the error's text.
-    """
+    """Call a task's function; errors that are meant for people end as the text of an `Exit` with its exit code."""
     load_quickly()
     interrupts.raise_again()
     try:

@@ -74,11 +74,7 @@ class Reader:
             given[parameter.name] = value if parameter.takes_value else True
 
     def read(self, arguments: Iterator[str]) -> str:
-        """Look at all words.
-
-        Returns the help of the task for which it was asked; empty where it was not. Raises InputError if a word is
-        wrong.
-        """
+        """Look at all words; returns the help that was asked for, or nothing, InputError if a word is wrong."""
         for word in arguments:
             if word == "--":
                 self.refuse_rest(arguments)
@@ -98,10 +94,7 @@ class Reader:
         return ""
 
     def refuse_rest(self, arguments: Iterator[str]) -> None:
-        """Refuse words behind `--`, which no task reads: `ssh n1 -- uptime` would open a shell.
-
-        Raises InputError if there are some.
-        """
+        """Refuse words behind `--` by InputError: no task reads them, and `ssh n1 -- uptime` would open a shell."""
         rest = list(arguments)
         if rest:
             refuse(
@@ -161,19 +154,12 @@ class Reader:
 
 
 def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
-    """Look through a command line.
-
-    `core`: the program's own options, in front of the tasks. Returns the help of the task for which it was asked; empty
-    where it was not. Raises InputError if a word is wrong.
-    """
+    """Look through a command line; returns the help that was asked for, or nothing, InputError for wrong words."""
     return Reader(core).read(iter(tuple(arguments)))
 
 
 def answer(arguments: Sequence[str]) -> str | list[Call]:
-    """What a command line of `slurmfab` asks for: a text, or tasks that are to be carried out.
-
-    Raises InputError if a word is wrong.
-    """
+    """What a command line of `slurmfab` asks for: a text, or tasks to carry out; InputError if a word is wrong."""
     reader = Reader(OWN_FLAGS)
     if asked := reader.read(iter(arguments)):
         return asked

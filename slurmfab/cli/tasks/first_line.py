@@ -32,10 +32,7 @@ def show(arguments: Sequence[str]) -> None:
 
 
 def first_line(task: Command, given: Mapping[str, Any]) -> str:
-    """Which cluster file a task is about, and how many hosts it has; empty for tasks that ask no host.
-
-    `given`: the values on the command line, by their names.
-    """
+    """Which cluster file a task with these values is about, and its number of hosts; empty if it asks no host."""
     names = {one.name for one in task.parameters}
     if not {"cluster", "ask_sudo_password"} <= names:
         return ""

@@ -53,10 +53,7 @@ def refuse_core_hosts(context: Context) -> None:
 
 
 def refuse_core_dry(context: Context) -> None:
-    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts.
-
-    Raises Exit if it was used.
-    """
+    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts."""
     if context.config.run.dry:
         end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
 
@@ -92,11 +89,7 @@ namespace.default = "help"
 
 
 def check_words(arguments: list[str], core: ParserContext) -> None:
-    """Look through a command line for help that is asked for, and for wrong words.
-
-    `core`: the options in front of the tasks, as Invoke or Fabric know them. Raises Exit if a word is wrong, or help
-    was asked for and has been shown.
-    """
+    """Look through a command line for help that is asked for, and wrong words; either raises Exit."""
     flags = {
         f"-{name}" if len(name) == 1 else f"--{name}": CoreFlag(
             argument.takes_value, bool(argument.optional), argument.help or ""

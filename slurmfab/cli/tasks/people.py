@@ -96,10 +96,10 @@ def add_user(
         fab add-user ann --key ann.pub --account physics
         fab add-user bob --key - --uid 3000 --groups ml --comment "Bob Example" < keys
     """
-    from slurmfab.commands.people import adding
+    from slurmfab.commands.people import users
 
-    options = adding.AddUserOptions(tuple(key), names(account), names([groups]), number(uid, "--uid"), comment, sudo)
-    return adding.add_user(common.cluster, name, options, common.output)
+    options = users.AddUserOptions(tuple(key), names(account), names([groups]), number(uid, "--uid"), comment, sudo)
+    return users.add_user(common.cluster, name, options, common.output)
 
 
 @command(positional=["name"], help={"name": "login name"})
@@ -113,6 +113,6 @@ def remove_user(common: Common, name: str) -> int:
     Examples:
         fab remove-user ann
     """
-    from slurmfab.commands.people import removing
+    from slurmfab.commands.people import users
 
-    return removing.remove_user(common.cluster, name, common.output)
+    return users.remove_user(common.cluster, name, common.output)

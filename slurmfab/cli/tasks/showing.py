@@ -67,6 +67,29 @@ def logs(common: Common, target: str, *, since: str = "", until: str = "", aroun
     return showing.show(common.cluster, target, Asked(since, until, around), common.output, every_line=all)
 
 
+@command(
+    common=("cluster", "ask_sudo_password"),
+    help={
+        "interface": "network interface on which LLDP counts (default: all; InfiniBand then comes first)",
+        "write": "write the switches into the cluster file",
+    },
+)
+def topology(common: Common, *, interface: str = "", write: bool = False) -> int:
+    """Show which switches the nodes are at, as the cluster file would have them.
+
+    Hosts tell which switches they see by LLDP (lldpctl, or networkctl of a new systemd), and the first one with
+    ibnetdiscover which switches an InfiniBand fabric has. No host is changed. Exit codes: 0 the cluster file has them
+    already, or they were written, 1 the switch of a node is not known, 2 wrong input, 4 the cluster file would change.
+
+    Examples:
+        fab topology
+        fab topology --interface eno1 --write
+    """
+    from slurmfab.commands.topology import showing
+
+    return showing.show(common.cluster, interface, common.output, writes=write)
+
+
 @command(common=("cluster",), help={"output": "directory for the files"})
 def monitoring_files(common: Common, *, output: str = "") -> int:
     """Write files for a Prometheus and a Grafana elsewhere.
@@ -121,3 +144,20 @@ def report(common: Common, *, output: str = "", check: bool = False) -> int:
     from slurmfab.commands.report import writing
 
     return writing.report(common.cluster, output, common.output, with_checks=check)
+
+
+@command(common=("cluster",))
+def portal_files(common: Common) -> int:
+    """Print the file by which Open OnDemand knows this cluster.
+
+    It goes to /etc/ood/config/clusters.d/NAME.yml on the portal's host, which has Slurm's commands and files as a login
+    host has them. No host is asked. Exit codes: 0 written, 2 wrong input.
+
+    Examples:
+        fab portal-files > titanic.yml
+    """
+    from slurmfab.cluster.inventory import loading
+    from slurmfab.core.user_guide import portal
+
+    print(portal.cluster_file(loading.load_named(common.cluster).cluster), end="")  # noqa: T201 - the answer
+    return 0

@@ -39,10 +39,7 @@ def did_you_mean(word: str) -> str:
 
 
 def meant(flag: str, task: Command | None) -> str:
-    """What an option of another tool is called here, as a sentence with a space in front; empty for others.
-
-    `flag`: the option, which the task does not have. `task`: the task; `None` in front of all tasks.
-    """
+    """What an option that a task does not have is called here, as a sentence after a space; empty if unknown."""
     if task is None or flag not in IN_OTHER_TOOLS:
         return ""
     if task.name == "deploy" and flag in DRY_RUN:

@@ -151,10 +151,7 @@ class Inventory:
 
 
 def parse_ini(text: str, where: str) -> HostFile:
-    """Read an inventory in Ansible's INI format.
-
-    Raises InputError if a line is neither a group, nor a host, nor a variable; the message has its number.
-    """
+    """Read an inventory in Ansible's INI format; InputError, with the number, if a line is none that it has."""
     inventory = Inventory(where)
     name, kind = NO_GROUP, "hosts"
     for number, line in enumerate(text.splitlines(), 1):
@@ -171,10 +168,7 @@ def parse_ini(text: str, where: str) -> HostFile:
 
 
 def take(inventory: Inventory, group: Group, kind: str, line: str, number: int) -> None:
-    """Add one line of a section to its group.
-
-    `kind`: `hosts`, `children` or `vars`. Raises InputError if the line is none of this kind.
-    """
+    """Add one line of a section (`hosts`, `children` or `vars`) to its group; InputError if the line is no such one."""
     if kind == "vars":
         key, _, value = line.partition("=")
         group.variables[key.strip()] = unquoted(value.strip())
@@ -200,10 +194,7 @@ def unquoted(value: str) -> str:
 
 
 def parse_yaml(text: str, where: str) -> HostFile:
-    """Read an inventory in Ansible's YAML format, as `ansible-inventory --list --yaml` writes it, too.
-
-    Raises InputError if the text is not YAML, or a group is not as Ansible wants it; the message has the line.
-    """
+    """Read an inventory in Ansible's YAML; InputError, with the line, if it is none, or a group is wrong."""
     inventory = Inventory(where)
     waiting = [(name, node, 0) for name, node in pairs(inventory, yaml_nodes.compose(text, where))]
     while waiting:

@@ -38,11 +38,7 @@ class HostFile:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def selected(self, group: str) -> tuple[ListedHost, ...]:
-        """The hosts of a group, in the file's order.
-
-        `group`: name of the group; empty for all hosts. Raises InputError if there is no such group, or nobody is in
-        it.
-        """
+        """The hosts of a group (empty: all) in the file's order; InputError if the group is missing or empty."""
         if group and group not in self.groups:
             known = f"It has {', '.join(sorted(self.groups))}." if self.groups else "Its format has no groups."
             raise InputError(f"{self.where}: there is no group {group!r}. {known}")

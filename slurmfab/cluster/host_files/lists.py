@@ -84,10 +84,7 @@ def parse_genders(text: str, where: str) -> HostFile:
 
 
 def parse_slurm_conf(text: str, where: str) -> HostFile:
-    """Read the controllers and nodes of a slurm.conf, controllers first; each partition is a group.
-
-    Raises InputError if the hostlist of a partition cannot be read.
-    """
+    """Read the controllers and nodes of a slurm.conf; partitions are groups. InputError for a wrong hostlist."""
     conf = parse(text)
     hosts: dict[str, ListedHost] = {}
     # SlurmctldHost(primary)(address), or ControlMachine and ControlAddr before Slurm 18.08 (slurm.conf(5)).

@@ -24,14 +24,9 @@ JSON = re.compile(r"\s*\{")
 def resolved(hosts: str, members: Mapping[str, Iterable[str]], *, newcomers: bool, stdin: TextIO | None = None) -> str:
     """A hostlist with the hosts that a value of `--hosts` stands for, each once and in its order.
 
-    Args:
-        hosts: the value, as in `head,@inventory.yml:gpu`.
-        members: the addresses of each member of the cluster, by name; empty if there is no cluster file yet.
-        newcomers: whether hosts that are no members are wanted, by the address and user that the file names.
-        stdin: standard input; `None` for this process's.
-
-    Raises:
-        InputError: a file cannot be read, has no such group, or names no host.
+    `hosts`: such as `head,@inventory.yml:gpu`. `members`: their addresses by name; empty without a cluster file.
+    `newcomers`: hosts that are no members, by the address and user in the file. Raises InputError if a file cannot be
+    read, has no such group, or names no host.
     """
     by_address = {address: name for name, addresses in members.items() for address in addresses}
     found: dict[str, None] = {}
@@ -76,10 +71,7 @@ def text_of(path: Path) -> str:
 
 
 def read(text: str, where: str) -> HostFile:
-    """Read a file in the format that its text and its name suggest.
-
-    Raises InputError if the text is too long, or cannot be read in this format.
-    """
+    """Read a file in the format that its text and name suggest; InputError if it is too long, or cannot be read."""
     if len(text) > LARGEST:
         raise InputError(f"{where}: a list of hosts with more than {LARGEST >> 20} MB is not read.")
     name = Path(where).name.lower()

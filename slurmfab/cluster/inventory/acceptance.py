@@ -76,10 +76,7 @@ def _check_user(user: str) -> str:
 
 
 def _number_or(words: tuple[str, ...], least: int, most: int) -> Callable[[Any], Any]:
-    """Make a validator for one of some words, or a whole number.
-
-    `least`: the lowest number. `most`: the highest number.
-    """
+    """Make a validator for one of some words, or a whole number from `least` to `most`."""
 
     def checked(value: Any) -> Any:
         number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
+from slurmfab.cluster.inventory.directory import Groups
 from slurmfab.cluster.inventory.quota import UserQuotaOrNot
 from slurmfab.cluster.inventory.slurm_settings import Setting
 from slurmfab.cluster.inventory.values import Model, written_as
@@ -35,6 +36,11 @@ def _check_name(name: str) -> str:
             f'"{name}" is not a valid name for slurmdbd: use at most 40 lower-case letters, digits, _, . and -'
         )
     return name
+
+
+def is_name(name: str) -> bool:
+    """Whether slurmdbd takes a name as it is."""
+    return bool(_NAME.fullmatch(name))
 
 
 @written_as(_LOGIN)
@@ -111,6 +117,7 @@ class Account(Model):
     description: Annotated[str, Field(description="Its purpose.")] = ""  # its name by default
     organization: Annotated[str, Field(description="Its owner.")] = ""  # its parent's name by default
     coordinators: Annotated[Logins, Field(description="Users who may manage its users and limits.")] = ()
+    from_groups: Annotated[Groups, Field(description="Groups of the hosts whose members are its users.")] = ()
     # limits and other keys of `sacctmgr modify account` (sacctmgr(1)) in the file's order
     settings: AssociationSettings = {}
 

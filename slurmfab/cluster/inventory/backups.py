@@ -19,10 +19,7 @@ _EXAMPLE = "such as age1… (age-keygen prints it) or ssh-ed25519 AAAA…"
 
 @written_as(_RECIPIENT)
 def check_recipient(text: str) -> str:
-    """A recipient of age, an SSH key without its comment; a validator for values of the cluster file.
-
-    Raises ValueError if it is none, or a part of it is missing.
-    """
+    """A validator of a recipient of age, or an SSH key without its comment; ValueError for others."""
     if text.upper().startswith("AGE-SECRET-KEY-") or "PRIVATE KEY" in text:
         raise ValueError("this is a private key, which must stay with its owner; name the public one, " + _EXAMPLE)
     if _NATIVE.fullmatch(text):

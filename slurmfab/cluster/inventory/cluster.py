@@ -21,16 +21,28 @@ from slurmfab.cluster.inventory.acceptance import Acceptance
 from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User
 from slurmfab.cluster.inventory.backups import Backup
 from slurmfab.cluster.inventory.containers import ContainersOrNot
+from slurmfab.cluster.inventory.directory import Directory
 from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.exports import Exports, Served, served
 from slurmfab.cluster.inventory.files_on_hosts import Files
 from slurmfab.cluster.inventory.firewall import FirewallOrNot
-from slurmfab.cluster.inventory.gpu_checks import GpuChecks
+from slurmfab.cluster.inventory.gpu_checks import GpuChecks, IdleGpus
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
-from slurmfab.cluster.inventory.idle_gpus import IdleGpus
 from slurmfab.cluster.inventory.job_environment import JobEnvironment
-from slurmfab.cluster.inventory.logins import BESIDE_SLURMCTLD, LoginLimits, Motd, NodeLogins, PrivateData, UserSsh
+from slurmfab.cluster.inventory.jupyter import JupyterOrNot
+from slurmfab.cluster.inventory.logins import (
+    BESIDE_SLURMCTLD,
+    LoginLimits,
+    Motd,
+    NodeLogins,
+    PrivateData,
+    SlurmSsh,
+    SlurmSshOrLogins,
+    UserSsh,
+    check_sources,
+)
 from slurmfab.cluster.inventory.mail import Mail
+from slurmfab.cluster.inventory.mig import Layout, Mig
 from slurmfab.cluster.inventory.modules import ModulesOrNot, MpiOrNot
 from slurmfab.cluster.inventory.monitoring import MonitoringOrNot
 from slurmfab.cluster.inventory.mounts import Mounts
@@ -49,8 +61,6 @@ from slurmfab.cluster.inventory.slurm_settings import (
     SlurmConf,
     SlurmdbdConf,
 )
-from slurmfab.cluster.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins, check_sources
-from slurmfab.cluster.inventory.topology import Switch
 from slurmfab.cluster.inventory.values import (
     Bundles,
     HostNames,
@@ -65,6 +75,32 @@ from slurmfab.cluster.inventory.values import (
 )
 from slurmfab.cluster.slurm.job_submit_script import explains_refusals, needs_accounts
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+@written_as(_NAME)
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f'"{name}" is not a valid name of a switch: use letters, digits, _ . and -')
+    return name
+
+
+class Switch(Model):
+    """A switch, with the nodes or the switches that are connected to it (topology.conf(5))."""
+
+    name: Annotated[
+        str, AfterValidator(_check_name), Field(validation_alias="SwitchName", description="Name of the switch.")
+    ]
+    # empty for a switch of switches
+    nodes: Annotated[HostNames, Field(validation_alias="Nodes", description="Hostlist of its compute nodes.")] = ()
+    # empty for a switch of nodes
+    switches: Annotated[HostNames, Field(validation_alias="Switches", description="The switches connected to it.")] = ()
+    # LinkSpeed, which Slurm stores without using it
+    speed: Annotated[
+        str, Field(pattern=r"^[0-9]{0,9}\z", validation_alias="LinkSpeed", description="Its speed, for people.")
+    ] = ""
+
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -161,6 +197,7 @@ class NodeGroup(Model):
     """Compute nodes with the same settings."""
 
     hosts: Annotated[SomeHosts, Field(description="Hostlist of compute nodes, such as cn[01-16].")]
+    mig: Mig = None  # `None` leaves the GPUs as they are
     # keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`
     settings: NodeSettings = {}
 
@@ -250,6 +287,7 @@ class Cluster(Model):
     unix_users: Annotated[
         bool, Field(description="Whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.")
     ] = True
+    directory: Annotated[Directory | None, Field(description="Users and groups from LDAP or Active Directory.")] = None
     licenses: Annotated[Licenses, Field(description="Number of licences, by name of the software.")] = {}
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
@@ -272,6 +310,7 @@ class Cluster(Model):
     firewall: FirewallOrNot = None
     monitoring: MonitoringOrNot = None
     rest: Annotated[str | None, Field(description="Controller or login host with slurmrestd, Slurm's REST API.")] = None
+    jupyter: JupyterOrNot = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     idle_gpus: Annotated[IdleGpus | None, Field(description="What is done about jobs whose GPUs do nothing.")] = None
     acceptance: Acceptance = {}
@@ -365,6 +404,11 @@ class Cluster(Model):
         """Whether the file has accounts, so that Slurm enforces associations and limits."""
         return self.database is not None and bool(self.accounts)
 
+    @cached_property
+    def member_groups(self) -> tuple[str, ...]:
+        """The groups whose members are users of accounts, each once."""
+        return tuple(dict.fromkeys(group for account in self.accounts for group in account.from_groups))
+
     @property
     def enforces_accounts(self) -> bool:
         """Whether jobs need an account: unless `slurm_conf` has an AccountingStorageEnforce without that."""
@@ -437,11 +481,16 @@ class Cluster(Model):
         return self.configless and host in self._settings_by_node and host not in self.controllers
 
     def settings_of(self, node: str) -> dict[str, str]:
-        """The settings of a compute node in the file, by key of a NodeName line.
-
-        Raises KeyError if the host is not a compute node.
-        """
+        """The settings of a compute node in the file, by key of a NodeName line; KeyError for other hosts."""
         return dict(self._settings_by_node[node])
+
+    def mig_of(self, host: str) -> Layout | None:
+        """The instances that each GPU of a host shall have; `None` where the file does not say."""
+        return self._mig_by_node.get(host)
+
+    @cached_property
+    def _mig_by_node(self) -> dict[str, Layout]:
+        return {host: group.mig for group in self.nodes if group.mig is not None for host in group.hosts}
 
     @cached_property
     def _settings_by_node(self) -> dict[str, dict[str, str]]:

@@ -42,11 +42,7 @@ _ADVICE: Mapping[str, str] = {
 
 
 def cluster_from(document: Document, where: str) -> Cluster:
-    """The cluster that a document describes.
-
-    `document`: the document that was read from the file. Raises ClusterFileError if the document has mistakes; all of
-    them, or the first of very many, in the order of the lines.
-    """
+    """The cluster that a document describes; ClusterFileError with its mistakes, or the first of very many."""
     complaints = list(document.complaints)
     shape = copy.deepcopy(document.shape)
     removed: set[Place] = set()
@@ -171,10 +167,7 @@ def _names(keys: Mapping[str, keys.Key]) -> tuple[str, ...]:
 
 
 def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
-    """Remove mistakes from the shape, so that another pass finds further mistakes.
-
-    Returns whether another pass makes sense; not if it would complain about hosts that are only missing from the shape.
-    """
+    """Remove mistakes from the shape; whether another pass would find others that are not about missing hosts."""
     for place in places:
         about_hosts = place[0] in ("controllers", "login") or place in (("database",), ("database", "host"))
         about_hosts |= place[0] == "nodes" and place[2:3] in ((), ("hosts",))

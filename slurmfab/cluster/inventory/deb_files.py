@@ -102,10 +102,7 @@ class DebFile:
             raise InputError(f"{self.path} cannot be read: {error.strerror}.") from error
 
     def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the file in pieces of a size, each with the number of bytes before it.
-
-        Raises InputError if the file cannot be read any more, or is another one than before.
-        """
+        """Yield the file in pieces with the number of bytes before; InputError if it is unreadable or has changed."""
         done = 0
         try:
             with self.path.open("rb") as file:
@@ -204,11 +201,7 @@ def members(file: BinaryIO) -> Iterator[tuple[str, int]]:
 
 
 def unpack(suffix: str, data: bytes) -> bytes:
-    """The content of a control.tar, which is small.
-
-    `suffix`: what its name has behind `control.tar`, such as `.xz`. Raises InputError if it is damaged, too large, or
-    compressed in a way that this Python cannot read.
-    """
+    """The content of a small control.tar of this suffix (`.xz`); InputError if damaged, large or unreadable."""
     decompress = decompressor(suffix)
     try:
         found = decompress(data, LARGEST_CONTROL + 1)
@@ -220,10 +213,7 @@ def unpack(suffix: str, data: bytes) -> bytes:
 
 
 def decompressor(suffix: str) -> Callable[[bytes, int], bytes]:
-    """The function that unpacks bytes, up to a size.
-
-    `suffix`: such as `.xz`; empty for what is not compressed. Raises InputError if Python cannot read it.
-    """
+    """The function that unpacks bytes, up to a size, by suffix (`.xz`, empty for none); InputError for others."""
     if suffix == "":
         return lambda data, most: data[:most]
     if suffix == ".gz":

@@ -17,11 +17,7 @@ from slurmfab.fabfile import namespace  # noqa: F401
 
 
 def provide(cluster_file: Path) -> str:
-    """Write a fabfile beside the directory of a new cluster file, where there is none.
-
-    `cluster_file`: as in `configs/cluster.yaml`; nothing is written for one in a directory of another name. Returns
-    what was done, as a line for the user; empty where nothing was.
-    """
+    """Write a fabfile beside `configs/` for a cluster file in it, if there is none; tells so, or is empty."""
     if cluster_file.parent.name != DIRECTORY:
         return ""
     directory = cluster_file.parent.parent

@@ -20,11 +20,7 @@ class Content(NamedTuple):
 
 
 def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
-    """Read the files that a cluster file names.
-
-    Returns the contents, sorted by path. Raises InputError if a file is missing, unreadable or too large; one line for
-    each mistake.
-    """
+    """Read the files that a cluster file names, sorted by path; InputError has a line for each mistake."""
     found: list[Content] = []
     complaints: list[str] = []
     for path, one in sorted(cluster.files.items()):
@@ -39,11 +35,7 @@ def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
 
 
 def read_whole(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
-    """Read the files that a cluster file names, and fill in each template for each of its hosts to see that it can be.
-
-    Returns the contents, sorted by path. Raises InputError if a file cannot be read, or a template is wrong; one line
-    for each mistake.
-    """
+    """Read the files that a cluster file names, and try its templates; InputError has a line for each mistake."""
     found, complaints = read(cluster, beside), list[str]()
     for content in found:
         one = cluster.files[content.path]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.slurm_ssh import check_sources
+from slurmfab.cluster.inventory.logins import check_sources
 from slurmfab.cluster.inventory.values import Model, one_or_more
 
 MANAGED, CHECKED, NONE = "managed", "checked", "none"

@@ -52,19 +52,12 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
 
 
 def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str:
-    """The key of the scripts of a directory: `prolog` or `epilog`, with the directory if groups of nodes have one.
-
-    `value`: what the cluster file has for it. `directory`: the directory; `None` for that of a node that has none.
-    """
+    """The key of a directory's scripts, `prolog` or `epilog`, with the directory where groups have their own."""
     return kind if isinstance(value, str) else f"{kind} {directory or ''}"
 
 
 def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str, ...]]:
-    """Read the scripts in a directory.
-
-    `key`: `prolog` or `epilog`, for complaints. Returns the valid scripts, sorted by name; and a complaint about each
-    other one.
-    """
+    """The valid scripts in a directory, sorted by name, and complaints about `key` (prolog, epilog) for the others."""
     try:
         paths = sorted(
             path for path in directory.iterdir() if not path.name.startswith(".") and not _LEFT_OUT.fullmatch(path.name)

@@ -71,12 +71,7 @@ class Inventory:
 
 
 def load(path: Path) -> Inventory:
-    """Load a cluster file and its lock.
-
-    Raises:
-        ClusterFileError: the file has mistakes; the error lists all of them.
-        InputError: the file or its lock cannot be read.
-    """
+    """Load a cluster file and its lock; ClusterFileError with all mistakes, InputError if one is unreadable."""
     text, read_at = read_text(path), time.time()
     locked = shared_files.content(lock_path(path))
     lock = locks.Lock() if locked is None else locks.parse(locked, lock_path(path))
@@ -84,20 +79,12 @@ def load(path: Path) -> Inventory:
 
 
 def load_named(cluster: str) -> Inventory:
-    """The cluster in the file that the command line names, with its lock.
-
-    Raises:
-        ClusterFileError: the file has mistakes; the error has them all.
-        InputError: the file or its lock cannot be read.
-    """
+    """The cluster in the file that the command line names, with its lock; raises as `load`."""
     return load(named_path(cluster))
 
 
 def parse(text: str, where: str) -> Cluster:
-    """Parse the text of a cluster file.
-
-    `text`: YAML 1.2. Raises ClusterFileError if the text has mistakes; the error lists all of them.
-    """
+    """Parse the YAML of a cluster file; ClusterFileError lists all its mistakes."""
     # pydantic costs 55 ms that `fab --list` need not pay.
     from slurmfab.cluster.inventory import complaints, reading
 
@@ -111,10 +98,7 @@ def _others(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a cluster file, with its line ends unchanged.
-
-    Raises InputError if the file does not exist, cannot be read, is too large, or is not UTF-8.
-    """
+    """Read the text of a cluster file, with its line ends; InputError if it is missing, too large or no UTF-8."""
     try:
         return text_of(bounded_file.read(path, MOST_BYTES), str(path))
     except FileNotFoundError:

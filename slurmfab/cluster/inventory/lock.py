@@ -23,7 +23,7 @@ from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.base.signatures import KEY_TEXT
 from slurmfab.base.strict_json import UNKNOWN
-from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
+from slurmfab.cluster.facts import Bus, Cgroup, Gpu, Hardware
 from slurmfab.cluster.inventory.shared_files import content
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class HostLock:
     reached: Address | Literal[""] = ""
     # those of its further addresses that others trust, in networks which the cluster file names
     trusted: tuple[Address, ...] = ()
+    # how its NVIDIA GPUs were divided before the cluster file said how (`mig`): profiles by slot, none for a whole GPU
+    mig_before: Mapping[Bus, tuple[Word, ...]] = field(default_factory=dict)
     slurm: Word = ""  # its version of Slurm when it last answered, if that is of another series than the cluster's
 
 
@@ -123,19 +125,13 @@ class Lock:
 
 
 def load(path: Path) -> Lock:
-    """Load a lock; an empty lock if the file does not exist.
-
-    Raises InputError if the file cannot be read, is damaged, or was written by a newer slurmfab.
-    """
+    """Load a lock, empty if there is none; InputError if it is unreadable, damaged, or of a newer slurmfab."""
     found = content(path)
     return Lock() if found is None else parse(found, path)
 
 
 def parse(text: bytes, path: Path) -> Lock:
-    """Make a lock from the bytes of its file.
-
-    `text`: the bytes. Raises InputError if the file is damaged, or was written by a newer slurmfab.
-    """
+    """Make a lock from the bytes of its file; InputError if it is damaged, or was written by a newer slurmfab."""
     try:
         lock, plain = strict_json.checked_and_plain(text, path, adapter())
     except BrokenFile as error:
@@ -162,10 +158,7 @@ def refuse_other_version(plain: Any, path: Path) -> None:
 
 
 def save(lock: Lock, path: Path) -> None:
-    """Write a lock atomically; a file with the same content is left unchanged.
-
-    Raises InputError if the file cannot be written.
-    """
+    """Write a lock atomically, unless the file has this content already; InputError if it cannot be written."""
     atomic_file.write(path, text_of(lock), mode=atomic_file.READABLE_BY_ALL)
 
 
@@ -186,10 +179,7 @@ def without_hosts(lock: Lock, names: Iterable[str]) -> Lock:
 
 
 def with_bundles(lock: Lock, digests: Mapping[str, str]) -> Lock:
-    """The lock with digests of bundles, which replace those of the same names.
-
-    `digests`: the SHA-256 of each bundle's manifest, by the bundle's name in the cluster file.
-    """
+    """The lock with manifests' digests of bundles, which replace those of the same names."""
     return replace(lock, bundles={**lock.bundles, **digests})
 
 
@@ -209,6 +199,9 @@ def values_of(lock: Lock) -> dict[str, Any]:
     for name in ("signers", "upgrade", "spool"):
         if not values[name]:
             del values[name]
+    for host in values["hosts"].values():
+        if not host["mig_before"]:
+            del host["mig_before"]
     return values
 
 

@@ -36,10 +36,7 @@ def first(uid: int) -> int:
 
 
 def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """The users who cannot have a range, each with the reason.
-
-    `numbers`: the UIDs as in the lock, such as `ann.uid`.
-    """
+    """The users who cannot have a range, each with the reason; `numbers` are the lock's, such as `ann.uid`."""
     uids = {user.name: numbers[f"{user.name}.uid"] for user in cluster.users if f"{user.name}.uid" in numbers}
     owners = {uid: name for name, uid in uids.items()}
     for name, uid in uids.items():
@@ -51,10 +48,7 @@ def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str
 
 
 def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Name and first number of the range of each user with a UID, in the order of the file, and of slurm.
-
-    `numbers`: the UIDs as in the lock.
-    """
+    """Name and first number of the range of each user with a UID, in the file's order, and of slurm, from the lock."""
     people = [user.name for user in cluster.users] if cluster.unix_users else []
     uids = ((name, numbers.get(f"{name}.uid", 0)) for name in (*people, SLURM))
     return tuple((name, first(uid)) for name, uid in uids if FIRST_UID <= uid <= LAST_UID)
@@ -110,10 +104,7 @@ def further_groups(cluster: Cluster) -> tuple[str, ...]:
 
 
 def is_systems(group: str, facts: Mapping[str, HostFacts], pinned: Numbers) -> bool:
-    """Whether a group is a system group of the hosts, such as video, whose GID may differ between hosts.
-
-    `pinned`: the numbers of the lock; a group in them is not a system group.
-    """
+    """Whether a group that the lock does not have is the hosts' own, such as video, whose GID may differ."""
     found = [fact.groups[group] for fact in facts.values() if group in fact.groups]
     return f"{group}.gid" not in pinned and bool(found) and all(gid < FIRST_OF_PEOPLE for gid in found)
 
@@ -121,17 +112,10 @@ def is_systems(group: str, facts: Mapping[str, HostFacts], pinned: Numbers) -> b
 def decide(
     cluster: Cluster, pinned: Numbers, facts: Mapping[str, HostFacts], *, controller: str = "", moving: bool = False
 ) -> dict[str, int]:
-    """Choose all UIDs and GIDs of a cluster: of slurm and munge, of users, and of former users.
+    """Choose all UIDs and GIDs of a cluster by key, such as `slurm.uid`: of slurm, munge, users and former users.
 
-    Args:
-        controller: see `system_ids.choose`.
-        moving: see `system_ids.choose`.
-
-    Returns:
-        Numbers by key, such as `slurm.uid` and `ann.gid`.
-
-    Raises:
-        IdConflict: numbers conflict with those on a host; the error lists all conflicts.
+    `controller`, `moving`: see `system_ids.choose`. Raises IdConflict with all conflicts of numbers with those on
+    hosts.
     """
     complaints: list[str] = []
     system: dict[str, int] = {}
@@ -150,10 +134,7 @@ def decide(
 
 
 def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
-    """Users being removed that still exist on a host, or may exist on a host that did not answer.
-
-    `facts`: facts of every host that answered, by name.
-    """
+    """Users being removed that exist on a host that answered, or may on one that did not."""
     gone = former(cluster, lock.ids)
     silent = any(host not in facts for host in cluster.hosts)
     return tuple(
@@ -163,20 +144,11 @@ def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) 
 
 
 def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) -> dict[str, int]:
-    """Choose the numbers of all users and of their groups.
+    """Choose numbers of users and groups by key, such as `ann.uid` and `ml.gid`; none with `unix_users: false`.
 
     Numbers come from the cluster file first, then from the lock, then from most hosts, else the first number that is
-    free as UID and GID on all hosts is used. Numbers of former users are not free, as files may still have them.
-
-    Args:
-        pinned: the numbers of the lock, with those of slurm and munge.
-
-    Returns:
-        Numbers by key, such as `ann.uid`, `ann.gid` and `ml.gid`; empty with `unix_users: false`.
-
-    Raises:
-        IdConflict: a host has a user or group with another number, or another user or group with a chosen number; the
-            error lists all conflicts.
+    free as UID and GID on all hosts is used. Numbers of former users are not free, as files may still have them. Raises
+    IdConflict with all names that hosts have with other numbers, and the reverse.
     """
     if not cluster.unix_users or not (cluster.users or pinned):
         return {}
@@ -218,10 +190,7 @@ def specified_ids(cluster: Cluster) -> set[int]:
 
 
 def prevailing(name: str, kind: str, facts: Mapping[str, HostFacts]) -> int | None:
-    """The number that most hosts have for a user or group; `None` if no host has it.
-
-    `name`: name of the user or group. `kind`: `accounts` for the UID of a user, `groups` for the GID of a group.
-    """
+    """The number that most hosts have for a name of a kind (`accounts`, `groups`); `None` if no host has it."""
     if kind == "groups":
         found = Counter(fact.groups[name] for fact in facts.values() if name in fact.groups)
     else:
@@ -235,10 +204,7 @@ def owners(chosen: Numbers) -> tuple[str, ...]:
 
 
 def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterable[str]:
-    """One line for each conflict of hosts with the numbers of a name; hosts with the same conflict are folded.
-
-    `name`: name of a user or group.
-    """
+    """A line for each conflict of hosts with the numbers of a user or group; hosts with the same one are folded."""
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():
         for what in differences(name, chosen, fact):
@@ -291,16 +257,7 @@ def system_accounts(cluster: Cluster, chosen: Numbers, facts: Mapping[str, HostF
 
 
 def refuse_partial(cluster: Cluster, asked: Collection[str], before: Numbers, chosen: Numbers) -> None:
-    """Refuse to assign new numbers if not all hosts were asked which numbers are free.
-
-    Args:
-        asked: the hosts that were asked, whether or not they answered.
-        before: the numbers of the lock before this run.
-        chosen: the numbers now.
-
-    Raises:
-        IdConflict: not all hosts were asked, and a user or group has no number yet.
-    """
+    """Refuse new numbers, by IdConflict, if not all hosts were asked (even in vain) which are free."""
     left = [host for host in cluster.hosts if host not in asked]
     declared = {user.name for user in cluster.users if user.uid}
     new = [name for name in owners(chosen) if f"{name}.gid" not in before and name not in declared]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from slurmfab.cluster.inventory.accounting import DATABASE_PORT
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.jupyter import HUB_PORT, SERVER_PORTS
 from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm import accounting
@@ -46,10 +47,7 @@ def setting(settings: Mapping[str, str | None], key: str) -> str:
 
 
 def port(cluster: Cluster, key: str, node: str = "") -> int:
-    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
-
-    `key`: one of `PORTS`. `node`: the compute node of a slurmd, which may have a port of its own (`Port`).
-    """
+    """The port, or first of a range, of a daemon in `PORTS`, by the file or by default; slurmd's may be its node's."""
     return _range(cluster, key, node)[0]
 
 
@@ -88,6 +86,15 @@ def of_host(cluster: Cluster, host: str) -> Iterator[Ports]:
     if registry and registry.host == host:
         numbers = (registry.port, registry.pull_port) if registry.anonymous_pull else (registry.port,)
         yield from (Ports("registry", number, number) for number in numbers)
+    yield from _of_notebooks(cluster, host)
+
+
+def _of_notebooks(cluster: Cluster, host: str) -> Iterator[Ports]:
+    """Yield the ports of the hub that servers use, and of servers; that for browsers is everybody's."""
+    if cluster.jupyter and cluster.jupyter.host == host:
+        yield Ports("JupyterHub", HUB_PORT, HUB_PORT)
+    if cluster.jupyter and "compute" in cluster.roles(host):
+        yield Ports("notebook servers", *SERVER_PORTS)
 
 
 def ssh_ports(cluster: Cluster, host: str) -> tuple[int, ...]:
@@ -109,10 +116,7 @@ def ring(nodes: Sequence[str], controller: str) -> dict[str, str]:
 
 
 def needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> tuple[Target, ...]:
-    """What a host has to reach on others, each once.
-
-    `start`: the host that connects. `ring`: the host that connects to each compute node, beside slurmctld.
-    """
+    """What `start` has to reach on others, each once; `ring` is what connects to each node, beside slurmctld."""
     return tuple(dict.fromkeys(one for one in _needed(cluster, start, ring) if one.host != start))
 
 
@@ -131,6 +135,8 @@ def _needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> Iterator[T
             yield Target(export.host, NFS_PORT, "NFS")
     if cluster.registry:
         yield Target(cluster.registry.host, cluster.registry.port, "registry", cluster.registry.address or "")
+    if cluster.jupyter and "compute" in roles:
+        yield Target(cluster.jupyter.host, HUB_PORT, "JupyterHub")
     if monitoring and monitoring.prometheus and monitoring.prometheus.host == start:
         for host in cluster.hosts[:MOST_NODES]:
             listens = monitoring.listens_on(host)

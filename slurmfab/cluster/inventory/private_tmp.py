@@ -44,10 +44,7 @@ PrivateTmpOrNot = Annotated[
 
 
 def unknown_to(private: PrivateTmp | None, version: SlurmVersion) -> tuple[str, ...]:
-    """The settings that a Slurm does not know: up to 22.05 Dirs is always /tmp and /dev/shm (notes of 23.02).
-
-    `private`: the settings; `None` for none. Returns one complaint for each such setting.
-    """
+    """A complaint for each setting that a Slurm does not know: Dirs up to 22.05 is fixed (notes of 23.02)."""
     if private is None or version >= SINCE:
         return ()
     wanted = {"Dirs": set(private.directories) != set(ALWAYS), "Shared": private.shared}

@@ -17,10 +17,7 @@ _LENGTH = 4
 
 
 def mistake(line: str) -> str:
-    """Why a line is not a public key for authorized_keys (sshd(8), AUTHORIZED_KEYS FILE FORMAT); empty if it is one.
-
-    `line`: key type, key in base64 and comment, with or without options before them.
-    """
+    """Why a line, with its options and comment, is no public key for authorized_keys (sshd(8)); empty if it is."""
     if "PRIVATE KEY" in line:
         return "this is a private key, which must stay with its owner; the public key is in the .pub file"
     if "SSH2 PUBLIC KEY" in line:

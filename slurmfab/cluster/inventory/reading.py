@@ -60,10 +60,7 @@ class Document:
 
 
 def read(text: str, where: str) -> Document:
-    """Read the text of a cluster file; the document contains complaints about single keys.
-
-    Raises ClusterFileError if the text is not YAML, or not a mapping.
-    """
+    """Read the text of a cluster file, with complaints about keys; ClusterFileError if it is no YAML mapping."""
     document = Document({})
     document.shape.update(_mapping(compose(text, where, EMPTY), (), document))
     return document

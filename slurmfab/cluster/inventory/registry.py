@@ -21,7 +21,8 @@ _SCOPE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]
 _LOWEST_PORT = 1024
 
 
-def _check_address(address: str | None) -> str | None:
+def check_ip_address(address: str | None) -> str | None:
+    """An IP address in its usual spelling. Raises ValueError for other texts."""
     if address is not None:
         try:
             return str(ipaddress.ip_address(address))
@@ -48,7 +49,7 @@ class Registry(Model):
     host: Annotated[str, Field(min_length=1, description="The host of the cluster that has the images.")]
     # `None` for the one by which the other hosts reach it
     address: Annotated[
-        str | None, AfterValidator(_check_address), Field(description="Its IP address to listen on.")
+        str | None, AfterValidator(check_ip_address), Field(description="Its IP address to listen on.")
     ] = None
     port: Annotated[_Port, Field(description="TCP port for those who log in.")] = PORT
     anonymous_pull: Annotated[bool, Field(description="Whether images are fetched without a login, too.")] = False

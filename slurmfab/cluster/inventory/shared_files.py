@@ -54,19 +54,13 @@ def existing(path: Path) -> list[str]:
 
 
 def read(path: Path) -> FilesRead:
-    """Read a cluster file and its lock, without a look at what they mean.
-
-    Raises InputError if a file is there, but cannot be read.
-    """
+    """Read a cluster file and its lock without judging them; InputError if one is there, but cannot be read."""
     read_at = time.time()
     return FilesRead(content(path), content(lock_path(path)), read_at)
 
 
 def content(path: Path) -> bytes | None:
-    """The bytes of a cluster file or a lock; `None` where there is none.
-
-    Raises InputError if it cannot be read, is too large, or is not a regular file.
-    """
+    """The bytes of a cluster file or a lock, `None` without one; InputError if unreadable, large or not regular."""
     try:
         return bounded_file.read(path, MOST_BYTES)
     except FileNotFoundError:
@@ -76,10 +70,7 @@ def content(path: Path) -> bytes | None:
 
 
 def changes(path: Path, before: FilesRead, now: FilesRead) -> tuple[str, ...]:
-    """How the files have changed, a line for each; empty where they have not.
-
-    `before`: the files as a run read them. `now`: the files as they are.
-    """
+    """How the files have changed since a run read them, a line for each; empty where they have not."""
     lines = [changed_text(path)] if now.cluster != before.cluster else []
     if now.lock != before.lock:
         came, went = sorted(now.hosts - before.hosts), sorted(before.hosts - now.hosts)
@@ -119,10 +110,7 @@ def exclusively(path: Path) -> Iterator[None]:
 
 
 def take(descriptor: int, directory: Path) -> None:
-    """Take the lock on an open directory, and wait a while for it.
-
-    Raises InputError if another process holds it for too long.
-    """
+    """Take the lock on an open directory; InputError if another process holds it for longer than this waits."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:

@@ -42,10 +42,7 @@ class Wanted(NamedTuple):
 
 
 def wanted_from(text: str) -> Wanted:
-    """Read `NAME` or `NAME=VERSION`, or the path of a file that ends in .deb.
-
-    Raises ValueError if it is something else.
-    """
+    """Read `NAME` or `NAME=VERSION`, or the path of a file that ends in .deb; ValueError if it is something else."""
     if text.endswith(DEB):
         return _from_file(text)
     name, equals, version = text.partition("=")

@@ -19,16 +19,9 @@ CLIENTS: Mapping[str, str] = {one.word: one.client for one in PLATFORMS.values()
 
 
 def read(inventory: Inventory) -> tuple[DebFile, ...]:
-    """Read the packages in the directory that the cluster file names for Slurm's.
+    """Read Slurm's packages in the cluster file's directory, if any, sorted by file.
 
-    Args:
-        inventory: the cluster; a relative path begins at the directory of its file.
-
-    Returns:
-        The packages, sorted by file; empty if the packages come from elsewhere.
-
-    Raises:
-        InputError: there is no such directory, a file is no package, or they are not Slurm's; a line for each mistake.
+    Raises InputError, with a line for each mistake: no directory, a file that is no package, or none of Slurm's.
     """
     source = inventory.cluster.slurm.source
     if not isinstance(source, DebDirectory):

@@ -52,11 +52,7 @@ SlurmFiles = Annotated[
 
 
 def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
-    """Read the files that a cluster file names.
-
-    `files`: path of each by its name in Slurm's directory. Returns the files, sorted by name. Raises InputError if a
-    file is missing, unreadable or too large; one line for each mistake.
-    """
+    """Read the files that a cluster file names, sorted by name; InputError has a line for each mistake."""
     found: list[SiteFile] = []
     complaints: list[str] = []
     for name, value in sorted(files.items()):

@@ -145,10 +145,7 @@ class Source(Model):
         return self
 
     def _check_repository(self) -> None:
-        """Refuse a repository that apt could not use, or that nobody has signed.
-
-        Raises ValueError if it is such a one.
-        """
+        """Refuse a repository that apt could not use, or that nobody has signed, by ValueError."""
         if not self.suites:
             raise ValueError("suites is missing: the suites of the repository, such as trixie; ./ if it has none")
         if not self.key:

@@ -91,11 +91,7 @@ def _one_value(text: str) -> str:
 
 
 def mistakes(title: str, found: Iterator[tuple[Place, str]]) -> None:
-    """Raise all mistakes at once, or the first of very many.
-
-    `title`: the name of the validated model or key, for pydantic. `found`: place below the validated value, and reason,
-    of each mistake. Raises pydantic.ValidationError if there are mistakes.
-    """
+    """Raise all mistakes (place below the value, and reason) of `title`, or the first of many, as pydantic does."""
     errors = [
         InitErrorDetails(type=PydanticCustomError("mistake", "{reason}", {"reason": reason}), loc=place, input=None)
         for place, reason in islice(found, MOST_COMPLAINTS)

@@ -64,10 +64,7 @@ def limits(cluster: Cluster) -> tuple[Limit, ...]:
 
 
 def places(cluster: Cluster) -> dict[str, str]:
-    """By host, the directory of the file system on which quotas are set: on an export's server, or on local disks.
-
-    Empty if no host of the cluster has the file system itself.
-    """
+    """By host, the directory whose file system there has quotas set: of an export, or on local disks."""
     if cluster.quota is None:
         return {}
     path = cluster.quota.path

@@ -34,21 +34,12 @@ def choose(
     controller: str = "",
     moving: bool = False,
 ) -> dict[str, int]:
-    """Choose the UIDs and GIDs of the system users.
+    """Choose the UIDs and GIDs of the system users: `slurm.uid`, `slurm.gid`, `munge.uid` and `munge.gid`.
 
-    Numbers come from the cluster file first, then from the lock, then from most hosts that have the user, then from the
-    controller, then from the distribution, else from the first number that is free on all hosts.
-
-    Args:
-        declared: the cluster file's `ids`, one number for UID and GID.
-        controller: the primary controller; empty where --move-ids is not available.
-        moving: whether the user's other numbers will be changed to these, so that only other users conflict.
-
-    Returns:
-        `{"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": …, "munge.gid": …}`.
-
-    Raises:
-        IdConflict: a host has the user with other numbers, or another user with these; the error lists all conflicts.
+    Numbers come from the cluster file's `ids` first, then from the lock, then from most hosts that have the user, then
+    from the controller, then from the distribution, else from the first number that is free on all hosts. `controller`:
+    empty where --move-ids is not available. `moving`: other numbers of the user will be changed. Raises IdConflict with
+    all.
     """
     chosen: dict[str, int] = {}
     for user in SYSTEM_USERS:
@@ -69,10 +60,7 @@ def choose(
 def offer(
     facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int], controller: str
 ) -> tuple[str, ...]:
-    """The lines about what --move-ids would change; empty if it cannot solve the conflict.
-
-    `declared`: the cluster file's `ids`.
-    """
+    """What --move-ids would change, given the cluster file's `ids`; empty if it cannot solve the conflict."""
     try:
         chosen = choose(facts, declared, pinned, controller=controller, moving=True)
     except IdConflict:
@@ -99,14 +87,7 @@ def pick(
     controller: str = "",
     moving: bool = False,
 ) -> tuple[int, int]:
-    """The UID and GID that a system user should have, free or not.
-
-    Args:
-        declared: the cluster file's `ids`.
-        others: numbers that are chosen for another system user.
-        controller: see `choose`.
-        moving: see `choose`.
-    """
+    """The UID and GID that a system user should have, free or not; `others` are another's. See `choose`."""
     if user in declared:
         return declared[user], declared[user]
     if f"{user}.uid" in pinned:
@@ -149,10 +130,7 @@ def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[
 def conflicts(
     user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFacts], *, moving: bool = False
 ) -> Iterable[str]:
-    """One line for each conflict of hosts with the chosen IDs of a user; hosts with the same conflict are folded.
-
-    `moving`: whether the user's other numbers will be changed, so that only other users conflict.
-    """
+    """A line for each conflict of hosts with a user's IDs, hosts folded; moved ones conflict with others' alone."""
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():
@@ -205,17 +183,9 @@ def refuse_partial_move(
     chosen: Mapping[str, int],
     facts: Mapping[str, HostFacts],
 ) -> None:
-    """Refuse to change numbers on some hosts only, if other hosts need the change too.
+    """Refuse, by IdConflict, to change numbers on some hosts only, if other hosts need the change too.
 
-    Args:
-        hosts: the hosts of this run.
-        everybody: all hosts of the cluster.
-        before: the numbers of the lock before this run.
-        chosen: the numbers now.
-        facts: facts of the hosts that answered.
-
-    Raises:
-        IdConflict: the run has only some hosts, and the numbers on other hosts change too.
+    `before`: the lock's numbers before this run. `chosen`: those of now.
     """
     left = [host for host in everybody if host not in hosts]
     changes = before and any(before.get(f"{user}.{kind}") != chosen[f"{user}.{kind}"] for user, kind in SYSTEM_NUMBERS)

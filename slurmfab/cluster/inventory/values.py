@@ -30,10 +30,7 @@ _Validator = TypeVar("_Validator", bound=Callable[..., Any])
 
 
 def written_as(pattern: re.Pattern[str]) -> Callable[[_Validator], _Validator]:
-    """Make a decorator for a validator, which tells editors how the texts look that it takes.
-
-    `pattern`: matches each such text as a whole, and perhaps some more.
-    """
+    """Make a decorator of a validator that tells editors the pattern of its texts, or a somewhat wider one."""
 
     def remember(validator: _Validator) -> _Validator:
         PATTERNS[validator] = pattern.pattern
@@ -58,11 +55,7 @@ class Model(BaseModel):
 
 
 def host_names(value: Any) -> tuple[str, ...]:
-    """Expand a hostlist, or a list of hostlists; a validator for values of the cluster file.
-
-    `value`: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`. Returns the names in the order of the
-    file. Raises ValueError if it is neither of the two.
-    """
+    """Expand a hostlist, `cn[01-16]`, or a list of them, in order; a validator, ValueError for something else."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
@@ -97,11 +90,7 @@ def number_as_text(value: Any) -> Any:
 
 
 def check_directory(example: str) -> Callable[[str], str]:
-    """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file.
-
-    `example`: such a directory, for the message about another value. Returns a function that returns a valid path, and
-    raises ValueError for another one.
-    """
+    """Make a validator for absolute paths of letters, digits and `_.+-`, which need no quotes in any file."""
 
     @written_as(_DIRECTORY)
     def checked(path: str) -> str:
@@ -113,11 +102,7 @@ def check_directory(example: str) -> Callable[[str], str]:
 
 
 def check_amount(example: str) -> Callable[[str], str]:
-    """Make a validator for percentages and for amounts in K, M, G or T.
-
-    `example`: an amount, for the message about another value. Returns a function that returns a valid amount, and
-    raises ValueError for another text.
-    """
+    """Make a validator for percentages and amounts in K, M, G or T, with an example in its message."""
 
     @written_as(_AMOUNT)
     def checked(text: str) -> str:
@@ -144,10 +129,7 @@ def is_address(text: str) -> bool:
 
 @written_as(re.compile("|".join([*_EVERY, _CLOCK.pattern])))
 def check_schedule(when: str) -> str:
-    """Return a schedule: `hourly`, `daily`, `weekly`, a time of the day, or a day of the week with a time.
-
-    Raises ValueError if it is something else.
-    """
+    """Return a schedule: `hourly`, `daily`, `weekly`, or a time with a day of the week or none; else ValueError."""
     if when not in _EVERY and not _CLOCK.fullmatch(when):
         raise ValueError(f'"{when}" is neither one of {", ".join(_EVERY)} nor a time such as "03:30" or "Sun 03:30"')
     return when

@@ -70,11 +70,7 @@ class _Open:
 
 
 def compose(text: str, where: str, advice: str = "") -> MappingNode:
-    """Parse the YAML of a file to nodes with their places in the text.
-
-    `text`: the file's text; places do not count a byte order mark. `advice`: what to do about an empty file, with a
-    space in front. Raises ClusterFileError if the text is not YAML, or not a mapping.
-    """
+    """Parse YAML to nodes with places after a byte order mark; ClusterFileError if it is no mapping, or empty."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     _check_characters(text, where)
     if "\t" in text and len(text) > _MOST_WITH_TABS:
@@ -118,7 +114,7 @@ class _Composer:
             if isinstance(event, ScalarEvent):
                 if len(event.value) >= _VALUE_LENGTH and _LONG_NUMBER.search(event.value):
                     raise self._refusal(event, f"a number of more than {_VALUE_LENGTH} digits.")
-                self._add(event, _scalar(event), _size(event.value))
+                self._add(event, _scalar(event), hostlist.count_names(event.value) + len(event.value) // _VALUE_LENGTH)
             elif isinstance(event, CollectionStartEvent):
                 self._begin(event)
             elif isinstance(event, CollectionEndEvent):
@@ -182,11 +178,6 @@ class _Composer:
 
     def _refusal(self, event: Event, reason: str) -> ClusterFileError:
         return ClusterFileError((f"{self._where}:{_mark(event).line + 1}: {reason}",))
-
-
-def _size(text: str) -> int:
-    """How many values a text counts as: one for each host of a hostlist, and more for a very long text."""
-    return hostlist.count_names(text) + len(text) // _VALUE_LENGTH
 
 
 def _mark(event: Event) -> Any:

@@ -22,10 +22,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield all tokens of a text, and at the end an empty one with what stands behind the last.
-
-    Raises ValueError if it is not YAML.
-    """
+    """Yield all tokens of a text, and an empty one with what stands behind the last; ValueError if it is no YAML."""
     try:
         found = list(yaml.scan(text, Loader=_LOADER))
     except yaml.YAMLError as error:

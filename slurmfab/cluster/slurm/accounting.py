@@ -66,19 +66,13 @@ def log_file(own: Mapping[str, str | None]) -> str:
 
 
 def mariadb_settings(memory: int, roles: Sequence[str]) -> str:
-    """The text of MariaDB's settings for slurmdbd on a host.
-
-    `memory`: the host's memory in MiB. `roles`: the host's roles, such as `controller` and `database`.
-    """
+    """The text of MariaDB's settings for slurmdbd on a host with so many MiB and with these roles."""
     pool = buffer_pool(memory, roles)
     return fill("mariadb.cnf", {"pool": pool, "log_file": redo_log(pool)})
 
 
 def redo_log(pool: int) -> int:
-    """MiB for InnoDB's redo log: a quarter of the buffer pool, within limits.
-
-    MariaDB allocates all of it on disk at once; slurmdbd works with 64 MiB. `pool`: size of the buffer pool in MiB.
-    """
+    """MiB for InnoDB's redo log, which is allocated at once: a quarter of the buffer pool, within limits."""
     return min(max(SMALLEST_LOG, pool // 4), LARGEST_LOG)
 
 

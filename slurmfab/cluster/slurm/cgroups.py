@@ -57,10 +57,7 @@ def description(cgroup: Cgroup) -> str:
 
 
 def repair(cgroup: Cgroup, like: str = "") -> str:
-    """What to change on a host, so that Slurm can use its control groups.
-
-    `like`: the version of the other nodes, `v1` or `v2`; empty if no node has control groups.
-    """
+    """How a host makes its control groups usable; `like` is the other nodes' version, or empty."""
     version = ONLY_V1 if like == "v1" else ONLY_V2
     whys = _by_trouble(cgroup)
     if "read-only" in cgroup.troubles or "read-only" in whys:
@@ -89,10 +86,7 @@ def lacks(cgroup: Cgroup, needed: Cgroup) -> bool:
 
 
 def refusal(cgroup: Cgroup, version: str) -> str:
-    """The message about a host whose control groups can do less than those of the other nodes.
-
-    `version`: the version of the other nodes, `v1` or `v2`; empty if none.
-    """
+    """The message about control groups that can do less than those of other nodes, in this version (or empty)."""
     return (
         f"its control groups ({description(cgroup)}) can do less than those of the other nodes. Slurm has one "
         f"setting for all nodes, so jobs could exceed their {unlimited(cgroup)} on every node. Change on this host: "

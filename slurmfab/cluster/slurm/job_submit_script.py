@@ -26,10 +26,7 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
 
 
 def needs_accounts(own: Mapping[str, str | None], *, enforces: bool) -> bool:
-    """Whether jobs need an account; a cluster that records jobs and holds nobody to anything is one, too.
-
-    `enforces`: whether slurmfab's own slurm.conf makes jobs need accounts.
-    """
+    """Whether jobs need an account: slurmfab's slurm.conf makes them, or the site's own does."""
     settings = {key.lower(): value for key, value in own.items()}
     if not enforces:
         return False

@@ -109,19 +109,12 @@ USER_BY_NAME = by_name((*ASSOCIATION, *USER))
 
 
 def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
-    """The keys that a version of Slurm has.
-
-    `limits`: limits of a QOS or of an association. `version`: version of Slurm as (year, month).
-    """
+    """The keys that a version of Slurm, as (year, month), has of limits of a QOS or of an association."""
     return tuple(limit.key for limit in limits if limit.since <= version)
 
 
 def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[tuple[str, str], ...]:
-    """Normalize settings of the cluster file, for the comparison with the database.
-
-    `settings`: keys and values that the rules have checked. `by_name`: the known limits by name in lower case. Returns
-    pairs of sacctmgr's own name and normal value.
-    """
+    """Checked settings in sacctmgr's own names (`by_name` in lower case) and normal values, to compare them."""
     return tuple(
         (limit.key.name, normal_value(limit, value))
         for name, value in settings.items()

@@ -106,10 +106,7 @@ def seconds(text: str) -> str:
 
 
 def node_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
-    """The values of a node line, with the defaults and with the layout that Slurm completes (read_config.c).
-
-    `line`: values by key in lower case, with `socketsperboard` for `Sockets` and `cpus` for `Procs`.
-    """
+    """A node line's values (keys as `socketsperboard`, `cpus`), defaults, and Slurm's layout (read_config.c)."""
     found = {key: meaning(key, value, NODE) for key, value in {**NODE, **line}.items()}
     with suppress(ValueError, ZeroDivisionError):
         boards, cores, threads = (int(line.get(key) or 1) for key in ("boards", "corespersocket", "threadspercore"))
@@ -129,13 +126,9 @@ def partition_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
 def is_same_setting(
     key: str, actual: str, wanted: str, is_same_host: SameHost, defaults: Mapping[str, str] = SETTINGS
 ) -> bool:
-    """Whether two values of a setting mean the same.
+    """Whether two values of a setting (key in lower case) mean the same; `actual` is empty if the file has none.
 
-    Args:
-        key: in lower case.
-        actual: one value; empty if the file does not set it.
-        wanted: the other one.
-        is_same_host: knows which names and addresses are one host's, and which name and number one user's.
+    `is_same_host`: knows which names and addresses are one host's, and which name and number one user's.
     """
     one, other = (meaning(key, value, defaults) for value in (actual, wanted))
     if key in ("slurmuser", "slurmduser"):
@@ -162,9 +155,6 @@ def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
 
 
 def is_same_place(one: str, other: str, is_same_host: SameHost) -> bool:
-    """Whether daemons that are given these names or addresses connect to the same one.
-
-    A second address of a host is another network, with another route and other firewalls.
-    """
+    """Whether names or addresses mean one place to daemons; a host's second address is another network."""
     both = (family(one), family(other))
     return (NO_ADDRESS in both or canonical(one) == canonical(other)) and is_same_host(one, other)

@@ -20,10 +20,7 @@ Way = Callable[[Literal["newer", "too old"]], str]  # tells how a host that is n
 
 
 def notice(others: Mapping[str, str], controller: str, version: str) -> str:
-    """The notice about a legal mixed state.
-
-    `others`: version of Slurm by host, of those that have another one than the controller.
-    """
+    """The notice about hosts, with their versions, that have another Slurm than the controller where that is legal."""
     alike: dict[str, list[str]] = {}
     for host, found in others.items():
         alike.setdefault(found, []).append(host)
@@ -43,10 +40,7 @@ def legal(versions: Iterable[str]) -> str:
 
 
 def wrong(host: str, roles: Collection[str], versions: tuple[str, str], controller: str, way: Way) -> str:
-    """Why a host's Slurm does not work with slurmctld, with the repair; empty if it does.
-
-    `way`: how the host gets slurmctld's version, as the end of a sentence; asked only if it has to.
-    """
+    """Why a host's Slurm does not work with slurmctld, with `way`, asked when needed, as repair; empty if it does."""
     found, expected = versions
     has, ours = SlurmVersion.parse(found), SlurmVersion.parse(expected)
     if "controller" in roles:
@@ -61,10 +55,7 @@ def wrong(host: str, roles: Collection[str], versions: tuple[str, str], controll
 
 
 def newer(found: str, expected: str, controller: str, repair: str) -> str:
-    """Why a host whose Slurm is newer than slurmctld's cannot be used, with both ways out.
-
-    `repair`: how the host gets slurmctld's version, as the end of a sentence without its full stop.
-    """
+    """Why a host whose Slurm is newer than slurmctld's cannot be used, with both ways out."""
     series = SlurmVersion.parse(found)
     return (
         f"its Slurm is {found}, and slurmctld on {controller} is {expected}, which refuses what a newer slurmd or "
@@ -118,10 +109,7 @@ def too_new_database(found: str, expected: str, controller: str, database: str) 
 
 
 def back_to(packages: Iterable[str], host: str, *, libraries: bool) -> str:
-    """How a host gets former packages of Slurm, as the end of a sentence.
-
-    `packages`: each as `NAME=VERSION`. `libraries`: whether others may have to be named, too.
-    """
+    """How a host gets former packages (`NAME=VERSION`), as the end of a sentence; `libraries`: perhaps others too."""
     more = ", with the libraries of the same run of apt (/var/log/apt/history.log) as NAME=VERSION, too"
     more = more if libraries else ""
     return f"apt-get install --allow-downgrades {' '.join(packages)} there{more}; then {FAB} deploy --hosts {host}"

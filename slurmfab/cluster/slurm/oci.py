@@ -15,10 +15,7 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def oci_conf(version: SlurmVersion, variables: Iterable[str] = ()) -> str:
-    """The text of oci.conf.
-
-    `variables`: variables beside TMPDIR that name a directory of a job, which its containers see as well.
-    """
+    """The text of oci.conf; containers see these variables beside TMPDIR, which name directories of the job."""
     names = ",".join(dict.fromkeys(("TMPDIR", *variables)))
     known = (version.major, version.minor)
     return fill("oci.conf", {"program": f"{PYTHON} {OCI_PROGRAM}/run.py", "variables": names, "version": known})

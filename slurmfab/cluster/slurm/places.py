@@ -11,21 +11,13 @@ LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}  # the key o
 
 
 def spool_directory(settings: Mapping[str, str], node: str, hostname: str = "") -> str:
-    """SlurmdSpoolDir on a node, without a slash at its end.
-
-    `settings`: of slurm.conf, by key in lower case. `node`: its NodeName. `hostname`: its own hostname; the NodeName if
-    that is empty.
-    """
+    """SlurmdSpoolDir on a node without slash at its end; keys in lower case, an empty hostname is the NodeName."""
     value = settings.get("slurmdspooldir", "") or SETTINGS["slurmdspooldir"]
     return posixpath.normpath(_expanded(value, node, hostname))
 
 
 def log_file(settings: Mapping[str, str], daemon: str, node: str, hostname: str = "") -> str:
-    """The path of a daemon's log; empty if it writes to syslog alone.
-
-    `settings`: of slurm.conf, by key in lower case. `daemon`: `slurmctld` or `slurmd`. `hostname`: its own hostname;
-    its name if that is empty.
-    """
+    """The path of the log of `slurmctld` or `slurmd`, settings in lower case; empty if it writes to syslog alone."""
     return _expanded(settings.get(LOGS[daemon], ""), node, hostname)
 
 

@@ -77,10 +77,7 @@ class Platform:
     bus: str  # the package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope
 
     def packages(self, role: str) -> tuple[str, ...]:
-        """The packages that a host needs for a role, sorted; the same names in every supported release.
-
-        `role`: `controller`, `database`, `compute` or `login`. Raises InputError if there is no such role.
-        """
+        """The packages of a role (`controller`, `database`, `compute`, `login`), in every release; or InputError."""
         if role not in self.by_role:
             raise InputError(f"“{role}” is not a role with packages (known: {', '.join(self.by_role)}).")
         return tuple(sorted((*self.common, *self.by_role[role])))
@@ -119,10 +116,7 @@ class Platform:
         return next((name for name in self.common if name in self.slurm_packages), "")
 
     def key(self, series: str) -> str:
-        """How a cluster file asks for it.
-
-        `series`: of the Slurm that it means; only the distribution's packages need none.
-        """
+        """How a cluster file asks for this Slurm; only the distribution's packages need no series."""
         version = "" if self.word == DEBIAN.word else f', version: "{series}.*"'
         return f"slurm: {{packages: {self.word}{version}}}"
 

@@ -16,19 +16,48 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Tem
 from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
 from slurmfab.base.errors import InputError
-from slurmfab.base.paths import SLURM_SPOOL
+from slurmfab.base.paths import PROGRAMS, SLURM_SPOOL
 from slurmfab.cluster.facts import Cgroup
 from slurmfab.cluster.slurm.formatting import assignment
 from slurmfab.cluster.slurm.gres import gres_lines, gres_names, tracked_gres
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT, explains_refusals, lua_text
 from slurmfab.cluster.slurm.node import Node, one_of_each
 from slurmfab.cluster.slurm.node_lines import node_lines, node_settings
-from slurmfab.cluster.slurm.node_programs import NodePrograms
 from slurmfab.cluster.slurm.platform import DEBIAN, Platform
-from slurmfab.cluster.slurm.power_saving import PowerSaving
 from slurmfab.cluster.slurm.preemption import partition_settings, preemption
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
 from slurmfab.on_hosts.agent.client.commands import PARTITION
+
+
+@dataclass(frozen=True)
+class NodePrograms:
+    """The programs that a cluster uses."""
+
+    has_prolog: bool = False  # whether nodes run the cluster file's scripts before each job
+    has_epilog: bool = False  # whether nodes run the cluster file's scripts after each job
+    health_interval: int = 0  # seconds between two health checks; 0 for none
+    directory: str = PROGRAMS
+    has_task_prolog: bool = False
+
+
+NEVER_BY_ITSELF = 365 * 86400
+"""SuspendTime in seconds. slurmctld switches nodes only with a SuspendTime; by itself it shall switch off none: up to
+22.05 it would take drained nodes, too, and it counts nodes that stay on (`SuspendExcNodes=n[1-8]:2`) only for lists
+without a comma. The program of slurmfab's timer decides instead, the same with every version."""
+
+
+@dataclass(frozen=True)
+class PowerSaving:
+    """The values of slurm.conf's lines about power saving."""
+
+    suspend: str
+    resume: str
+    always_on: str  # hostlist of the nodes that are never switched off; empty for none
+    suspend_timeout: int  # seconds until a node is off
+    resume_timeout: int  # seconds until a node that was switched on answers
+    rate: int  # most nodes that are switched off, and on, within a minute
+    never: int = NEVER_BY_ITSELF
+
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"
 
@@ -152,11 +181,7 @@ class SlurmConf:
 
 
 def render(conf: SlurmConf) -> dict[str, str]:
-    """Render Slurm's files.
-
-    Returns texts by name: `slurm.conf` and `cgroup.conf`; `gres.conf` and `job_container.conf` only if they are needed.
-    Raises SlurmfabError if the version is too old, or version, memory margin or a value is invalid.
-    """
+    """Slurm's files by name, gres.conf and job_container.conf as needed; SlurmfabError for what cannot be."""
     context = _context(conf)
     return {name: fill(name, context) for name in _needed(context)}
 
@@ -212,10 +237,7 @@ def fill(name: str, context: Mapping[str, object]) -> str:
 
 
 class Settings:
-    """The user's keys for one file; the template calls its methods for one key after another.
-
-    `own`: values by key in any case; `None` leaves a line out.
-    """
+    """The user's keys for one file, in any case, which its template asks for one by one; `None` omits a line."""
 
     def __init__(self, own: Mapping[str, str | None]) -> None:
         self._own = {key.lower(): (key, value) for key, value in own.items()}
@@ -250,18 +272,12 @@ def lines_of(key: str, value: str) -> str:
 
 
 def job_submit_script(cluster_name: str, site: str = "") -> str:
-    """The text of slurmfab's job submit script.
-
-    `site`: the text of the site's own script, which judges the jobs that slurmfab's accepts; empty for none.
-    """
+    """The text of slurmfab's job submit script; the site's own, if any, judges the jobs that it accepts."""
     return fill(SCRIPT, {"cluster_name": cluster_name, "site": lua_text(site) if site else ""})
 
 
 def fill_text(text: str, context: Mapping[str, object]) -> str:
-    """The text that a template of the site's own gives.
-
-    Raises InputError if it is no template, or names something that does not exist; with the line, if that is known.
-    """
+    """The text of a site's template; InputError, with the line if known, if it is none or names unknown things."""
     try:
         return _compiled(text).render(context)
     except TemplateSyntaxError as error:

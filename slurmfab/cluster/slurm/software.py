@@ -44,6 +44,9 @@ PYXIS = "nvslurm-plugin-pyxis"  # the package of pyxis, as its authors build it
 REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 """The server of the key `registry`, and what makes its certificate."""
 
+JUPYTERHUB = "jupyterhub"
+"""The package of the key `jupyter`, with the hub and with the servers of users; its unit has the same name."""
+
 NODE_EXPORTER, PROMETHEUS = "prometheus-node-exporter", "prometheus"
 """The packages of the key `monitoring`; their units have the same names."""
 
@@ -68,6 +71,12 @@ PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netn
 
 OCI = ("crun", "skopeo", "umoci")  # the runtime of Slurm's own containers, and what makes their bundles from images
 
+SSSD = ("sssd-ldap", "sssd-krb5-common", "sssd-common", "libnss-sss", "libpam-sss")
+"""What asks a directory for users, groups and logins, with those that need one another: they come and go together."""
+
+OTHER_DIRECTORIES = ("libnss-ldapd", "libnss-ldap", "libpam-ldapd", "libnss-winbind", "libpam-winbind", "libnss-nis")
+"""What asks a directory in another way; of two such services, each would refuse the other's users."""
+
 ASKED = (
     APPTAINER,
     *(name for name in OCI if name not in PODMAN),
@@ -77,6 +86,7 @@ ASKED = (
     DOCKER_CLIENT,
     REGISTRY_SERVER,
     OPENSSL,
+    JUPYTERHUB,
     NODE_EXPORTER,
     PROMETHEUS,
     NFS_SERVER,
@@ -85,6 +95,8 @@ ASKED = (
     QUOTA,
     MAILER,
     CERTIFICATES,
+    *SSSD,
+    *OTHER_DIRECTORIES,
     AGE,
     *MODULE_SYSTEMS,
     *ALL_OF_MPI,

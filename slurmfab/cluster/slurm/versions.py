@@ -72,11 +72,7 @@ DISTRIBUTION: Mapping[str, str] = {
 
 
 def distribution_version(codename: str) -> SlurmVersion:
-    """The Slurm version of a release of Debian or Ubuntu.
-
-    `codename`: `VERSION_CODENAME` of os-release(5). Raises SlurmfabError if the release is unknown, or its Slurm is too
-    old for slurmfab.
-    """
+    """Debian's or Ubuntu's Slurm version by VERSION_CODENAME; SlurmfabError if unknown or too old."""
     if codename not in DISTRIBUTION:
         raise SlurmfabError(
             f"slurmfab does not know which Slurm the release “{codename}” has (known: {', '.join(DISTRIBUTION)}; "
@@ -144,14 +140,9 @@ def complaints(
     *,
     slurmdbd_conf: Mapping[str, str | None] | None = None,
 ) -> tuple[str, ...]:
-    """The user's settings that a Slurm version refuses or ignores.
+    """The user's settings that a Slurm refuses or ignores; `None` in them leaves a line out.
 
-    Args:
-        slurm_conf: values by key for slurm.conf; `None` leaves the line out.
-        slurmdbd_conf: values by key for slurmdbd.conf.
-
-    Returns:
-        One sentence for each, such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (added in 24.05)`.
+    A sentence each, such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (added in 24.05)`.
     """
     asked = (
         ("slurm_conf", SLURM_CONF, slurm_conf),

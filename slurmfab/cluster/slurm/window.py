@@ -69,12 +69,7 @@ def way(older: SlurmVersion, newer: SlurmVersion) -> tuple[SlurmVersion, ...]:
     ways = [(one, *rest) for one in steps if (rest := way(one, newer))]
     fewest = min(map(len, ways), default=0)
     shortest = (found for found in ways if len(found) == fewest)
-    return max(shortest, key=lambda found: (_packaged(found), found), default=())
-
-
-def _packaged(series: Iterable[SlurmVersion]) -> int:
-    """How many of these series a release of Debian or Ubuntu has."""
-    return sum(str(one) in DISTRIBUTION.values() for one in series)
+    return max(shortest, key=lambda found: (sum(str(one) in DISTRIBUTION.values() for one in found), found), default=())
 
 
 def mismatches(versions: Mapping[Member, Iterable[SlurmVersion]]) -> tuple[tuple[Member, SlurmVersion, str], ...]:

@@ -13,9 +13,8 @@ from slurmfab.base.errors import HostError, InputError
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.accept import history
-from slurmfab.commands.accept.judging import results_of
-from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt, NotSubmitted, Queue
+from slurmfab.commands.accept import listing
+from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt, NotSubmitted, Queue, results_of
 from slurmfab.commands.accept.results import NOT_STARTED, Columns, Result, Verdict, columns
 from slurmfab.commands.accept.wanted import PlannedRun, WantedJob, planned_runs, wanted_jobs
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
@@ -53,10 +52,7 @@ class AcceptOptions:
 
 
 def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Output) -> int:
-    """Run acceptance jobs, and print each result when it arrives.
-
-    `junit`: path of a JUnit XML file for the results; empty for none. Returns the exit code; see `Verdict.exit_code`.
-    """
+    """Run acceptance jobs and print results as they come, also into a JUnit file; returns `Verdict.exit_code`."""
     options.check()
     if junit:
         atomic_file.require_writable(Path(junit), "--junit")
@@ -80,7 +76,7 @@ class Acceptance:
         self.tell = tell
         self.run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
         self.results: list[Result] = []
-        self.entries: tuple[history.Entry, ...] = ()
+        self.entries: tuple[listing.Entry, ...] = ()
         self.table = Columns(0, 0)
         self.told = ""
 
@@ -98,7 +94,7 @@ class Acceptance:
             sender = sender_of(self.known, shells)
             queue = self.ready_queue(sender, jobs)
             controller = self.controller(shells)
-            self.entries = history.read(controller) if controller else ()
+            self.entries = listing.read_history(controller) if controller else ()
             plan = [(job, planned_runs(job, self.options.repeat)) for job in jobs]
             self.table = columns(jobs, [run for _, runs in plan for run in runs])
             self.tell(self.table.header())
@@ -171,19 +167,16 @@ class Acceptance:
         self.told = text
 
     def take(self, found: Sequence[Result], controller: CheckedHost | None) -> None:
-        """Compare results with the history, show them, and add them to the history.
-
-        `controller`: the host with the history; `None` if it cannot be reached.
-        """
-        results = [history.with_earlier(one, self.entries) for one in found]
+        """Compare results with the history on this controller, if it can be reached; show them, and add them there."""
+        results = [listing.with_earlier(one, self.entries) for one in found]
         for one in results:
             self.tell(self.table.row(one))
         self.results += results
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        entries = [history.entry_of(one, self.run_id, now) for one in results]
+        entries = [listing.entry_of(one, self.run_id, now) for one in results]
         if controller is not None:
             try:
-                trouble = history.add(controller, entries)
+                trouble = listing.add_history(controller, entries)
             except HostError as error:
                 trouble = error.reason
             if trouble:

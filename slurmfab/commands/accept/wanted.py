@@ -99,15 +99,9 @@ class PlannedRun:
 
 
 def wanted_jobs(known: Inventory, only: str, nodes: Sequence[str], user: str) -> tuple[WantedJob, ...]:
-    """The jobs to run.
+    """The jobs to run, of `only` (comma-separated; empty for all), on `nodes` (empty for all), else by this user.
 
-    Args:
-        only: names of jobs, separated by commas; empty for all.
-        nodes: names of the nodes that may be used; empty for all.
-        user: who runs the jobs that name no user.
-
-    Raises:
-        InputError: there are no jobs, a name is unknown, a script cannot be run, or a job has too few nodes.
+    Raises InputError: there are no jobs, a name is unknown, a script cannot be run, or a job has too few nodes.
     """
     jobs = known.cluster.acceptance
     if not jobs:
@@ -138,10 +132,7 @@ def names_in(only: str, jobs: Mapping[str, AcceptanceJob]) -> tuple[str, ...]:
 
 
 def wanted_job(known: Inventory, name: str, nodes: Sequence[str], user: str) -> WantedJob:
-    """One job; the arguments are those of `wanted_jobs`.
-
-    Raises InputError if its script cannot be run, or there are not as many nodes as it wants.
-    """
+    """One job, by the arguments of `wanted_jobs`; InputError if its script or number of nodes cannot be had."""
     said = known.cluster.acceptance[name]
     shipped = said.shipped(name)
     script = script_of(known, name, said, shipped)

@@ -38,11 +38,7 @@ Entry = Mapping[str, Any]
 
 
 def export(cluster: str, output: session.Output) -> int:
-    """Print the sections `qos`, `accounts` and `users`.
-
-    `output`: where to print progress, and whether to ask for the sudo password. Raises HostError if the host or
-    slurmdbd does not answer, or slurmdbd does not know the cluster.
-    """
+    """Print the sections `qos`, `accounts` and `users`; HostError without slurmdbd, or if it lacks the cluster."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("accounts-export"))
     try:
@@ -56,13 +52,8 @@ def export(cluster: str, output: session.Output) -> int:
 def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
     """Ask slurmdbd: on its own host, or on the controller if the cluster file has no database yet.
 
-    Returns:
-        The agent's answer: `clusters`, `qos`, `accounts`, `associations`, `levels`, `defaults` and `partitioned`, see
-        `slurmfab.on_hosts.agent.accounting.reading`.
-
-    Raises:
-        HostFailed: slurmdbd does not answer, or does not know the cluster.
-        HostError: the host does not answer.
+    Returns the answer of `slurmfab.on_hosts.agent.accounting.reading`. Raises HostFailed if slurmdbd does not answer,
+    or does not know the cluster; HostError if the host does not answer.
     """
     host = (*known.cluster.database_hosts, known.cluster.controller)[0]
     facts = ask_facts(transport, host, with_secrets=False)
@@ -74,19 +65,7 @@ def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
 
 
 def ask_host(transport: Transport, host: str, cluster: str, version: SlurmVersion, conf: str = "") -> Mapping[str, Any]:
-    """Ask slurmdbd by sacctmgr on a host.
-
-    Args:
-        cluster: the ClusterName, in lower case.
-        version: of the Slurm that is installed there.
-        conf: text of a slurm.conf for sacctmgr; empty for the host's own.
-
-    Returns:
-        As `ask`.
-
-    Raises:
-        HostError: as for `ask`.
-    """
+    """Ask slurmdbd as `ask`, for a ClusterName in lower case; an empty `conf` is the host's own slurm.conf."""
     request = {
         "op": "accounts",
         "cluster": cluster,
@@ -180,10 +159,7 @@ def users(known: Inventory, found: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def in_accounts(by_account: Mapping[str, Mapping[str, str]], default: str) -> Entry:
-    """The accounts of a user's entry: settings that all accounts share once, and the others under `associations`.
-
-    `by_account`: the values of the user's association, by account. `default`: the default account, which comes first.
-    """
+    """A user's accounts, default first: shared settings once, the others under `associations`."""
     keys = [limit.key for limit in limits.ASSOCIATION]
     settings = {account: changed(values, keys) for account, values in by_account.items()}
     names = sorted(settings, key=lambda name: (name != default, name))

@@ -115,10 +115,7 @@ def directory(cluster_file: Path) -> Path:
 
 
 def make_directory(cluster_file: Path) -> Path:
-    """Make the directory for a cluster's backups, which only its owner can read.
-
-    Raises InputError if it cannot be made.
-    """
+    """Make the directory for a cluster's backups, which only its owner can read; InputError if it cannot be made."""
     path = directory(cluster_file)
     try:
         path.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -129,10 +126,7 @@ def make_directory(cluster_file: Path) -> Path:
 
 
 def verified(path: Path) -> Backup:
-    """Read a backup, compare every byte of it with its manifest, and refuse files that would be unpacked elsewhere.
-
-    Raises InputError if the file is damaged, is not a backup, or was made by a newer slurmfab.
-    """
+    """Read and compare a backup, and refuse files that unpack elsewhere; InputError as of `archive.verified`."""
     try:
         return archive.verified(path, KIND, backup_from)
     except OSError as error:

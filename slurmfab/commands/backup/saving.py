@@ -65,10 +65,7 @@ def backup(cluster: str, to: str, output: Output) -> int:
 
 
 def trust_own_key(known: Inventory) -> None:
-    """Save this user's public signing key in the lock file, so that colleagues trust archives that it has signed.
-
-    Raises InputError if the lock file cannot be read or written.
-    """
+    """Save this user's public signing key in the lock, so that colleagues trust what it has signed."""
     path, keys = loading.lock_path(known.path), signatures.own_keys()
     if set(keys) <= set(known.lock.signers):
         return
@@ -77,11 +74,7 @@ def trust_own_key(known: Inventory) -> None:
 
 
 def new_archive(run: Run, to: str) -> Archive:
-    """Make an empty archive.
-
-    `run`: the run, whose start is part of the file name. Raises InputError if it cannot be written there, or exists
-    already; or age is missing, and backups are to be encrypted.
-    """
+    """Make an empty archive named by the run's start; InputError if it exists, or age or room is missing."""
     name = f"{run.inventory.cluster.name}-{parts.stamp(run.started.timestamp())}"
     path = Path(to)
     is_file = bool(to) and not path.is_dir() and not to.endswith(os.sep)
@@ -112,11 +105,7 @@ def require_age(recipients: Sequence[str]) -> None:
 
 
 def save(run: Run, archive_file: Archive, dump: BinaryIO | None = None) -> Path:
-    """Fetch all parts, one after the other, and finish the archive.
-
-    `dump`: gets the part with the accounting database as well, not encrypted. Returns the path of the archive. Raises
-    SlurmfabError if nothing is deployed yet, or a part cannot be fetched or encrypted.
-    """
+    """Fetch all parts into the archive, the database also into `dump`, not encrypted; its path, or SlurmfabError."""
     try:
         return save_parts(run, archive_file, dump)
     except ResourceFailed as error:
@@ -200,19 +189,7 @@ def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: Binar
 def fetch(
     run: Run, archive_file: Archive, host: str, name: str, request: Mapping[str, Any], *, copy: BinaryIO | None = None
 ) -> dict[str, Any]:
-    """Fetch a part from a host and add it to the archive, piece by piece.
-
-    Args:
-        name: name of the part.
-        request: which part the agent reads, and from where.
-        copy: gets the same bytes.
-
-    Returns:
-        What the agent reports about the part: `next_job_id` and `jobs` for slurmctld's state, otherwise nothing.
-
-    Raises:
-        HostError: the host does not send the whole part.
-    """
+    """Fetch a part piece by piece from a host into the archive, and `copy`; what the agent reports about it."""
     run.progress.begin(f"saving {PART_TITLES[name]}", (host,))
     archive_file.begin()
 
@@ -249,10 +226,7 @@ def summary(backup: Backup) -> str:
 
 
 def list_backups(cluster: str) -> int:
-    """Print descriptions of the backups beside the cluster file, oldest first; each is verified.
-
-    Returns the exit code: 1 if one of them is damaged.
-    """
+    """Describe and verify the backups beside the cluster file, oldest first; returns 1 if one of them is damaged."""
     path = loading.named_path(cluster)
     place = archive.directory(path)
     found = archive.all_in(place)

@@ -120,14 +120,7 @@ def require_before_decryption(backups: Sequence[Backup], path: Path, signed_by: 
 def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trust: bool) -> None:
     """Go on with backups that a trusted key has signed, or that the user trusts after seeing what they can do.
 
-    Args:
-        known: the cluster that they are restored to; its cluster file may be the one of the first backup.
-        signed_by: a file with public keys that are trusted; empty for none.
-        trust: whether the user trusts the backups by an option.
-
-    Raises:
-        InputError: one is not trusted, and nobody can be asked.
-        SlurmfabError: the user does not trust it.
+    `signed_by`: a file with further trusted keys. Raises InputError if nobody can be asked, SlurmfabError after a no.
     """
     keys = trusted_keys(known.path, signed_by)
     reasons = [(one, signatures.distrust(one.seal, KIND.name, keys)) for one in backups]
@@ -146,10 +139,7 @@ def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trus
 
 
 def warning(backup: Backup, reason: str, known: Inventory) -> Iterator[str]:
-    """Yield the lines about a backup that is not trusted.
-
-    `reason`: why it is not trusted. `known`: the cluster that it is restored to.
-    """
+    """Yield the lines about a backup that is not trusted, for this reason, to restore the cluster `known`."""
     yield f"{backup.path}: {reason}. Whoever could write this file can have changed it, and become root with it."
     yield "It brings, among other things:"
     if parts.CLUSTER_FILE in backup.parts and not known.path.exists():

@@ -57,10 +57,7 @@ class Bundle:
 
 
 def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
-    """The usual path of a cluster's bundle: `cluster.bundle-trixie-amd64.tar` beside `cluster.yaml`.
-
-    `suite`: release of the distribution, such as `trixie`.
-    """
+    """The usual path of a bundle: `cluster.bundle-trixie-amd64.tar` beside `cluster.yaml`."""
     return cluster_file.with_name(f"{cluster_file.stem}.bundle-{suite}-{architecture}.tar")
 
 
@@ -70,10 +67,7 @@ def paths_by_name(known: Inventory) -> dict[str, Path]:
 
 
 def verified(path: Path) -> Bundle:
-    """Read a bundle and compare every byte of it with its manifest; the same file is read once in a run.
-
-    Raises InputError if there is no such file, it is damaged, or it was made by a newer slurmfab.
-    """
+    """Read and compare a bundle, once in a run; InputError if missing, damaged, or by a newer slurmfab."""
     try:
         status = path.stat()
         return _verified(path, status.st_mtime_ns, status.st_size)
@@ -92,10 +86,7 @@ def _verified(path: Path, _time: int, _size: int) -> Bundle:
 
 
 def is_part(name: str) -> bool:
-    """Whether a bundle may hold a part of this name: the index or a package.
-
-    Raises ResourceFailed if the name is neither.
-    """
+    """Whether a bundle may hold a part of this name: the index or a package; ResourceFailed for other names."""
     return name == INDEX or bool(checked(name))
 
 

@@ -29,6 +29,7 @@ from slurmfab.cluster.slurm.software import (
     ALL_OF_MPI,
     APPTAINER,
     CERTIFICATES,
+    JUPYTERHUB,
     MAILER,
     NFS_SERVER,
     NFTABLES,
@@ -41,6 +42,7 @@ from slurmfab.cluster.slurm.software import (
     REGISTRY_SERVER,
     RPCBIND,
     SQUASHFUSE,
+    SSSD,
     WITHOUT_APPTAINER,
     docker_packages,
 )
@@ -70,16 +72,8 @@ READABLE_BY_ALL = 0o644
 def make(cluster: str, source: str, to: str, output: Output) -> int:
     """Collect the packages that the roles of a cluster need, with their dependencies, in one file.
 
-    Args:
-        source: the host that downloads the packages from its mirror; empty for the primary controller.
-        to: path of the bundle, or a directory; empty for the directory of the cluster file.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: there is no such host, the name in `to` does not end in .tar, or Slurm is of no package.
-        SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
+    `source`: the host that downloads; empty for the primary controller. `to`: a path that ends in .tar, or a directory;
+    empty for the cluster file's. Raises InputError of these; SlurmfabError if the download fails; no file is left.
     """
     known = loading.load_named(cluster)
     host = source or known.cluster.controller
@@ -107,10 +101,7 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
 
 
 def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
-    """The packages that hosts of a cluster can need, sorted; those of compute nodes even before it has any.
-
-    `codename`: of the hosts' release, by which the names of some packages differ; by default the newest.
-    """
+    """The packages that hosts of a cluster, with or without nodes, can need in a release (default: newest)."""
     roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
     platform = wanted(cluster)
     names = {*ALWAYS, *platform.packages_of(roles)}
@@ -123,7 +114,9 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {NFTABLES} if cluster.firewall and cluster.firewall.mode == MANAGED else set()
     names |= of_containers(cluster, codename)
     names |= {REGISTRY_SERVER, OPENSSL, CERTIFICATES} if cluster.registry else set()
+    names |= {*SSSD} if cluster.directory else set()
     names |= {platform.rest, platform.jwt} - {""} if cluster.rest else set()
+    names |= {JUPYTERHUB, OPENSSL} if cluster.jupyter else set()
     names |= {NODE_EXPORTER} if cluster.monitoring else set()
     names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
@@ -145,10 +138,7 @@ def of_containers(cluster: Cluster, codename: str) -> set[str]:
 
 
 def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "") -> tuple[str, ...]:
-    """The packages that come from package sources, as apt-get wants them: `NAME`, or `NAME=VERSION` with a version.
-
-    `files`: packages beside the cluster file; what they need comes from package sources, unless one of them is it.
-    """
+    """Packages of sources for apt-get, `NAME` or `NAME=VERSION`, and what those in files need besides."""
     texts = {one.name: one.text for one in cluster.packages.everything}
     own = {*(one.name for one in cluster.packages.everything if one.file), *(one.name for one in files)}
     needed = {names[0] for one in files for names in one.depends if own.isdisjoint(names)}
@@ -191,10 +181,7 @@ def collect(run: Run, host: str, to: str) -> Path:
 
 @contextmanager
 def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
-    """A context in which a host has the source of Slurm's packages; it is taken back unless it was there before.
-
-    Raises HostError if the host cannot have it.
-    """
+    """A context in which a host has the source of Slurm's packages, if not before; HostError if it cannot."""
     asked = slurm_source.of_cluster(run.inventory.cluster, repository_key.read(run.inventory))
     if asked is None:
         yield
@@ -221,10 +208,7 @@ def is_file_path(to: str) -> bool:
 
 
 def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
-    """Fetch the packages from a host and add them to an archive with those in files, and the index after them.
-
-    Returns the text of the index. Raises HostError if the host does not send all of them.
-    """
+    """Fetch packages from a host, and those in files, into an archive; the index's text, or HostError."""
     host, current, received = source.name, list[str](), 0
 
     def on_line(line: Line) -> None:
@@ -293,11 +277,7 @@ def package_file_name(host: str, text: str) -> str:
 
 
 def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] = ()) -> dict[str, Any]:
-    """The values of the manifest besides its list of parts.
-
-    `source`: facts of the host that downloaded the packages. `files`: packages beside the cluster file that are in it.
-    Raises AgentFailed if the packages do not include Slurm.
-    """
+    """The manifest's values besides parts, by the downloading host; AgentFailed if Slurm is not included."""
     client = wanted(run.inventory.cluster).client
     slurm = re.search(rf"^Package: {re.escape(client)}\n(?:.+\n)*?Version: (\S+)", index, re.MULTILINE)
     if slurm is None:
@@ -324,10 +304,7 @@ def summary(known: Inventory, bundle: archive.Bundle) -> str:
 
 
 def list_bundles(cluster: str) -> int:
-    """Print descriptions of the bundles that the cluster file names, and of those beside it; each is verified.
-
-    Returns the exit code: 1 if one of them is missing, damaged or another one than the lock has the digest of.
-    """
+    """Describe and verify the file's bundles, and others there; 1 if one is missing, damaged or unlike the lock."""
     known = loading.load_named(cluster)
     beside = sorted(known.path.parent.glob(f"{known.path.stem}.bundle-*.tar"))
     names = {path: name for name, path in archive.paths_by_name(known).items()}

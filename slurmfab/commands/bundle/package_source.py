@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BundleSource:
-    """Packages from the bundles in the cluster file; without bundles hosts use their own repositories, and files.
-
-    The modules that read and send bundles are loaded only for clusters that have one.
-    """
+    """Packages from the cluster file's bundles, whose modules are loaded only then; else from hosts' repositories."""
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
         """The hosts that lack packages which no bundle or file has, with the reason; see `PackageSource.refusals`."""
@@ -26,19 +23,19 @@ class BundleSource:
 
             return selection.refusals(inventory, plan_input, hosts)
         if plan_input.deb_files or plan_input.slurm_debs:
-            from slurmfab.commands.bundle import sending_files
+            from slurmfab.commands.bundle import sending
 
-            return sending_files.refusals(plan_input, hosts)
+            return sending.refusals(plan_input, hosts)
         return {}
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
         """Send packages to the hosts that lack them; see `PackageSource.deliver`."""
         if plan_input.cluster.bundle:
-            from slurmfab.commands.bundle import pushing
+            from slurmfab.commands.bundle import sending
 
-            return pushing.deliver(run, plan_input, resources)
+            return sending.deliver_bundle(run, plan_input, resources)
         if plan_input.deb_files or plan_input.slurm_debs:
-            from slurmfab.commands.bundle import sending_files
+            from slurmfab.commands.bundle import sending
 
-            return sending_files.deliver(run, plan_input, resources)
+            return sending.deliver_files(run, plan_input, resources)
         return resources

@@ -22,11 +22,7 @@ from slurmfab.core.engine.run import Run
 
 
 def bundles(known: Inventory) -> tuple[Bundle, ...]:
-    """The bundles that the cluster file names, each of them verified.
-
-    Raises InputError if one is missing or damaged, differs from the digest in the lock, or is new and not signed by a
-    trusted key.
-    """
+    """The file's bundles, verified; InputError if missing, damaged, unlike the lock, or new and not signed."""
     found = {name: archive.verified(path) for name, path in archive.paths_by_name(known).items()}
     for name, bundle in found.items():
         pinned = known.lock.bundles.get(name, bundle.digest)
@@ -37,10 +33,7 @@ def bundles(known: Inventory) -> tuple[Bundle, ...]:
 
 
 def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
-    """Refuse a bundle whose digest the lock does not have, unless a trusted key has signed it.
-
-    Raises InputError if it is refused.
-    """
+    """Refuse, by InputError, a bundle whose digest the lock does not have, unless a trusted key has signed it."""
     if name in known.lock.bundles:
         return
     reason = signatures.distrust(bundle.seal, archive.KIND.name, (*signatures.own_keys(), *known.lock.signers))
@@ -54,10 +47,7 @@ def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
 
 
 def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
-    """The message about a bundle whose digest differs from the one in the lock.
-
-    `bundle`: the bundle that is there now.
-    """
+    """The message about a bundle whose digest differs from the one that the lock has pinned."""
     return (
         f"{bundle.path} is another bundle than the one that was used or made before.\n"
         f"  before: SHA-256 {pinned} (in {loading.lock_path(known.path)})\n"
@@ -68,10 +58,7 @@ def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
 
 
 def pin_first_uses(run: Run, used: Iterable[Bundle]) -> None:
-    """Put the digests of bundles that are used for the first time into the lock, and tell the user.
-
-    `run`: gains the digests; its lock is saved. `used`: bundles that are about to be sent to hosts.
-    """
+    """Put the digests of bundles that are sent to hosts for the first time into the lock, and tell the user."""
     names = {path: name for name, path in archive.paths_by_name(run.inventory).items()}
     by_name = {names[bundle.path]: bundle for bundle in used}
     new = {name: bundle for name, bundle in by_name.items() if name not in run.inventory.lock.bundles}
@@ -99,10 +86,7 @@ def pin(known: Inventory, digests: dict[str, str], signers: Iterable[str] = ()) 
 
 
 def accept(cluster: str) -> int:
-    """Trust the bundles that the cluster file names, as they are now, and print what they are.
-
-    Raises InputError if the cluster file names none, or one is missing or damaged; none is accepted then.
-    """
+    """Trust the file's bundles as they are now, and print them; InputError, accepting none, for a bad one."""
     known = loading.load_named(cluster)
     found = {name: archive.verified(path) for name, path in archive.paths_by_name(known).items()}
     if not found:

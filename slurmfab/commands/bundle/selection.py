@@ -13,8 +13,7 @@ from slurmfab.commands.bundle.archive import Bundle
 from slurmfab.commands.bundle.pinned import bundles
 from slurmfab.core.plan.phases import packages
 from slurmfab.core.plan.slurm_series import series
-from slurmfab.on_hosts.agent.packages.installed_packages import is_version
-from slurmfab.on_hosts.agent.packages.packages import Packages
+from slurmfab.on_hosts.agent.packages.packages import Packages, is_version
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.loading import Inventory

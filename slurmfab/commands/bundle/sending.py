@@ -1,6 +1,6 @@
 """Sending package files to many hosts over the SSH connections that are open already.
 
-The files come from a bundle (`slurmfab.commands.bundle.pushing`), or lie beside the cluster file
+The files come from a bundle (`slurmfab.commands.bundle.sending`), or lie beside the cluster file
 (`commands.bundle.sending_files`). Their pieces are read when they are sent, so memory does not grow with their sizes.
 """
 
@@ -10,17 +10,30 @@ import base64
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from slurmfab.base.archive import format_size
-from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.commands.bundle.archive import Bundle
+from slurmfab.commands.bundle.pinned import bundles, pin_first_uses
+from slurmfab.commands.bundle.selection import expected_series, lacking, newest_for, refusal
 from slurmfab.core.engine.requests import apply_request
+from slurmfab.core.plan.phases.packages import own, wanted
+from slurmfab.core.plan.phases.slurm_source import in_files
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.packages.bundle_place import digest_of
+from slurmfab.on_hosts.agent.packages.packages import Packages
 
 if TYPE_CHECKING:
     from slurmfab.core.engine.run import Run
+    from slurmfab.core.plan.plan_input import PlanInput
+
 
 Answer = TypeVar("Answer")
 
@@ -66,11 +79,7 @@ class SentBytes:
 
 
 def send_to_each(run: Run, hosts: Collection[str], send: Callable[[str, SentBytes], Answer]) -> dict[str, Answer]:
-    """Send packages to many hosts at the same time.
-
-    `send`: sends packages to one of them, and counts their bytes. Returns what `send` returned, by host; excluded hosts
-    are missing. Raises InputError if a bundle or a file cannot be read any more.
-    """
+    """Send packages to hosts at once by `send`; its results without excluded hosts, InputError if unreadable."""
     sent, answers = SentBytes(run), dict[str, Answer]()
     run.progress.begin("pushing packages", hosts)
     for host, answer in on_each(hosts, lambda host: send(host, sent)):
@@ -87,11 +96,7 @@ def send_to_each(run: Run, hosts: Collection[str], send: Callable[[str, SentByte
 
 
 def send_file(run: Run, host: str, digest: str, file: PackageFile, sent: SentBytes) -> None:
-    """Send a host one package file.
-
-    `digest`: of the bundle, or of the files that are sent together. Raises HostError if the host cannot be reached, or
-    cannot store the file. Raises InputError if the file cannot be read any more.
-    """
+    """Send a host a package file of a bundle or set; HostError of the host, InputError if it is unreadable."""
     for offset, data in file.pieces:
         is_last = offset + len(data) == file.size
         step = {"do": "write", "file": file.name, "at": offset, "sha256": file.sha256 if is_last else ""}
@@ -100,18 +105,133 @@ def send_file(run: Run, host: str, digest: str, file: PackageFile, sent: SentByt
 
 
 def request_step(run: Run, host: str, digest: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ask a host to store package files.
-
-    Args:
-        digest: of the bundle, or of the files that are sent together.
-        step: as `slurmfab.on_hosts.agent.packages.bundle_staging` describes it.
-
-    Returns:
-        The agent's answer; for `begin` and `begin-files` it has the names of the files that it needs, as `lacking`.
-
-    Raises:
-        HostError: the host cannot be reached, or the step failed.
-    """
+    """Ask a host for a step of `slurmfab.on_hosts.agent.packages.bundle_staging`; HostError if it fails."""
     who = apply_request(run, (), dry_run=False)["who"]
     lines = run.transport.call(host, {"op": "bundle", "who": who, "bundle": digest, **step})
     return dict(answer_value(host, lines, "bundle"))
+
+
+def deliver_bundle(
+    run: Run, plan_input: PlanInput, resources: Mapping[str, tuple[Resource, ...]]
+) -> dict[str, tuple[Resource, ...]]:
+    """Send packages to the hosts that lack some, before a phase installs them from there.
+
+    Returns the resources by host, unchanged without need. Raises InputError if a bundle is missing, damaged or another.
+    """
+    texts = {host: package_texts(wanted) for host, wanted in resources.items() if package_texts(wanted)}
+    needing = {host: texts[host] for host in texts if plan_input.cluster.bundle and lacking(plan_input, host)}
+    digests = send_packages(run, plan_input, needing) if needing else {}
+    return {
+        host: tuple(replace(one, bundle=digests.get(host, "")) if isinstance(one, Packages) else one for one in wanted)
+        for host, wanted in resources.items()
+        if host not in run.failed_hosts
+    }
+
+
+def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Send packages to many hosts at the same time.
+
+    `needing`: the packages to install, by host, each as `NAME` or `NAME=VERSION`. Returns the digest of the bundle that
+    the packages came from, by host. Raises InputError if a bundle is missing, damaged or another one than before.
+    """
+    found = bundles(run.inventory)
+    chosen = {host: newest_for(found, plan_input.facts[host]) for host in needing}
+    pin_first_uses(run, filter(None, chosen.values()))
+
+    def send(host: str, sent: SentBytes) -> str:
+        bundle = chosen[host]
+        if bundle is None:
+            names, facts = tuple(text.partition("=")[0] for text in needing[host]), plan_input.facts[host]
+            raise HostFailed(host, refusal(found, facts, names, expected_series(plan_input, facts)))
+        send_bundle_to_host(run, host, bundle, needing[host], sent)
+        return bundle.digest
+
+    return send_to_each(run, needing, send)
+
+
+def package_texts(resources: tuple[Resource, ...]) -> tuple[str, ...]:
+    """All packages among resources, each as `NAME` or `NAME=VERSION`."""
+    return tuple(text for one in resources if isinstance(one, Packages) for text in one.texts(one.names))
+
+
+def send_bundle_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], sent: SentBytes) -> None:
+    """Send a host the package files that it lacks; HostError of the host, InputError of a shorter bundle."""
+    answer = request_step(run, host, bundle.digest, {"do": "begin", "index": bundle.index, "names": names})
+    for name in answer["lacking"]:
+        part = bundle.parts.get(name)
+        if part is None:
+            raise AgentFailed(
+                host, f"it asks for {name}, which is not in {bundle.path}. This is a bug; please report it."
+            )
+        pieces = part.pieces(PIECE_BYTES, f"Make it again: {FAB} bundle.")
+        send_file(run, host, bundle.digest, PackageFile(name, part.size, part.sha256, pieces), sent)
+
+
+Files = tuple[tuple[DebFile, str], ...]  # packages, each with the SHA-256 of its file
+
+
+def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
+    """The hosts, if they have facts, that lack a package whose file is for another architecture, and why."""
+    reasons = {}
+    for host in hosts:
+        there = plan_input.facts[host].architecture if host in plan_input.facts else ""
+        wrong = [one for one in needed_files(plan_input, host) if there and not one.is_for(there)]
+        if wrong:
+            reasons[host] = (
+                f"{wrong[0].path} is for {wrong[0].architecture}, and the host is {there}. Give it one of its own: "
+                "groups under packages. Nothing was changed there."
+            )
+    return reasons
+
+
+def needed_files(plan_input: PlanInput, host: str) -> tuple[DebFile, ...]:
+    """The packages in files that a host lacks, or has in another version; empty without facts of it."""
+    if host not in plan_input.facts:
+        return ()
+    absent = set(lacking(plan_input, host))
+    files = plan_input.deb_files
+    return (
+        *(files[one.file] for one in own(plan_input, host) if one.file in files and one.name in absent),
+        *(one for one in in_files(plan_input, host, wanted(plan_input, host)) if one.name in absent),
+    )
+
+
+def deliver_files(
+    run: Run, plan_input: PlanInput, resources: Mapping[str, tuple[Resource, ...]]
+) -> dict[str, tuple[Resource, ...]]:
+    """Send packages to the hosts that lack some, before a phase installs them.
+
+    `resources`: the resources of the phase, by host. Returns the resources by host, whose packages are installed from
+    the files that were sent. Raises InputError if a file cannot be read any more.
+    """
+    wanted = {host: needed_files(plan_input, host) for host in resources}
+    digests = {path: one.digest() for path, one in {one.path: one for some in wanted.values() for one in some}.items()}
+    needing = {host: tuple((one, digests[one.path]) for one in files) for host, files in wanted.items() if files}
+    if needing:
+        send_to_each(run, needing, lambda host, sent: send_files_to_host(run, host, needing[host], sent))
+    return {
+        host: tuple(from_files(one, needing.get(host, ())) for one in given)
+        for host, given in resources.items()
+        if host not in run.failed_hosts
+    }
+
+
+def from_files(resource: Resource, files: Files) -> Resource:
+    """A resource that installs these packages from their files; resources of other kinds are unchanged."""
+    if not isinstance(resource, Packages) or not files:
+        return resource
+    return replace(resource, files=tuple((one.name, one.file_name, sha256) for one, sha256 in files))
+
+
+def send_files_to_host(run: Run, host: str, files: Files, sent: SentBytes) -> None:
+    """Send a host the files that it lacks; HostError of the host, InputError if a file is unreadable now."""
+    digest = digest_of((one.file_name, sha256) for one, sha256 in files)
+    names = {one.file_name: sha256 for one, sha256 in files}
+    sizes = [sum(one.size for one, _ in files), sum(one.installed_bytes for one, _ in files)]
+    answer = request_step(run, host, digest, {"do": "begin-files", "files": names, "bytes": sizes})
+    by_name = {one.file_name: (one, sha256) for one, sha256 in files}
+    for name in answer["lacking"]:
+        if name not in by_name:
+            raise AgentFailed(host, f"it asks for {name!r:.80}, which is not for it. This is a bug; please report it.")
+        one, sha256 = by_name[name]
+        send_file(run, host, digest, PackageFile(name, one.size, sha256, one.pieces(PIECE_BYTES)), sent)

@@ -24,10 +24,7 @@ REFUSED = "refused"  # part of the error if nothing listens there; a firewall ca
 
 
 def failures(host: CheckedHost, cluster: Cluster, ring: Mapping[str, str]) -> dict[Target, str]:
-    """The connections of a host that fail, with the host's words; asked by one command, and once.
-
-    `host`: the host that connects. `ring`: the host that connects to each compute node.
-    """
+    """The connections of a host that fail, in its words, asked once by one command."""
     targets = needed(cluster, host.name, ring)
     if not targets:
         return {}

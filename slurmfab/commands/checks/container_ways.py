@@ -76,10 +76,7 @@ CALLS: Mapping[str, Callable[[str, str], Call]] = {
 
 
 def make_script(place: str) -> str:
-    """The shell script that makes a root directory, and an image of it where there is mksquashfs.
-
-    `place`: the directory for both, which must not be there.
-    """
+    """The shell script that makes a root in `place`, a new directory, and an image of it where mksquashfs exists."""
     return MAKE % (shlex.quote(place), PROGRAMS, shlex.quote(bundle_config("root")))
 
 

@@ -8,10 +8,9 @@ from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY
 from slurmfab.cluster.slurm.platform import DEBIAN, PLATFORMS
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.wanted import FILES
-from slurmfab.on_hosts.agent.services.daemon_log import causes
+from slurmfab.on_hosts.agent.services.daemon_log import QUESTION as QUESTION_ABOUT
+from slurmfab.on_hosts.agent.services.daemon_log import causes, sentences
 from slurmfab.on_hosts.agent.services.process import STOPPED
-from slurmfab.on_hosts.agent.services.unit_changes import QUESTION as QUESTION_ABOUT
-from slurmfab.on_hosts.agent.services.unit_changes import sentences
 
 WATCHED = {
     "munge": (MUNGE_KEY,),
@@ -124,10 +123,7 @@ def last_errors(host: CheckedHost, unit: str) -> list[str]:
 
 
 def last_words(host: CheckedHost, unit: str) -> str:
-    """The last errors that a daemon wrote since its start, with what the site has changed of its unit; or nothing.
-
-    A daemon that wrote no error is told by the last line of its journal.
-    """
+    """A daemon's last errors since its start, or its journal's last line, and the site's changes of its unit."""
     errors = last_errors(host, unit)
     changes = sentences(host.run(line_of((*QUESTION_ABOUT, unit))).stdout, lambda path: host.run("cat %s", path).stdout)
     if errors:

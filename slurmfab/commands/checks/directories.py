@@ -29,10 +29,7 @@ _WRITABLE = (5, 8)  # indices in a mode such as `drwxr-xr-x` that tell whether t
 
 
 def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, str]:
-    """The directories of a host's daemons, each with the user that it belongs to; those of the site have any owner.
-
-    `spool`: slurmd's directory there, if it is a compute node.
-    """
+    """The directories of a host's daemons (`spool`: slurmd's), each with its user; the site's have any owner."""
     roles = cluster.roles(host)
     return {
         SLURM_LOGS: logs_owner(cluster, host),
@@ -57,10 +54,7 @@ def ways_to(host: CheckedHost, paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def replaceable(host: CheckedHost, paths: Mapping[str, str]) -> list[str]:
-    """Which files and directories of a daemon that is root another user can replace, one sentence for each.
-
-    `paths`: what the daemon has there, such as `SlurmdLogFile`, by path.
-    """
+    """A sentence for each path of a daemon of root's (by name, such as `SlurmdLogFile`) that others can replace."""
     ways = ways_to(host, paths)
     return [f"{what} {path} {who}" for path, what in paths.items() if (who := changer(ways.get(path, []), path))]
 
@@ -116,10 +110,7 @@ def wrong_way(path: str, lines: list[str], owner: str) -> str:
 
 
 def wrong_mode(path: str, way: list[tuple[str, ...]], owner: str) -> str:
-    """Whom a directory, or one above it, keeps out or lets write; empty if that is as it should be.
-
-    `way`: mode, owner and group of each name on the way, from the top. `owner`: the user that the directory belongs to.
-    """
+    """Whom a directory, or one above it, by its way from the top, keeps out or lets write; empty if right."""
     above = [*parents(path), path]
     is_linked = len(way) != len(above)
     for name, (mode, user, group) in zip(above[:-1], way, strict=False) if not is_linked else ():

@@ -122,10 +122,7 @@ def check_table(verdict: Verdict, paint: Paint) -> list[str]:
 
 
 def failures(verdict: Verdict, verbose: bool = False) -> tuple[str, ...]:
-    """The failures, check by check, with cause and repair; hosts with the same failure are put together.
-
-    Those that follow from another one are named below it, and shown like it if verbose.
-    """
+    """The failures by check, with cause and repair, hosts folded; those that follow from others below them."""
     lines: list[str] = []
     failed = verdict.having(FAILED)
     for (group, check), results in by_check(one for one in failed if verbose or not one.because).items():
@@ -165,10 +162,7 @@ def not_run(verdict: Verdict) -> tuple[str, ...]:
 
 
 def reason_line(reason: str, results: Sequence[Result]) -> str:
-    """Why checks were not run, as in `not run  n2: 3 checks, because n2 is unreachable.`.
-
-    `reason`: with `folding.HOST` in place of the host's name. `results`: those that were not run for it.
-    """
+    """Why checks were not run, as in `not run n2: 3 checks, because n2 is unreachable.`; `HOST` is replaced."""
     titles = tuple(dict.fromkeys(f"{result.group}: {result.title}" for result in results))
     hosts = fold(result.host for result in results)
     checks = titles[0] if len(titles) == 1 else f"{len(titles)} checks"

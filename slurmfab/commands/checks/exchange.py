@@ -52,10 +52,7 @@ class Exchange:
         return int(ended[1]), output, self.error_before(f"\n{mark}\n".encode())
 
     def read_until(self, mark: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Read the output until it has a mark of at most 64 bytes.
-
-        Raises TimeoutError if the deadline has passed. Raises EOFError if the output has ended without it.
-        """
+        """Read the output up to a mark of at most 64 bytes; TimeoutError after the deadline, EOFError at the end."""
         searched = 0
         while not (found := mark.search(self.output, searched)):
             searched = max(0, len(self.output) - 64)
@@ -66,10 +63,7 @@ class Exchange:
         return found
 
     def error_before(self, mark: bytes) -> bytes:
-        """The error output up to a mark, which is waited for and removed; `read_errors` reads it meanwhile.
-
-        Raises TimeoutError if the deadline has passed.
-        """
+        """Wait for a mark in the error output, and return what was before it; TimeoutError after the deadline."""
         with self.heard:
             if not self.heard.wait_for(lambda: mark in self.error, self.remaining()):
                 raise TimeoutError
@@ -96,10 +90,7 @@ class Exchange:
                 self.heard.notify_all()
 
     def read_lines(self, heard: Callable[[str], None]) -> None:
-        """Read the output to its end, and call `heard` with each complete line as it arrives.
-
-        Raises TimeoutError if the deadline has passed.
-        """
+        """Call `heard` with each complete line of the output as it arrives; TimeoutError after the deadline."""
         while True:
             *lines, self.output = self.output.split(b"\n")
             for line in lines:
@@ -116,10 +107,7 @@ class Exchange:
         return bool(data)
 
     def received(self, receive: Callable[[int], bytes]) -> bytes:
-        """The next bytes of a stream; empty at its end.
-
-        `receive`: `recv` or `recv_stderr` of the channel. Raises TimeoutError if the deadline has passed.
-        """
+        """The next bytes of a stream, by `recv` or `recv_stderr`; empty at its end, TimeoutError after the deadline."""
         self.channel.settimeout(self.remaining())
         return receive(CHUNK)
 

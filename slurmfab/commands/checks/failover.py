@@ -51,15 +51,9 @@ def verify(
     heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
     limit: float = math.inf,
 ) -> Verdict:
-    """Try a takeover by the backup and back, and return the results of all steps.
+    """Try a takeover by the backup and back; `heard` gets each step's result; `limit` is seconds of each wait.
 
-    Args:
-        heard: called with each step's result, as a tuple of one, when the step ends.
-        limit: upper limit in seconds of each wait.
-
-    Raises:
-        InputError: the cluster has no backup controller.
-        HostError: a controller is unreachable; no daemon was stopped.
+    Raises InputError without a backup controller; HostError if a controller is unreachable, no daemon stopped then.
     """
     cluster = known.cluster
     if len(cluster.controllers) < 2:
@@ -228,11 +222,7 @@ class Proof:
         return number
 
     def wait_for_job(self, host: CheckedHost, number: str, states: set[str]) -> None:
-        """Wait until a job is in one of these states.
-
-        `host`: a controller, where Slurm's commands run. `states`: Slurm's job states; `COMPLETED` counts only with the
-        exit code `0:0`. Raises AssertionError if the job is not in such a state in time, or failed.
-        """
+        """Wait until a job has one of these states (`COMPLETED` with `0:0`), by a controller; or AssertionError."""
         self.wait_until(
             lambda: state(host, number).state in states | BAD_ENDS,
             lambda: (
@@ -246,15 +236,9 @@ class Proof:
         assert is_well, f"job {number} is {found.state} with exit code {found.code}. Repair: see slurmd.log on its node"
 
     def wait_until(self, condition: Callable[[], bool], complaint: str | Callable[[], str], seconds: float = 0) -> None:
-        """Wait until a condition is true.
+        """Wait until a condition, checked every `POLL_SECONDS`, is true; AssertionError with the complaint after that.
 
-        Args:
-            condition: checked every `POLL_SECONDS`.
-            complaint: the message if it stays false, or what asks for it then.
-            seconds: time limit; 0 for `patience`.
-
-        Raises:
-            AssertionError: the condition is still false at the time limit.
+        `complaint`: the text, or what asks for it then. `seconds`: 0 for `patience`.
         """
         deadline = time.monotonic() + min(self.limit, seconds or self.patience)
         while not condition():

@@ -38,11 +38,7 @@ SMI_SCRIPT = "echo '=> details'; timeout 25 nvidia-smi -q; echo '=> listing'; ti
 
 
 def host_script(known: Sequence[Gpu]) -> str:
-    """The shell script that lists a host's GPUs.
-
-    `known`: the GPUs in the lock. nvidia-smi runs only if one of them is a MIG instance, or if the driver's files are
-    missing.
-    """
+    """The script that lists a host's GPUs; nvidia-smi runs only for a known MIG, or without the driver's files."""
     more = " ".join(gpu.file for gpu in known if not _LISTED.match(gpu.file))
     plain = HOST_SCRIPT.replace(" /dev/dri/renderD*;", f" /dev/dri/renderD* {more};") if more else HOST_SCRIPT
     if any(gpu.with_files for gpu in known):
@@ -51,10 +47,7 @@ def host_script(known: Sequence[Gpu]) -> str:
 
 
 def parse_gpus(text: str, known: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs in the output of `host_script`, NVIDIA's first, in the order of their device files' numbers.
-
-    Of AMD's GPUs only those in the lock are returned, since displays have render nodes too.
-    """
+    """The GPUs in `host_script`'s output, NVIDIA's first, by device number; of AMD's those that the lock has."""
     plain, *parts = re.split(r"^=> ", text, flags=re.MULTILINE)
     sections = {head.strip(): body for head, _, body in (part.partition("\n") for part in parts)}
     files = set(re.findall(r"^file (\S+)", plain, re.MULTILINE))
@@ -122,10 +115,7 @@ class JobGpus:
 
 
 def job_script(files: Sequence[str], *, opens: bool) -> str:
-    """The shell script that lists the GPUs of the job that runs it.
-
-    `opens`: whether to open them; otherwise, the script runs nvidia-smi.
-    """
+    """The shell script by which a job lists its GPUs: it opens these files, or runs nvidia-smi."""
     parts = (TOLD_SCRIPT, OPEN_SCRIPT) if opens else (TOLD_SCRIPT, FILES_SCRIPT, LIST_SCRIPT)
     return "; ".join(parts).replace("FILES", " ".join(files) or "/dev/null")
 

@@ -85,10 +85,7 @@ class HandMade:
 
 
 def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> bool:
-    """Whether a host of slurmdbd alone rightly has no slurm.conf: the cluster was made by hand without one there.
-
-    `others`: all reachable hosts by name.
-    """
+    """Whether a host of slurmdbd alone rightly has no slurm.conf, as in a cluster that was made so by hand."""
     controller = others.get(cluster.controller)
     if not cluster.is_for_database_alone(host.name) or controller is None or texts(host).get(MAIN):
         return False

@@ -40,10 +40,7 @@ class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type
         self.shell = shell
 
     def run(self, command: str, *args: str, **kwargs: Any) -> CommandResult:
-        """Run a command and return its result, whatever its exit code.
-
-        `kwargs`: `stdin`, text for its standard input, and `seconds`, its time limit; others are ignored.
-        """
+        """Run a command, whatever its exit code; of the options, `stdin` and `seconds` count."""
         text = self.quote(command, *args)
         answer = self.shell.run(text, str(kwargs.get("stdin", "")), float(kwargs.get("seconds", SECONDS)))
         return self.result(answer.code, text.encode(), answer.output, answer.error)
@@ -83,29 +80,19 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         raise AttributeError(f"a host has no {name}")
 
     def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
-        """The output of a command that must succeed, without white space around it.
-
-        Raises AssertionError if it fails; the message has its last line.
-        """
+        """The stripped output of a command; AssertionError, with its last line, if it fails."""
         done = self.run_expect([0], command, *args, stdin=stdin, seconds=seconds)
         return str(done.stdout).strip()
 
     def run_expect(self, expected: list[int], command: str, *args: str, **kwargs: Any) -> CommandResult:
-        """The result of a command that must end with one of these exit codes; testinfra's modules call it too.
-
-        `kwargs`: as for `ShellBackend.run`. Raises AssertionError if it ends with another exit code; the message has
-        its last line.
-        """
+        """The result of a command, AssertionError with its last line for other exit codes; for testinfra's modules."""
         done = self.run(command, *args, **kwargs)
         text = self.backend.quote(command, *args)
         assert done.rc in expected, f"`{shortened(text)}` fails on {self.name}: {last_words(done)}."
         return done
 
     def check_output(self, command: str, *args: str, **kwargs: Any) -> str:
-        """The output of a command that must succeed, without line ends at its end; for testinfra's modules.
-
-        `kwargs`: as for `ShellBackend.run`. Raises AssertionError if it fails; the message has its last line.
-        """
+        """The output without final line ends, AssertionError with the last line if it fails; for testinfra."""
         output = str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
         if command.startswith("systemctl show"):
             # testinfra takes every line for `NAME=VALUE`, but a unit's command may have line breaks.
@@ -140,19 +127,10 @@ def open_shells(
     ask_password: Callable[[], str] | None = None,
     password: str = "",
 ) -> Iterator[Shells]:
-    """Open shells on these hosts at the same time; closed at the end of the `with` block.
+    """Open shells on these hosts at once; each host has its shell, or the `HostError` that prevented it.
 
-    Args:
-        hosts: names of hosts.
-        policies: the pinned host key of each host, by name.
-        ask_password: prompts for the sudo password, again if it is wrong; `None` if prompting is impossible.
-        password: the sudo password if it is known already; empty if not.
-
-    Returns:
-        For each host its shell, or the `HostError` that prevented it.
-
-    Raises:
-        SlurmfabError: an error that concerns the whole cluster, not one host.
+    `policies`: pinned host keys by name. `ask_password`: prompts for the sudo password, again if it is wrong; `None` if
+    nobody can be asked. Raises SlurmfabError for what concerns the whole cluster.
     """
     transport = SshTransport(route.to_hosts(inventory.cluster), policies)
     sudo = SudoPassword(ask_password, password)
@@ -168,10 +146,7 @@ def open_shells(
 
 
 def shell_on(host: str, transport: SshTransport, sudo: SudoPassword) -> Shell:
-    """Open a shell on a host, with sudo if the cluster file says so.
-
-    `sudo`: the sudo password of all hosts. Raises HostError if the host is unreachable, or sudo refuses.
-    """
+    """Open a shell on a host, with sudo if the file says so; HostError if unreachable, or sudo refuses."""
     connection = transport.connection(host)
     if not transport.routes[host].become:
         return SshShell(host, connection)

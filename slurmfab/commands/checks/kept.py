@@ -82,10 +82,7 @@ def keep(cluster_file: Path, run: CheckRun) -> None:
 
 
 def last(cluster_file: Path) -> CheckRun | None:
-    """The last run that was kept; `None` if there is none.
-
-    Raises InputError if its file cannot be read, or is not one of results.
-    """
+    """The last run that was kept, if any; InputError if its file cannot be read, or is not one of results."""
     path = max(directory(cluster_file).glob("*.json"), default=None)
     if path is None:
         return None

@@ -20,11 +20,7 @@ class RememberingShell:
         self.looking_up = threading.Lock()
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
-        """The result of the command's first run, for which concurrent callers wait.
-
-        `stdin`: text for its standard input; results are cached per command and input. `seconds`: time limit of the
-        first run. Raises Exception: whatever the first run raised.
-        """
+        """The result, or error, of the first run of this command and input, for which concurrent callers wait."""
         with self.looking_up:
             is_new = (command, stdin) not in self.answers
             answer = self.answers.setdefault((command, stdin), Future())

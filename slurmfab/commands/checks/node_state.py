@@ -34,10 +34,7 @@ def has_less(node: Mapping[str, str]) -> bool:
 
 
 def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
-    """Why a node takes no jobs, with the repair; empty if it takes jobs.
-
-    `acceptance`: the command that accepts hardware other than the lock's.
-    """
+    """Why a node takes no jobs, with the repair (`acceptance` for hardware other than the lock's); empty if it does."""
     if is_ready(node):
         return ""
     state, reason = node.get("State", "UNKNOWN"), node.get("Reason", "")
@@ -48,10 +45,7 @@ def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
 
 
 def advice(name: str, states: Set[str], reason: str, acceptance: str) -> str:
-    """The meaning of a state and reason, and the repair.
-
-    `reason`: Slurm's reason; empty for none. `acceptance`: the command that accepts hardware other than the lock's.
-    """
+    """The meaning of a state with Slurm's reason, and the repair (`acceptance` for other hardware)."""
     resume = " ".join(update_nodes([name], "State=RESUME"))
     otherwise = f"Repair: {resume}; if the state comes back, see /var/log/slurm/slurmctld.log on the controller"
     return next((text for holds, text in _rules(name, states, reason, acceptance, resume) if holds), otherwise)

@@ -16,10 +16,7 @@ Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 
 
 def opener_of(output: session.Output, password: str = "") -> Opener:
-    """A function that opens shells on hosts by SSH.
-
-    `password`: the sudo password if the user has been asked for it already; empty if not.
-    """
+    """A function that opens shells on hosts by SSH; the sudo password, if asked for already, is handed to it."""
     ask = output.asker()
     known_password = password or (ask() if ask and output.ask_password else "")
 

@@ -27,15 +27,9 @@ BOTH = (
 def side_by_side(
     slurm: Slurm, node: str, command: str, options: Sequence[str] = ()
 ) -> tuple[CommandResult, CommandResult]:
-    """Run a command in two jobs on one node at the same time, and return both results.
+    """Run a command by `sh -c` in two jobs on one node, once both have started; both results.
 
-    Args:
-        command: for `sh -c`; runs when both jobs have started.
-        options: more options of srun, for each job.
-
-    Raises:
-        AssertionError: Slurm did not run the jobs.
-        pytest.skip.Exception: the node has no room for both.
+    Raises AssertionError if Slurm did not run them; skips without room for both.
     """
     record = slurm.node_as_found(node)
     if int(record["CPUTot"]) < 2 * int(record["ThreadsPerCore"]):

@@ -40,10 +40,7 @@ def place_for(cluster: Cluster, user: str, nodes: tuple[str, ...]) -> Place | No
 
 
 def places_of(cluster: Cluster, user: str, partition: Partition) -> tuple[Place, ...]:
-    """How a user may use a partition by the cluster file, default account first.
-
-    A user who is not in the file, or has no account there, may use partitions that name no accounts.
-    """
+    """How a user may use a partition, default account first; without an account, if it names no accounts."""
     accounts = next((one.accounts for one in cluster.users if one.name == user), ())
     allowed, denied = (names(partition, key) for key in ("AllowAccounts", "DenyAccounts"))
     if not accounts:

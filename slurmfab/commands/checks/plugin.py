@@ -23,6 +23,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     database            the host of slurmdbd
     saver               a host with scheduled backups
     gpu_checker         the primary controller, if the cluster file has `gpu_checks`
+    divided_node        a compute node whose GPUs the cluster file divides (`mig`)
     gpu_watcher         a compute node on which idle GPUs are looked for
     gpu_policy          the primary controller, if the cluster file has `idle_gpus`
     sleeper             a compute node that may sleep
@@ -32,6 +33,9 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     mailer              the primary controller, if it sends mail about jobs
     module_host         a host on which people or jobs work, if the cluster file has `modules`
     docker_host         such a host, if the cluster file has `containers` with docker
+    directory_host      any host, if the cluster file has `directory`
+    hub_host            the host of JupyterHub, if the cluster file has `jupyter`
+    notebook_host       that host, or a compute node, which runs its servers
     rest_host           the host of slurmrestd, if the cluster file has `rest`
     image_host          such a host, if the cluster file has `registry`
     monitored           any host, if the cluster file has `monitoring`
@@ -109,13 +113,9 @@ OF_SLURM = ("daemons", "network", "configuration", "nodes", "health", "cgroups",
 
 
 class Checks:
-    """A plugin of pytest that takes the checks which it collects, and runs them; afterwards, `results` has the results.
+    """A plugin of pytest that runs the checks which it collects; afterwards, `results` has the results.
 
-    Args:
-        hosts: names of the selected hosts.
-        shells: the shells of these hosts and of the primary controller, or the errors that prevented them.
-        only: words that select checks: names of groups, or parts of checks' names; empty for all.
-        heard: called with the results of each check when it ends.
+    `only`: names of groups, or parts of checks' names; empty for all. `heard`: gets the results of each check.
     """
 
     def __init__(
@@ -254,12 +254,7 @@ class Checks:
         return True
 
     def arguments(self, item: pytest.Function) -> dict[str, Any]:
-        """The arguments of a check, by name.
-
-        Raises:
-            pytest.skip.Exception: a host or service that it needs does not work.
-            HostError: the host is unreachable, and this is the check that reports it.
-        """
+        """The arguments of a check; skips if what it needs does not work, HostError if it reports unreachability."""
         arguments, params = arguments_of(item), params_of(item)
         unknown = [name for name in arguments if name not in params]
         assert not unknown, f"the check has the argument {unknown[0]}, which checks are not given"
@@ -357,6 +352,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "node": nodes,
         "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
         "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
+        "divided_node": tuple(node for node in nodes if cluster.mig_of(node) is not None and node in lock.hosts),
         "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
         "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
         "closed_node": tuple(filter(cluster.closes, nodes)),
@@ -378,11 +374,13 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "gpu_policy": primary if cluster.idle_gpus else (),
         **account_places(cluster, primary),
         **image_places(cluster, hosts),
+        **notebook_places(cluster, hosts, nodes),
         **monitoring_places(cluster, hosts),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         **software_places(inventory, hosts, nodes),
         **storage_places(cluster, hosts),
+        "directory_host": tuple(hosts) if cluster.directory else (),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
     }
@@ -458,6 +456,12 @@ def image_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str,
         "docker_host": worked_on if has_docker else (),
         "rest_host": tuple(host for host in hosts if host == cluster.rest),
     }
+
+
+def notebook_places(cluster: Cluster, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The host of JupyterHub, and that with the nodes that run its servers."""
+    hub = tuple(host for host in hosts if cluster.jupyter and host == cluster.jupyter.host)
+    return {"hub_host": hub, "notebook_host": tuple(dict.fromkeys((*hub, *nodes))) if cluster.jupyter else ()}
 
 
 def slurm_hosts(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:

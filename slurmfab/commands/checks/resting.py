@@ -105,10 +105,7 @@ Place = tuple[str, str]  # a check and a host
 
 
 def with_causes(results: Iterable[Result], controller: str) -> tuple[Result, ...]:
-    """The results, where each failure that follows from another one names it.
-
-    `results`: in the order of the checks. `controller`: name of the primary controller.
-    """
+    """The results in the order of checks, each failure with the one that it follows from."""
     told = tuple(results)
     failed = {(name_of(one), one.host): one for one in reversed(told) if one.outcome == FAILED}
     order = {place: number for number, place in enumerate(reversed(failed))}
@@ -121,10 +118,7 @@ def with_causes(results: Iterable[Result], controller: str) -> tuple[Result, ...
 
 
 def cause_of(place: Place, failed: Mapping[Place, Result], order: Mapping[Place, int], controller: str) -> str:
-    """The failure from which another one follows, and that follows from none itself; empty if there is none.
-
-    `order`: the order in which they were found; the first one counts. `controller`: name of the primary controller.
-    """
+    """The first failure, in order, that follows from none itself and that this one follows from; or empty."""
     below = {one for one in reached(place, failed, controller) if one in failed}
     first = [one for one in below if not any(other in failed for other in reached(one, failed, controller))]
     found = min(first, key=lambda one: order[one], default=None)

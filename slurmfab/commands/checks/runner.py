@@ -52,6 +52,7 @@ ORDER = (
     "database",
     "accounting",
     "limits",
+    "directory",
     "logins",
     "gpus",
     "mps",
@@ -60,6 +61,7 @@ ORDER = (
     "modules",
     "registry",
     "rest",
+    "jupyter",
     "docker",
     "mpi",
     "podman",
@@ -84,18 +86,10 @@ def check(
     with_failover: bool = False,
     when_done: WhenDone = lambda _known, _run: None,
 ) -> int:
-    """Check a cluster, print the results, and return the exit code; results of the whole cluster are kept.
+    """Check a cluster, print the results, keep those of the whole cluster, and return the exit code.
 
-    Args:
-        cluster: the cluster file's path, empty for the default one.
-        hosts: hostlist, empty for all hosts.
-        only: groups of checks or parts of checks' names, separated by commas; empty for all checks.
-        junit: path of a JUnit XML file for the results, empty for none.
-        with_failover: whether to test only a takeover by the backup controller and back.
-        when_done: called with the cluster and the results.
-
-    Raises:
-        InputError: an option is wrong, or the cluster has never been deployed.
+    `only`: groups or parts of checks' names, by commas. `with_failover`: only a takeover and back. `when_done`: gets
+    the cluster and the results. Raises InputError if an option is wrong, or the cluster has never been deployed.
     """
     if with_failover and (hosts or only or junit):
         raise InputError("--failover is about the controllers alone: leave out --hosts, --only and --junit.")
@@ -122,17 +116,7 @@ def run_and_show(
     junit: str = "",
     with_failover: bool = False,
 ) -> CheckRun:
-    """Run the checks and show their results.
-
-    Args:
-        hosts: names of the hosts to check.
-        only: groups of checks or parts of checks' names; empty for all.
-        junit: path of a JUnit XML file for the results, empty for none.
-        with_failover: whether to test only a takeover by the backup controller and back.
-
-    Raises:
-        InputError: a word of `only` matches no check, or the cluster has never been deployed.
-    """
+    """Run the checks and show their results; the arguments are those of `check`, and so are the errors."""
     display = Display(output.stream, verbose=output.verbose)
     begun = datetime.now(timezone.utc)
     display.begin()
@@ -165,16 +149,9 @@ def verify(
     heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
     junit: Path | None = None,
 ) -> Verdict:
-    """Run the checks on these hosts and return their results; they change nothing, but run small jobs.
+    """Run the checks on these hosts, and on the primary controller that they are compared with.
 
-    Args:
-        hosts: names of the hosts to check; checks that compare them with the primary controller connect to it too.
-        only: groups of checks or parts of checks' names; empty for all.
-        heard: called with the results of each check when it ends.
-        junit: JUnit XML file for the results; `None` for none.
-
-    Raises:
-        InputError: a word of `only` matches no check, or the cluster has never been deployed.
+    They change nothing, but run small jobs. `heard`: gets the results of each check. Raises InputError as `check`.
     """
     from slurmfab.commands.checks.plugin import Checks  # pytest is slow to import
 
@@ -242,13 +219,8 @@ def is_used(path: Path, known: Inventory, checks: Checks) -> bool:
 def collect(checks: Checks, files: Sequence[Path], assertions: str, output: io.StringIO) -> None:
     """Have pytest collect checks, without the user's configuration, conftest files and plugins.
 
-    Args:
-        assertions: `plain`, or `rewrite` to have failed assertions tell what they compared.
-        output: where pytest prints to.
-
-    Raises:
-        SlurmfabError: pytest could not collect them.
-        KeyboardInterrupt: the user pressed Ctrl-C.
+    `assertions`: `plain`, or `rewrite` for failed ones to tell what they compared. Raises SlurmfabError if it could
+    not.
     """
     import pytest  # slow to import
 

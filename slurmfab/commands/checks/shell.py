@@ -67,11 +67,7 @@ class Shell(Protocol):
     """A root shell on a host. Tests replace it by a function."""
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
-        """Run a command and return its result, whatever its exit code.
-
-        `stdin`: text for its standard input, which can be secret; never part of a message. Raises Unreachable if the
-        connection was lost. Raises NoAnswer if the command exceeded its time limit.
-        """
+        """Run a command, whatever its exit code; secret `stdin` is in no message. Unreachable or NoAnswer if lost."""
 
 
 class SshShell:
@@ -92,18 +88,7 @@ class SshShell:
         self.idle: list[Exchange] = []
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
-        """Run a command and return its result, whatever its exit code.
-
-        Args:
-            stdin: text for its standard input, which can be secret; never part of a message.
-
-        Raises:
-            Unreachable: the connection was lost.
-            NoAnswer: the command exceeded its time limit.
-            SudoPasswordNeeded: sudo prompts for a password, and none is known.
-            SudoPasswordWrong: sudo rejects the password.
-            BecomeRefused: sudo refuses for another reason.
-        """
+        """Run a command with perhaps secret `stdin`; Unreachable, NoAnswer, or errors of sudo and its password."""
         with self.slots, self._explained(command, seconds):
             deadline = time.monotonic() + seconds
             session = self._idle_session() or self._login(LOOP, deadline)
@@ -117,18 +102,11 @@ class SshShell:
             return answer
 
     def follow(self, command: str, heard: Callable[[str], None], seconds: float) -> int:
-        """Run a long command, pass on each line of its output as it arrives, and return its exit code.
+        """Run a long command, pass each line of its output to `heard` as it arrives, and return its exit code.
 
         Its standard input stays open and empty until the connection ends, so that the command can notice that. On
-        Ctrl-C, its input is closed, and it has `LAST_WORDS_SECONDS` to end.
-
-        Args:
-            heard: called with each line.
-
-        Raises:
-            Unreachable: the connection was lost.
-            NoAnswer: the command exceeded its time limit.
-            KeyboardInterrupt: the user pressed Ctrl-C; the command has ended.
+        Ctrl-C, its input is closed, and it has `LAST_WORDS_SECONDS` to end. Raises Unreachable, or NoAnswer after the
+        time limit.
         """
         with self._explained(command, seconds):
             return self._follow(command, heard, time.monotonic() + seconds)
@@ -166,10 +144,7 @@ class SshShell:
         return None
 
     def _login(self, command: str, deadline: float) -> Exchange:
-        """The conversation with a command, of which nothing is left that was printed before it began.
-
-        Raises LoginRefused if the login shell ended without running it.
-        """
+        """The conversation with a command, without what came before; LoginRefused if the shell ended first."""
         channel = self._opened(deadline)
         session = Exchange(channel, deadline)
         try:

@@ -6,6 +6,7 @@ import math
 import re
 import secrets
 import shlex
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -43,6 +44,7 @@ wait "$started"; code=$?; kill "$watching" 2>/dev/null; exit "$code"
 """Runs a command that runs jobs, and ends with its exit code; jobs that a limit holds are cancelled."""
 
 JOB_SECONDS = 90  # time limit in seconds of a test job, waiting included
+TURN_MINUTES = 10  # after which the reservation of test jobs is over, also if nobody is left to delete it
 SMALL_MEMORY = 50  # MiB of memory that a test job requests by default
 AS_SLURM = ("runuser", "-u", "slurm", "--")  # command prefix that runs srun as the slurm user
 QUEUED = "queued and waiting for resources"  # srun's words about a job that did not start at once
@@ -58,13 +60,9 @@ BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority"
 
 
 class Slurm:
-    """Slurm's commands on the controller.
+    """Slurm's commands on the controller, or another host that has them.
 
-    Args:
-        controller: the primary controller, or another host with Slurm's commands.
-        user: login name of the user who submits the jobs.
-        sender: command prefix that runs a command as this user, such as `AS_SLURM`.
-        seconds: time limit of each job, waiting included.
+    `sender`: the prefix that runs a command as the submitting user. `seconds`: limit of each job, with its waiting.
     """
 
     def __init__(
@@ -85,6 +83,7 @@ class Slurm:
         self.job_name = f"slurmfab-check-{secrets.token_hex(3)}"
         self.has_run_jobs = False
         self.busy: dict[str, str] = {}
+        self.asking = threading.Lock()
 
     @cached_property
     def answers(self) -> bool:
@@ -123,11 +122,7 @@ class Slurm:
         return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
     def need_limits(self, key: str) -> None:
-        """Leave out the check if Slurm is not configured to enforce a limit.
-
-        `key`: a key of cgroup.conf, such as `ConstrainRAMSpace`. Raises DoesNotApply if Slurm does not enforce the
-        limit.
-        """
+        """Leave out the check, by DoesNotApply, if Slurm does not enforce a limit, such as `ConstrainRAMSpace`."""
         configuration = self.configuration()
         if "task/cgroup" not in configuration.get("taskplugin", ""):
             raise DoesNotApply("slurm.conf has no TaskPlugin=task/cgroup, so jobs are not held to anything")
@@ -143,15 +138,10 @@ class Slurm:
         options: Sequence[str] = (),
         under: Sequence[str] = (),
     ) -> CommandResult:
-        """Run a command in one job with a task on each of these nodes, and return srun's result.
+        """Run a command in a job with a task on each of these nodes, and return srun's result.
 
-        Args:
-            memory: MiB per node.
-            under: a command on the controller that runs srun and ends with its exit code; empty for none.
-
-        Raises:
-            AssertionError: Slurm did not run the job.
-            pytest.skip.Exception: a node takes no jobs now, or other jobs use the resources.
+        `memory`: MiB per node. `under`: a command on the controller around srun. Raises AssertionError if Slurm did not
+        run it; skips if nodes take no jobs now, or have no room.
         """
         for node in nodes:
             self.need_room(node)
@@ -160,7 +150,9 @@ class Slurm:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
         self.has_run_jobs = True
         count = len(nodes)
-        there = [*place.options, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
+        with self.asking:
+            turn = self.turn
+        there = [*place.options, *turn, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
         size = [*SMALL, self.memory_option(nodes, memory), *options]
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
         command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
@@ -170,6 +162,20 @@ class Slurm:
         done = self.controller.run(script, seconds=self.seconds + 10)
         self.explain(nodes, done)
         return done
+
+    @cached_property
+    def turn(self) -> tuple[str, ...]:
+        """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.
+
+        Resources that these jobs have stay theirs, and a core is kept from others until the checks end.
+        """
+        if self.sender != AS_SLURM or not self.others_that("--states=PENDING"):
+            return ()
+        free = self.controller.run(line_of(commands.names_of_nodes("--states=idle,mixed"))).stdout.split()
+        if not free:
+            return ()
+        made = self.controller.run(line_of(commands.reserve_turn(self.job_name, self.user, free[0], TURN_MINUTES)))
+        return () if made.rc else (f"--reservation={self.job_name}",)
 
     def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:
         """The option of srun and sbatch for a job's memory on each of these nodes, at most what Slurm knows of.
@@ -185,10 +191,7 @@ class Slurm:
         return place_for(self.cluster, self.user, tuple(nodes))
 
     def free_node(self) -> str:
-        """The name of a compute node that has room for a small job.
-
-        Raises pytest.skip.Exception if no node has room.
-        """
+        """The name of a compute node that has room for a small job; skips the check if no node has."""
         free = set(self.controller.ask(line_of(commands.names_of_nodes("--states=idle,mixed"))).split())
         for name in self.cluster.compute_nodes:
             if name in free and self.place((name,)):
@@ -196,10 +199,7 @@ class Slurm:
         pytest.skip("no node has room for a small job now.")
 
     def need_room(self, name: str) -> None:
-        """Skip the check if a node cannot take a job now; the check of its state reports the reason.
-
-        Raises pytest.skip.Exception if the node is out of service, or other jobs use it.
-        """
+        """Skip the check if a node is out of service, which another check reports, or in use."""
         node = self.node(name)
         if name in self.busy:
             pytest.skip(self.busy[name])
@@ -209,11 +209,7 @@ class Slurm:
             pytest.skip(f"all of {name} is taken by jobs.")
 
     def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
-        """Raise an error if srun's result shows that the job did not start or end in time.
-
-        `nodes`: names of the job's nodes. Raises AssertionError if Slurm did not run the job. Raises
-        pytest.skip.Exception if other jobs use the resources.
-        """
+        """Raise AssertionError if srun's result shows that Slurm did not run the job, or skip if others were in it."""
         refused = re.search(
             r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
             r"Unable to contact).*",
@@ -242,10 +238,7 @@ class Slurm:
         return waiting.real_reason(self.controller.run(line_of(commands.reasons_named(self.job_name))).stdout)
 
     def others(self, nodes: Sequence[str], reason: str) -> list[str]:
-        """The IDs of the jobs that may be in the way of a test job.
-
-        `reason`: why it waits; with one, jobs that wait may come first, although they use no node yet.
-        """
+        """The IDs of jobs in a test job's way; with the reason why it waits, of waiting jobs, too."""
         return self.others_on(nodes) or (self.others_that("--states=PENDING") if reason else [])
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:
@@ -261,9 +254,11 @@ class Slurm:
         return [job for job in found if job not in ours]
 
     def cancel(self) -> None:
-        """Cancel the remaining test jobs."""
+        """Cancel the remaining test jobs, and end their reservation."""
         if self.has_run_jobs:
             self.controller.run(line_of(commands.cancel_named(self.job_name)))
+            if self.turn:
+                self.controller.run(line_of(commands.delete_reservation(self.job_name)))
 
 
 def ping(host: CheckedHost, role: str = "primary") -> str:

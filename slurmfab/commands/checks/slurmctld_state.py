@@ -73,10 +73,7 @@ def told_of_state(host: CheckedHost) -> str:
 
 
 def unread_state(host: CheckedHost) -> str:
-    """The line of slurmctld's log that tells that it could not read its state when it started; empty if there is none.
-
-    A first start finds no state, which is no such line.
-    """
+    """The line of slurmctld's log about state that it could not read at its start; empty if there is none."""
     return slurmctld_state.unread_state(told_of_state(host))
 
 

@@ -11,7 +11,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.mounts import Mount, covering
 from slurmfab.cluster.inventory.storage import clients, exports_of, mounts_of
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
-from slurmfab.on_hosts.agent.mounts.exports_file import Entry
+from slurmfab.on_hosts.agent.mounts.exports import Entry
 
 SECONDS = 10  # time limit of each access: a file server that takes longer does not work for people either
 LATE = (124, 137)  # exit codes of timeout(1) for a command that it has stopped
@@ -50,10 +50,7 @@ def home_user(cluster: Cluster, host: str, mount: Mount) -> tuple[str, str]:
 
 
 def proofs(cluster: Cluster, host: str, mount: Mount, token: str) -> tuple[Proof, Proof]:
-    """What root and an ordinary user write to a mount: a user in its home, or `nobody` in a directory that root makes.
-
-    `host`: the host that writes.
-    """
+    """What root and an ordinary user (one in its home, or `nobody` in a new directory) write from this host."""
     name = f".slurmfab-check-{token}"
     user, home = home_user(cluster, host, mount)
     directory = f"{mount.path}/{name}"

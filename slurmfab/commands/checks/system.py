@@ -90,10 +90,7 @@ class System:
 
 
 def system(host: CheckedHost) -> System:
-    """What Slurm needs of a host's operating system, as cached by the first check that asked.
-
-    Raises AssertionError if the command fails on the host.
-    """
+    """What Slurm needs of a host's operating system, cached; AssertionError if the command fails there."""
     done = host.as_found.run(QUESTION)
     assert done.rc == 0, f"its system cannot be looked at: {last_words(done)}. Repair: log in and look"
     user, rooms, packages, journal = (part.strip().splitlines() for part in str(done.stdout).split(GAP))

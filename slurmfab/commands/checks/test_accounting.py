@@ -24,14 +24,15 @@ CODE = 7  # exit code of a job that has to fail; no other failure gives this num
 ENDS_BADLY = f"echo $SLURM_JOB_ID; sleep 1; exit {CODE}"  # prints the job ID, and fails after a second
 
 RECORD_SECONDS = 20
-"""Seconds that a record may take: slurmctld sends finished jobs to slurmdbd within seconds (slurm.conf(5))."""
+"""Seconds that a record may take: slurmctld sends finished jobs to slurmdbd within seconds (slurm.conf(5)). The end of
+a short job comes there before its start, and until that comes, within 5 s, the job is root's (Slurm 22.05)."""
 
 READ = (
     "for try in $(seq {tries}); do "
     "record=$({recorded}); "
-    'case $record in FAILED*|COMPLETED*) break;; esac; sleep 0.5; done; echo "$record"'
+    'case $record in FAILED*"|slurm"|COMPLETED*"|slurm") break;; esac; sleep 0.5; done; echo "$record"'
 )
-"""Prints the record of a finished job, repeated every 0.5 s until it is there."""
+"""Prints the record of a finished job of the slurm user, repeated every 0.5 s until it is there."""
 
 STRANGER = "nobody"  # a user that exists on every host and has no account in Slurm
 

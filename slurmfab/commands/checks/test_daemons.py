@@ -267,9 +267,6 @@ def assert_has_files(unit: str, hand_made: HandMade) -> None:
 
     Before Slurm 23.11 a reconfigure by hand leaves no trace in the daemon's process, so nothing is told by a file that
     was made by hand and is right.
-
-    Args:
-        unit: the daemon's unit.
     """
     newer = newer_files(hand_made.host, unit)
     leaves_trace = not hand_made.lock.slurm or reconfigure_renews_daemons(SlurmVersion.parse(hand_made.lock.slurm))
@@ -312,36 +309,17 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
 
 
 def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
-    """Fail if no process listens on a TCP port; skip if the daemon does not run.
-
-    Args:
-        daemon: name of the daemon's unit.
-    """
+    """Fail if no process listens on a TCP port; skip if the daemon's unit does not run."""
     need_running(host, daemon)
     assert number in listening_ports(host), f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
 
 
 def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
-    """Fail if a file of a daemon was changed after the daemon's start; skip if it does not run.
-
-    Args:
-        unit: the daemon's unit, a key of `WATCHED`.
-        complaint: the message, before the names of the files.
-
-    Raises:
-        Drifted: the daemon runs with older files.
-    """
+    """Fail, by Drifted, if a file of a daemon (unit in `WATCHED`) is newer than it; skip if it does not run."""
     complain(host, complaint, newer_files(host, unit))
 
 
 def complain(host: CheckedHost, complaint: str, newer: Sequence[str]) -> None:
-    """Fail if there are files that are newer than a daemon.
-
-    Args:
-        complaint: the message, before the names of the files.
-
-    Raises:
-        Drifted: there are some.
-    """
+    """Fail, by `Drifted` with this complaint, if files are newer than a daemon."""
     if newer:
         raise Drifted(OLDER_FILE, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import pytest
 from testinfra.backend.base import CommandResult
 
-from slurmfab.base.paths import IDLE_GPUS_POLICY_UNIT, IDLE_GPUS_UNIT
+from slurmfab.base.paths import IDLE_GPUS_POLICY_UNIT, IDLE_GPUS_UNIT, MIG_UNIT
+from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.daemons import timer_of
@@ -19,6 +21,8 @@ from slurmfab.commands.checks.slurm import Slurm, job_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
 from slurmfab.core.impact.gpu_changes import changes
+from slurmfab.core.plan import mig
+from slurmfab.on_hosts.agent.slurm.mig_instances import layout_text, parse_states
 
 DENIED = "Operation not permitted"
 """The error if control groups deny a device (EPERM); a device file without a driver gives another error."""
@@ -54,6 +58,25 @@ def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> 
             "driver is not loaded, or the GPU has fallen off its bus; or, if the change is intended: "
             f"{acceptance(cluster.roles(gpu_node.name), gpu_node.name)}",
         )
+
+
+def test_gpus_are_divided_as_wanted(divided_node: CheckedHost, lock: Lock, cluster: Cluster) -> None:
+    """the node's GPUs have the MIG instances that the cluster file gives them"""
+    node = divided_node.name
+    there = parse_states(divided_node.ask("nvidia-smi -q"), divided_node.ask("nvidia-smi -L"))
+    found = defaultdict(lambda: "gone", {slot: gpu.text for slot, gpu in there.items()})
+    wrong = [
+        f"the GPU in slot {slot} is {found[slot]}, and should be {layout_text(layout)}"
+        for slot, layout in mig.wanted(cluster, node, lock.hosts[node]).items()
+        if found[slot] != layout_text(layout)
+    ]
+    at_boot = divided_node.service(MIG_UNIT)
+    unit = "" if at_boot.is_running else f", and {MIG_UNIT}.service, which divides GPUs at boot, is not active"
+    assert not wrong, f"{'; '.join(wrong)}{unit}. See: journalctl -u {MIG_UNIT} there. Repair: {FAB} deploy"
+    assert (at_boot.is_running, at_boot.is_enabled) == (True, True), (
+        f"{MIG_UNIT}.service is not active or not enabled, so the GPUs are whole after the next boot. See: "
+        f"journalctl -u {MIG_UNIT} there. Repair: {deploy(node)}"
+    )
 
 
 def test_job_has_the_gpu_that_it_asked_for(gpu_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
@@ -102,16 +125,9 @@ def test_job_without_gpus_has_none(gpu_node: CheckedHost, slurm: Slurm, lock: Lo
 
 
 def assert_has(count: int, node: str, found: GpuAccess, is_kept_apart: bool) -> None:
-    """Assert that a job sees as many GPUs as it requested, and cannot open others if devices are constrained.
+    """Assert that a job sees the 1 or 2 GPUs that it requested, and opens no others where `is_held`.
 
-    Args:
-        count: how many GPUs it requested, 1 or 2.
-        found: the access that it has.
-        is_kept_apart: whether devices are constrained; see `is_held`.
-
-    Raises:
-        AssertionError: it sees another number, can open another number, or a file's mode is wrong.
-        pytest.skip.Exception: a missing GPU makes the result uncertain.
+    Raises AssertionError; skips if a missing GPU makes the result uncertain.
     """
     number = NUMBERS[count]
     assert len(found.visible) == count, (
@@ -135,30 +151,16 @@ NUMBERS = {1: "one GPU", 2: "two GPUs"}
 
 
 def probe_job(slurm: Slurm, node: str, lock: Lock, *options: str) -> GpuAccess:
-    """Run a job on a node, and return its access to GPUs.
+    """Run a job with options of srun, such as `--gres=gpu:1`, on a node, and return its access to GPUs.
 
-    Args:
-        lock: has the device files of the node's GPUs.
-        options: options of srun, such as `--gres=gpu:1`.
-
-    Raises:
-        AssertionError: the job failed.
-        pytest.skip.Exception: the lock has no GPUs of the node, or other jobs use the resources.
+    Raises AssertionError if the job failed; skips if the lock has no GPUs of the node, or without room.
     """
     script = job_script(files_of(lock, node), opens=True)
     return gpu_access(slurm.run((node,), script, options=options), lock, node)
 
 
 def gpu_access(done: CommandResult, lock: Lock, node: str) -> GpuAccess:
-    """The access to GPUs in a job's output.
-
-    Args:
-        done: the result of a job that ran `job_script` with `opens=True`.
-        lock: has the device files of the node's GPUs.
-
-    Raises:
-        AssertionError: the job failed.
-    """
+    """The access to GPUs in the output of `job_script` with `opens=True`; AssertionError if the job failed."""
     assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
     found = parse_job(done.stdout)
     opened = {
@@ -179,13 +181,7 @@ def files_of(lock: Lock, node: str) -> tuple[str, ...]:
 
 
 def is_held(lock: Lock, slurm: Slurm, node: str) -> bool:
-    """Whether Slurm denies a job on a node the devices that it did not request.
-
-    Args:
-        lock: has the node's control groups.
-        slurm: has slurmctld's configuration (TaskPlugin, ConstrainDevices).
-        node: the node's name, which the lock must have.
-    """
+    """Whether Slurm denies a job devices that it did not request, by configuration and the node's control groups."""
     cgroup = lock.hosts[node].cgroup
     configuration = slurm.configuration()
     return (

@@ -87,12 +87,9 @@ def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
 
 
 def misled(name: str, address: str, found: list[str], *, is_free: bool) -> str:
-    """The problem with the addresses to which a name resolves; empty for none.
+    """The problem with the addresses that a name resolves to; empty for none, or if the file's is no address.
 
-    Args:
-        address: its address in the cluster file; if it is empty or a DNS name, any result is right.
-        found: the addresses to which it resolves.
-        is_free: whether it is the host's own name, and slurmfab does not manage /etc/hosts, so that 127.0.1.1 is usual.
+    `is_free`: the host's own name without slurmfab's /etc/hosts, so that 127.0.1.1 is usual.
     """
     if not found:
         return f"{name} does not resolve"

@@ -66,11 +66,7 @@ def test_job_runs_on_many_nodes(
 
 
 def why_not(slurm: Slurm, node: str, failed: str) -> str:
-    """Why a node takes no job; empty if it does.
-
-    Args:
-        failed: the check of a service that every job needs that has failed there; empty for none.
-    """
+    """Why a node takes no job; empty if it does. `failed` is a needed service's check that failed there."""
     if failed:
         return f"it has failed that {failed}"
     record = slurm.node(node)

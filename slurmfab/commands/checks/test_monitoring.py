@@ -113,12 +113,7 @@ def wanted(cluster: Cluster) -> Monitoring:
 
 
 def expected(host: str, cluster: Cluster, lock: Lock, named: str) -> tuple[str, ...]:
-    """The addresses of which a daemon may listen on one.
-
-    Args:
-        lock: its lock, which has the addresses of hosts that are named by DNS names.
-        named: where it listens, by the cluster file.
-    """
+    """The addresses of which a daemon may listen on one: those that the file names, or the lock knows by name."""
     if named != CLUSTER:
         return (named,)
     address = cluster.addresses.get(host, "")
@@ -136,11 +131,7 @@ class Daemon(NamedTuple):
 
 
 def answers_there(host: CheckedHost, daemon: Daemon) -> None:
-    """Make sure that a daemon listens on one address alone, the right one, and answers there.
-
-    Raises:
-        AssertionError: it does not.
-    """
+    """Make sure that a daemon listens on one address alone, the right one, and answers there."""
     port, repair = daemon.port, f"See: systemctl status {daemon.unit}; Repair: {deploy(host.name)}"
     places = host.ask(LISTENING, str(port)).split()
     listening = {place.rpartition(":")[0].strip("[]").replace("*", "::") for place in places}

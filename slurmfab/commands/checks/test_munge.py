@@ -49,14 +49,7 @@ def test_controller_believes_the_credential(other: CheckedHost, controller: Chec
 def assert_believed(maker: CheckedHost, reader: CheckedHost, other: CheckedHost) -> None:
     """Fail if a credential of one host cannot be decoded on another; skip if munged does not run on both.
 
-    Args:
-        maker: the host that makes the credential.
-        reader: the host that decodes it.
-        other: the one of both that is not the primary controller, and would be deployed to for a repair.
-
-    Raises:
-        Drifted: the two munged use different keys.
-        AssertionError: the credential is rejected for another reason.
+    `other`: the one that a repair would deploy to. Raises Drifted for different keys, else AssertionError.
     """
     for host in (maker, reader):
         if not host.file(MUNGE_SOCKET).is_socket:

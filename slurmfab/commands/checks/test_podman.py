@@ -39,11 +39,7 @@ def test_users_have_their_subordinate_ids(podman_host: CheckedHost, cluster: Clu
 
 
 def intruders(others: Iterable[str], wanted: Iterable[str]) -> Iterator[str]:
-    """Who has numbers of another user, in lines of /etc/subuid or /etc/subgid (subuid(5)), each with the line.
-
-    Args:
-        others: the lines that nobody wants.
-    """
+    """Who has numbers of another user, in those of the lines of /etc/subuid or /etc/subgid that nobody wants."""
     ranges = [(fields[0], int(fields[1]), int(fields[2])) for fields in (line.split(":") for line in wanted)]
     for line in sorted(others):
         name, first, count = (*line.split(":"), "", "")[:3]

@@ -62,12 +62,7 @@ def test_daemons_run_what_is_installed(host: CheckedHost) -> None:
 
 
 def outdated(unit: str, running: str, now: str) -> str:
-    """The message about a daemon whose program was replaced since it started.
-
-    Args:
-        running: the version that it runs.
-        now: the version that is installed.
-    """
+    """The message about a daemon that runs another version than is installed now."""
     found = f"{unit} still runs the program of {running}, which was replaced on disk by {now}. "
     if release(running) == release(now):
         return f"{found}Repair: systemctl restart {unit} there; jobs go on."

@@ -14,7 +14,7 @@ from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
-from slurmfab.on_hosts.agent.packages.installed_packages import is_version
+from slurmfab.on_hosts.agent.packages.packages import is_version
 
 
 def test_packages_of_the_site_are_installed(host: CheckedHost, inventory: Inventory) -> None:
@@ -71,11 +71,7 @@ def file_on(host: CheckedHost, path: str) -> Seen | None:
 
 
 def wanted_files(inventory: Inventory, host: str) -> dict[str, Seen]:
-    """The site's own files of a host, by path.
-
-    Raises:
-        InputError: one of the files cannot be read here.
-    """
+    """The site's own files of a host, by path; InputError if one of them cannot be read here."""
     cluster, found = inventory.cluster, dict[str, Seen]()
     for content in file_contents.read(cluster, inventory.path.parent) if cluster.files else ():
         one = cluster.files[content.path]

@@ -18,7 +18,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.storage import DENIED, NOBODY, Proof
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.identities import mounts
-from slurmfab.on_hosts.agent.mounts import exports_file, quota_report
+from slurmfab.on_hosts.agent.mounts import exports, quotas
 from slurmfab.on_hosts.agent.mounts.mount_point import is_right
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOFS, mounted_at
 
@@ -38,8 +38,8 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
     if not wanted:
         raise DoesNotApply("no other host may mount what it exports")
     server, threads = exporting.service("nfs-server"), exporting.file("/proc/fs/nfsd/threads")
-    table = exports_file.entries(exporting.run("exportfs -s").stdout)
-    lacking = exports_file.missing(wanted, table)
+    table = exports.exports_entries(exporting.run("exportfs -s").stdout)
+    lacking = exports.exports_missing(wanted, table)
     wrong = [
         *([] if server.is_running else [f"nfs-server is {server.systemd_properties['ActiveState']}"]),
         *(["the NFS server has no threads"] if threads.exists and threads.content_string.strip() == "0" else []),
@@ -53,19 +53,19 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
 def test_quotas_are_set(limiting: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """users have the quotas of the cluster file, on the host that has the file system"""
     point = limiting.ask(f"findmnt -n -o TARGET --target {shlex.quote(places(cluster)[limiting.name])}").strip()
-    done = limiting.run(shlex.join(quota_report.command(point)))
+    done = limiting.run(shlex.join(quotas.repquota(point)))
     assert done.rc == 0, (
         f"{point} cannot limit users: {last_words(done)}. Repair: mount it with the option usrquota (ext4 also needs "
         f"`tune2fs -O quota`), then {deploy(limiting.name)}"
     )
-    found = quota_report.parse(done.stdout)
+    found = quotas.parse_quotas(done.stdout)
     wrong = []
     for user, soft, hard in limits(cluster):
         uid = lock.ids.get(f"{user}.uid") or int(limiting.run("id -u %s", user).stdout.strip() or 0)
-        there = found.get(uid, quota_report.NONE)
+        there = found.get(uid, quotas.NONE)
         if (there.soft, there.hard) != (soft, hard):
             pairs = (there.soft, there.hard), (soft, hard)
-            actual, wanted = (quota_report.limits_text(*pair) for pair in pairs)
+            actual, wanted = (quotas.limits_text(*pair) for pair in pairs)
             wrong.append(f"{user} has {actual} instead of {wanted}")
     assert not wrong, f"on {point}, {'; '.join(wrong[:3])}. Repair: {deploy(limiting.name)}"
 
@@ -117,12 +117,9 @@ def test_scratch_has_its_place(scratch_node: CheckedHost, cluster: Cluster) -> N
 
 
 def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
-    """What is wrong with the directory for those of jobs; empty if nothing is.
+    """What is wrong with the directory for those of jobs, by what `stat` and `df` printed; empty if nothing is.
 
-    Args:
-        size: the gigabytes that slurm.conf lets jobs reserve.
-        mount: the mount point that it should be on; empty for any.
-        printed: what `stat` and `df` printed.
+    `size`: gigabytes that jobs may reserve. `mount`: the mount point that it should be on; empty for any.
     """
     if len(printed) != 2:
         return f"{path} is missing"
@@ -151,11 +148,7 @@ def homes_on(cluster: Cluster, host: CheckedHost, mount: Mount) -> list[str]:
 
 
 def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
-    """What is wrong with a mount; empty if nothing is.
-
-    Args:
-        table: what is mounted on the host.
-    """
+    """What is wrong with a mount, given what is mounted on the host; empty if nothing is."""
     there = mounted_at(table, mount.path)
     waits = mount.automount and any(one.path == mount.path and one.type == AUTOFS for one in table)
     if there is None:
@@ -168,14 +161,7 @@ def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
 
 
 def not_shared(cluster: Cluster, host: CheckedHost, other: CheckedHost, mount: Mount) -> str:
-    """Why files of a mount do not come from one host to another; empty if they do.
-
-    A file server may give root no rights, if an ordinary user has them.
-
-    Args:
-        host: the host that writes.
-        other: the host that reads.
-    """
+    """Why files of a mount do not get to another host; empty if root's, or else an ordinary user's, do."""
     some, why = storage.proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
     try:
         why = root_is_not_shared(host, other, some[0]) or user_is_not_shared(host, other, some[1])

@@ -71,17 +71,9 @@ def submit(
     directory: str = "",
     seconds: int = SUBMIT_SECONDS,
 ) -> tuple[str, str]:
-    """Submit a batch job.
+    """Submit a batch job in a directory; its ID, or an empty one and Slurm's error.
 
-    Args:
-        options: of sbatch.
-        variables: of the job's environment, as `NAME=VALUE`.
-        script: of the job; empty if the options have its command.
-        directory: in which the user submits it.
-        seconds: time limit of sbatch.
-
-    Returns:
-        The job's ID, or an empty one and Slurm's error.
+    `variables`: `NAME=VALUE` each. `script`: empty if the options have the command. `seconds`: time limit of sbatch.
     """
     command: tuple[str, ...] = ("timeout", str(seconds), "sbatch", "--parsable", *options)
     if directory:
@@ -116,10 +108,7 @@ def state(host: CheckedHost, number: str) -> JobState:
 
 
 def read(host: CheckedHost, who: Person, path: str) -> tuple[str, str]:
-    """Read the end of a user's file on a host, and remove it.
-
-    Returns the text, and why it cannot be read; empty if it was read.
-    """
+    """Read the end of a user's file on a host, and remove it; its text, and why it cannot be read, if so."""
     name = shlex.quote(path)
     # Its owner may have put a FIFO or an endless file in its place.
     end = f"test -f {name} && timeout {READ_SECONDS} tail -c {MOST_OUTPUT} -- {name} && rm -f -- {name}"
@@ -135,10 +124,7 @@ def read(host: CheckedHost, who: Person, path: str) -> tuple[str, str]:
 def read_output(
     host: CheckedHost, opener: Opener, known: Inventory, who: Person, *, path: str, node: str
 ) -> tuple[str, str]:
-    """Read a job's output where it was submitted, where it is if homes are shared, or else on the job's first node.
-
-    `node`: the job's first node; empty if it is not known. Returns as for `read`.
-    """
+    """Read a job's output as `read` does, where it was submitted or, without shared homes, on its first node."""
     output, trouble = read(host, who, path)
     if not trouble or node in ("", host.name) or node not in known.cluster.hosts:
         return output, trouble

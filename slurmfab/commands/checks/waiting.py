@@ -43,10 +43,7 @@ def is_limit(reason: str) -> bool:
 
 
 def limited(names: str) -> str:
-    """A shell command that prints the IDs of jobs that a limit holds.
-
-    `names`: a shell command that prints ID and reason of jobs, one per line.
-    """
+    """A shell command that prints the IDs of jobs that a limit holds; `names` prints ID and reason, one a line."""
     return f"{names} | sed -nE 's/^([0-9_]+) ({'|'.join(_LIMITS)}).*/\\1/p'"
 
 

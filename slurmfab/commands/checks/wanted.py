@@ -68,10 +68,7 @@ def with_texts(facts: HostFacts, texts: Mapping[str, str]) -> HostFacts:
 
 
 def site_files(inventory: Inventory, host: str) -> dict[str, str]:
-    """SHA-256 (hexadecimal) by name of the site's own files that a host has in Slurm's directory.
-
-    Raises InputError if one of them cannot be read here.
-    """
+    """SHA-256 in hexadecimal by name of the site's files in a host's Slurm directory; InputError if unreadable here."""
     cluster, lock = inventory.cluster, inventory.lock
     if not cluster.site_file_names or not lock.slurm:
         return {}
@@ -83,10 +80,7 @@ def site_files(inventory: Inventory, host: str) -> dict[str, str]:
 
 
 def submit_script(inventory: Inventory) -> str:
-    """The wanted text of slurmfab's job submit script, with the site's own behind it.
-
-    Raises InputError if the site's own cannot be read here.
-    """
+    """The text of slurmfab's job submit script with the site's own behind it; InputError if that is unreadable."""
     files = slurm_files.read(inventory.cluster.slurm_files, inventory.path.parent)
     return PlanInput(inventory.cluster, inventory.lock, {}, slurm_files=files).submit_script
 
@@ -170,12 +164,7 @@ def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
 
 
 def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
-    """The wanted number of GPUs of a node.
-
-    Args:
-        cluster: the cluster file, whose `Gres` for the node counts.
-        lock: has the GPUs that were discovered, which count without `Gres`.
-    """
+    """The number of a node's GPUs by `Gres` of the cluster file, or else those that the lock has."""
     settings = cluster.settings_of(node)
     if any(key.lower() == "gres" for key in settings):
         return gpu_count(setting(settings, "Gres"))
@@ -198,11 +187,7 @@ def gpu_count(gres: str) -> int:
 
 
 def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
-    """The wanted hardware in Slurm's record of a node, by the field names of `scontrol show node`.
-
-    If the cluster file sets the node's CPUs or their layout, the result is empty: the lock does not decide them then.
-    `hardware`: its hardware in the lock.
-    """
+    """The wanted values of a node's record by scontrol's fields; empty if the file sets CPUs or their layout."""
     if {key.lower() for key in cluster.settings_of(node)} & {*_LAYOUT, "cpus", "procs"}:
         return {}
     return {

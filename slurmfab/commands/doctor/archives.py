@@ -63,10 +63,7 @@ def kept(path: Path, known: Inventory | None) -> Iterator[Finding]:
 
 
 def doubt(one: Path, kind: Kind[OneManifest], path: Path, pinned: str | None = None) -> str:
-    """Why an archive is not trusted; empty if it is.
-
-    `kind`: what it is. `pinned`: the digest of its manifest that the lock has; `None` for none.
-    """
+    """Why an archive of this kind is not trusted, by the digest in the lock (`None` for none); empty if it is."""
     try:
         seal = archive.seal_of(one, kind)
     except InputError as error:
@@ -116,10 +113,7 @@ def recipients_of(one: Path) -> tuple[str, ...]:
 
 
 def judged(subject: str, count: int, doubts: list[str], repair: str) -> Finding:
-    """A finding about some archives.
-
-    `subject`: what they are. `doubts`: those that are not trusted, with the reason.
-    """
+    """A finding about the archives of a subject; `doubts` are those that are not trusted, with the reason."""
     if not doubts:
         return ok(subject, f"{count}, of trusted makers")
     more = f", and {len(doubts) - MOST_NAMED} more" if len(doubts) > MOST_NAMED else ""

@@ -20,7 +20,7 @@ from slurmfab.core.engine.sleeping import may_sleep
 from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
-from slurmfab.lab import needs, room
+from slurmfab.lab import needs
 from slurmfab.lab.command import obstacle
 from slurmfab.lab.layout import CACHE, LABS
 
@@ -38,9 +38,9 @@ def of_labs() -> Iterator[Finding]:
     for place in (CACHE, LABS.parent):
         # Nothing is made there before a lab is.
         there = next(parent for parent in (place, *place.parents) if parent.is_dir())
-        if room.holds_overlays(there):
+        if needs.holds_overlays(there):
             yield ok("lab's disks", f"{place} can hold them")
-        elif short := room.shortage(there):
+        elif short := needs.shortage(there):
             yield failure("lab's disks", short)
         else:
             yield warning("lab's disks", f"{place} cannot hold them, as in a container: a tmpfs will, in memory.")
@@ -53,17 +53,9 @@ SHOWN: Mapping[str, tuple[str, str]] = {OK: ("ok", GREEN), WARNING: ("warning", 
 
 
 def examine(cluster: str, names: str, output: session.Output, *, is_local: bool) -> int:
-    """Look at this machine and the way to the hosts, and print what was found.
+    """Look at this machine and, unless `is_local`, the way to the named hosts (empty for all), and print it all.
 
-    Args:
-        names: hostlist of the hosts to log in to; empty for all.
-        is_local: whether no host is asked.
-
-    Returns:
-        The exit code: 1 for a failure of this machine, 3 if only hosts failed.
-
-    Raises:
-        InputError: the cluster file that the user names does not exist, or does not have a host.
+    Returns 1 for a failure of this machine, 3 if only hosts failed. Raises InputError of the file, or for other hosts.
     """
     path = loading.named_path(cluster)
     if cluster and not path.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,13 +12,73 @@ from typing import TYPE_CHECKING
 from slurmfab.base.errors import HostError, SlurmfabError, Unreachable
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 from slurmfab.commands.checks.shell import SshShell
-from slurmfab.commands.doctor import systems
 from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
 from slurmfab.hosts.fan_out import on_each
 
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import SshTransport
+
+
+SYSTEM = """\
+. /etc/os-release; echo "$VERSION_CODENAME"; echo "$ID $ID_LIKE"
+/usr/sbin/slurmctld -V 2>/dev/null || /usr/sbin/slurmd -V 2>/dev/null || scontrol -V 2>/dev/null
+"""
+"""Prints the release's codename, what it is or is made from, and the version of the Slurm that is installed."""
+
+WORD = re.compile(r"[\w .+~-]{1,80}")  # what is shown of a host's answer; anything else is left out
+
+
+@dataclass(frozen=True)
+class System:
+    """What a host runs."""
+
+    codename: str  # `VERSION_CODENAME` of os-release(5)
+    kinds: tuple[str, ...]  # its `ID` and `ID_LIKE`, such as `ubuntu` and `debian`
+    slurm: str = ""  # what the installed Slurm says of its version; empty for none
+
+
+def parsed_system(output: bytes) -> System:
+    """What `SYSTEM` has printed."""
+    lines = output.decode(errors="replace").splitlines()[:3]
+    codename, kinds, slurm = (line if WORD.fullmatch(line) else "" for line in (*lines, "", "", "")[:3])
+    return System(codename, tuple(kinds.split()), slurm)
+
+
+def judged_system(systems: Mapping[str, System], *, has_version: bool) -> Iterator[Finding]:
+    """Yield which hosts slurmfab does not deploy to.
+
+    Args:
+        systems: what each host runs.
+        has_version: whether the cluster file names a version of Slurm, which new hosts get whatever their release has.
+    """
+    reasons: dict[str, list[str]] = {}
+    for host, system in systems.items():
+        reason = refusal(system, has_version=has_version)
+        if reason:
+            reasons.setdefault(reason, []).append(host)
+    for reason, hosts in sorted(reasons.items()):
+        yield failure("hosts' systems", f"{fold(sorted(hosts))}: {reason}", is_host=True)
+    if not reasons:
+        releases = ", ".join(sorted({one.codename for one in systems.values()}))
+        yield ok("hosts' systems", f"{fold(sorted(systems))}: {releases}")
+
+
+def refusal(system: System, *, has_version: bool) -> str:
+    """Why slurmfab does not deploy to a system; empty if it does."""
+    if not {"debian", "ubuntu"} & set(system.kinds):
+        name = system.kinds[0] if system.kinds else "an unknown system"
+        return f"it runs {name}; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
+    try:
+        if system.slurm:
+            SlurmVersion.parse(system.slurm)
+        elif not has_version:
+            distribution_version(system.codename)
+    except SlurmfabError as error:
+        return str(error)
+    return ""
+
 
 SECONDS = 60.0  # time limit of the commands on a host
 CLOCK_BOUND = 5.0  # seconds that clocks may differ; slurmfab.commands.checks.test_clock has the reasons
@@ -48,7 +109,7 @@ class Answer:
     offset: float  # its clock minus ours, in seconds
     blur: float  # the largest error of that
     mirrors: Mapping[str, str]  # for each package source an empty text, or why it could not be fetched from
-    system: systems.System
+    system: System
 
 
 def ask_all(transport: SshTransport, hosts: Iterable[str], *, with_mirrors: bool) -> dict[str, Answer | SlurmfabError]:
@@ -62,7 +123,7 @@ def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
     said = shell.run(CLOCK, seconds=SECONDS)
     after = time.time()
     mirrors = parsed_mirrors(shell.run(MIRRORS, seconds=SECONDS).output) if with_mirrors else {}
-    system = systems.parsed(shell.run(systems.SYSTEM, seconds=SECONDS).output)
+    system = parsed_system(shell.run(SYSTEM, seconds=SECONDS).output)
     return Answer(parsed_clock(shell.host, said.output) - (before + after) / 2, (after - before) / 2, mirrors, system)
 
 
@@ -95,10 +156,7 @@ def judged(
     has_version: bool = False,
     sleepers: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Yield what is to be said of the hosts.
-
-    `answers`: the answer of each host, or why there is none. `sleepers`: the hosts that Slurm may have switched off.
-    """
+    """Yield what is to be said of the hosts' answers, or why there is none; Slurm may have switched sleepers off."""
     for host, answer in sorted(answers.items()):
         if type(answer) is Unreachable and host in sleepers:
             yield warning(host, answer.reason, f"Slurm may have switched it off, which {FAB} status shows.")
@@ -109,7 +167,7 @@ def judged(
     there = {host: answer for host, answer in answers.items() if isinstance(answer, Answer)}
     if there:
         yield ok("hosts", f"{fold(sorted(there))}: the login works")
-        yield from systems.judged({host: one.system for host, one in there.items()}, has_version=has_version)
+        yield from judged_system({host: one.system for host, one in there.items()}, has_version=has_version)
         yield from judged_clocks(there)
         yield from judged_mirrors(there, has_bundle=has_bundle)
 

@@ -53,10 +53,7 @@ def judged_python(bounds: str, version: tuple[int, ...]) -> Iterator[Finding]:
 
 
 def judged_packages(needed: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield whether packages are installed in versions within their bounds.
-
-    `needed`: bounds such as `>=5.0.1,<6`, by name of the package.
-    """
+    """Yield whether packages are installed in versions within their bounds, such as `>=5.0.1,<6`, by name."""
     wrong, right = list[str](), list[str]()
     for name, bounds in sorted(needed.items()):
         try:
@@ -94,10 +91,7 @@ def terminal(out: TextIO, environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def disk(directory: Path) -> Iterator[Finding]:
-    """Yield whether there is room for records, backups and bundles.
-
-    `directory`: where they go; the nearest directory above it that is there counts.
-    """
+    """Yield whether there is room for records, backups and bundles in the directory, or the nearest one above it."""
     there = next(place for place in (directory, *directory.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(there).free
     text = f"{format_size(free)} free at {there}"

@@ -5,29 +5,206 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from slurmfab.base import atomic_file
-from slurmfab.base.errors import HostFailed, SlurmfabError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from slurmfab.base import atomic_file, bounded_file, strict_json
+from slurmfab.base.errors import Asleep, BrokenFile, HostFailed, InputError, SlurmfabError
+from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.paths import DRIFT_RESULT
+from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import in_one_line, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.drift import memory
-from slurmfab.commands.drift.findings import KINDS, MOST_LINES, Findings, findings_of
 from slurmfab.commands.drift.mailing import mailer
-from slurmfab.commands.drift.memory import News, Problem
-from slurmfab.core.engine import commands
+from slurmfab.core.engine import commands, record
+from slurmfab.core.engine.report import Report
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output, start
 from slurmfab.core.engine.summary import command_for
+from slurmfab.core.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
+from slurmfab.on_hosts.agent.core.resource import FAILED, OK
+
+OTHER = "other difference"
+"""What differs without being drift, such as a change of the cluster file that is not deployed yet, or a stopped
+service."""
+
+KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, CRASHED, OTHER_HARDWARE, OTHER)  # all kinds of differences
+MOST_LINES = 20  # how many lines about differences are shown; the plan shows all
+
+
+@shows("host", "resource", Key("kind", "shown_kind"))
+@dataclass(frozen=True, order=True)
+class Finding:
+    """A resource that differs."""
+
+    host: str  # the host's name
+    resource: str  # its id, such as `file:/etc/slurm/gres.conf`
+    kind: str  # one of `KINDS`; empty where the host could not say how the resource is
+
+    @property
+    def shown_kind(self) -> str:
+        """The kind of drift, such as `changed file`; `not compared` if it could not be compared."""
+        return self.kind or "not compared"
+
+    @property
+    def text(self) -> str:
+        """It without the host: `file:/etc/slurm/gres.conf (changed file)`."""
+        return f"{self.resource} ({self.shown_kind})"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a comparison of the hosts found."""
+
+    cluster: str  # the cluster's name
+    hosts: tuple[str, ...]  # the hosts that were compared
+    found: tuple[Finding, ...]  # what differs, sorted
+    # the hosts that could not be compared, each with the reason; nodes that sleep are not among them
+    not_compared: Mapping[str, str] = field(default_factory=dict)
+    asleep: tuple[str, ...] = ()  # nodes that Slurm has powered down
+
+    @property
+    def differing(self) -> tuple[Finding, ...]:
+        """The differences, without what could not be compared."""
+        return tuple(one for one in self.found if one.kind)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a resource could not be compared, 4 if something differs, 3 if hosts are missing, 0 otherwise."""
+        if len(self.differing) < len(self.found):
+            return FAILURE
+        if self.found:
+            return SOMETHING_TO_DO
+        return LEFT_OUT if self.not_compared else DONE
+
+    def hosts_by_state(self) -> dict[str, int]:
+        """How many hosts are as wanted, differ, or could not be compared in full; those asleep are left out."""
+        unseen = {*self.not_compared, *(one.host for one in self.found if not one.kind)}
+        differing = {one.host for one in self.found} - unseen
+        known = len(set(self.hosts) - unseen - differing - set(self.asleep))
+        return {"in_sync": known, "differing": len(differing), "unreachable": len(unseen)}
+
+    def lines(self) -> tuple[str, ...]:
+        """The differences in few lines, folded over hosts, then the hosts that could not be compared."""
+        lines = fold_lines((one.host, one.text) for one in self.found)
+        more = len(lines) - MOST_LINES
+        shown = [*lines[:MOST_LINES], *([f"and {more} more lines: {FAB} plan"] if more > 0 else [])]
+        return (*shown, *fold_lines((host, f"not compared: {why}") for host, why in self.not_compared.items()))
+
+    def summary(self) -> str:
+        """How much differs where, in one line without the cluster's name."""
+        count, hosts = len(self.differing), fold(dict.fromkeys(one.host for one in self.differing))
+        parts = [f"{count} difference{'' if count == 1 else 's'} on {hosts}" if count else "no differences"]
+        failed = dict.fromkeys(one.host for one in self.found if not one.kind)
+        missing = dict.fromkeys((*failed, *self.not_compared))
+        return "; ".join([*parts, *([f"not compared: {fold(missing)}"] if missing else [])])
+
+
+def findings_of(report: Report) -> Findings:
+    """The findings in the report of a dry run."""
+    found = {
+        Finding(step.host, outcome.id, "" if outcome.status == FAILED else outcome.drift or OTHER)
+        for step in report.steps
+        for outcome in step.outcomes
+        if outcome.status != OK
+    }
+    asleep = tuple(host for host, error in report.failed_hosts.items() if isinstance(error, Asleep))
+    reasons = {host: error.reason for host, error in report.failed_hosts.items() if host not in asleep}
+    return Findings(report.cluster, report.hosts, tuple(sorted(found)), reasons, asleep)
+
+
+MOST_BYTES = 64 * 1024 * 1024
+
+Problem = tuple[str, str]  # a host, and what is wrong there; an empty host stands for the whole cluster
+
+UNCOMPARED: Problem = ("", "the hosts could not be compared")
+NOT_COMPARED = "not compared"
+_Text = Annotated[str, Field(max_length=10_000)]
+
+
+class _Stored(BaseModel):
+    """What is in the file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[1]
+    problems: list[Annotated[list[_Text], Field(min_length=2, max_length=2)]]
+
+
+@dataclass(frozen=True)
+class News:
+    """What is wrong now, and what was at the last mail."""
+
+    before: frozenset[Problem]  # the problems that the last mail told
+    now: frozenset[Problem]  # the problems of this comparison
+
+    @property
+    def appeared(self) -> tuple[Problem, ...]:
+        """What is wrong since then, sorted."""
+        return tuple(sorted(self.now - self.before))
+
+    @property
+    def gone(self) -> tuple[Problem, ...]:
+        """What is right again, sorted."""
+        return tuple(sorted(self.before - self.now))
+
+    @property
+    def remaining(self) -> tuple[Problem, ...]:
+        """What is wrong as before, sorted."""
+        return tuple(sorted(self.now & self.before))
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to tell."""
+        return self.now != self.before
+
+
+def problems_of(findings: Findings, before: frozenset[Problem]) -> frozenset[Problem]:
+    """What is wrong now; of hosts that were not compared, what was wrong there by the last mail."""
+    unseen = {*findings.not_compared, *findings.asleep}
+    return frozenset(
+        {
+            *((one.host, one.text) for one in findings.found),
+            *((host, NOT_COMPARED) for host in findings.not_compared),
+            *((host, text) for host, text in before if host in unseen and text != NOT_COMPARED),
+        }
+    )
+
+
+def path_of(cluster_file: Path) -> Path:
+    """The file of a cluster's alarm, among the records of its runs, with another name than these."""
+    return record.directory(cluster_file) / "drift-alarm"
+
+
+def load_memory(cluster_file: Path) -> frozenset[Problem]:
+    """The problems that the last mail told; none without such a file. Raises InputError if the file cannot be read."""
+    path = path_of(cluster_file)
+    try:
+        stored = strict_json.checked(bounded_file.read(path, MOST_BYTES), path, TypeAdapter(_Stored))
+    except FileNotFoundError:
+        return frozenset()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except BrokenFile:
+        return frozenset()  # the next mail then tells everything anew, and writes the file again
+    return frozenset((host, text) for host, text in stored.problems)
+
+
+def save_memory(cluster_file: Path, problems: frozenset[Problem]) -> None:
+    """Keep the problems that a mail has told. Raises InputError if the file cannot be written."""
+    text = json.dumps({"version": 1, "problems": sorted(map(list, problems))}, indent=1) + "\n"
+    atomic_file.write_private(path_of(cluster_file), text, cluster_file)
+
 
 TYPES = {
     "slurmfab_drift_resources": "Resources on hosts that are not as the cluster file says, by kind of difference.",
@@ -94,11 +271,7 @@ class Alarm:
     settings: Drift  # the cluster file's `drift`; without that key nothing is written or sent
 
     def tell(self, findings: Findings, seconds: float) -> bool:
-        """Write the metrics, and send a mail if there is news.
-
-        Returns whether a mail was sent. Raises SlurmfabError if the file was not written, or the mail not taken; the
-        next run tries again.
-        """
+        """Write metrics, and mail news; whether it did, SlurmfabError if one failed: the next run tries again."""
         if self.settings.textfile:
             atomic_file.write(
                 Path(self.settings.textfile),
@@ -107,39 +280,27 @@ class Alarm:
             )
         if not self.settings.mail:
             return False
-        before = memory.load(self.known.path)
-        return self.mail(News(before, memory.problems_of(findings, before)), findings.summary())
+        before = load_memory(self.known.path)
+        return self.mail(News(before, problems_of(findings, before)), findings.summary())
 
     def tell_failure(self, error: SlurmfabError) -> None:
-        """Send a mail that the hosts could not be compared, unless the last one said so.
-
-        Raises SlurmfabError if the mail was not taken.
-        """
+        """Send a mail that the hosts could not be compared, unless the last one said so; SlurmfabError if not taken."""
         if self.settings.mail:
-            before = memory.load(self.known.path)
-            news = News(before, before | {memory.UNCOMPARED})
-            self.mail(news, memory.UNCOMPARED[1], str(error))
+            before = load_memory(self.known.path)
+            news = News(before, before | {UNCOMPARED})
+            self.mail(news, UNCOMPARED[1], str(error))
 
     def mail(self, news: News, summary: str, cause: str = "") -> bool:
-        """Send a mail if there is news, and keep what it told.
+        """Send a mail if there is news, and keep what it told; whether one was sent.
 
-        Args:
-            news: what has changed since the last mail.
-            summary: the subject, without the cluster.
-            cause: why the hosts could not be compared; empty where they could.
-
-        Returns:
-            Whether a mail was sent.
-
-        Raises:
-            SlurmfabError: it was not taken, or what it told cannot be kept.
+        `cause`: why hosts could not be compared, if so. Raises SlurmfabError if it was not taken, or cannot be kept.
         """
         if not news.is_any:
             return False
         cluster = self.known.cluster
         text = letter(news, cause, command_for("plan", self.known.path.absolute()))
         mailer(cluster, self.known.path).send(self.settings.mail, f"[slurmfab] {cluster.name}: {summary}", text)
-        memory.save(self.known.path, news.now)
+        save_memory(self.known.path, news.now)
         return True
 
 
@@ -175,10 +336,7 @@ def run(cluster: str, output: Output) -> int:
 
 
 def tell_controller(known: Inventory, findings: Findings, output: Output) -> None:
-    """Leave the numbers on the controller, from where Prometheus has Slurm's figures, too.
-
-    Raises HostError if the controller did not take them.
-    """
+    """Leave the numbers on the controller, as Prometheus has Slurm's from there; HostError if it takes none."""
     from slurmfab.commands.checks.opener import opened, opener_of
 
     controller = known.cluster.controller
@@ -196,10 +354,7 @@ def tell_controller(known: Inventory, findings: Findings, output: Output) -> Non
 
 
 def letter(news: News, cause: str, command: str) -> str:
-    """The text of a mail: what is new, what is right again, and what was told before.
-
-    `news`: what has changed since the last mail. `cause`: why the hosts could not be compared; empty where they could.
-    """
+    """The text of a mail: what is new, right again, or was told, or why hosts could not be compared."""
     parts = [("New:", news.appeared), ("Right again:", news.gone), ("As before:", news.remaining)]
     paragraphs = ["\n".join([title, *indented(problems)]) for title, problems in parts if problems]
     if cause:

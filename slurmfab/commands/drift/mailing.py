@@ -80,10 +80,7 @@ def hand_over(command: Sequence[str], message: EmailMessage) -> None:
 
 
 def deliver(relay: Mail, password: str, message: EmailMessage) -> None:
-    """Give a mail to a relay.
-
-    `password`: of the relay's login; empty for none. Raises SlurmfabError if it did not take it.
-    """
+    """Give a mail to a relay, with its login's password, if any; SlurmfabError if it did not take it."""
     context = ssl.create_default_context()
     try:
         with connection(relay, context) as smtp:

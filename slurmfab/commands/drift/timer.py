@@ -63,16 +63,9 @@ def unit_name(cluster: str) -> str:
 def unit_texts(
     cluster: str, calendar: str, command: Sequence[str], directory: str, *, is_system: bool
 ) -> dict[str, str]:
-    """The texts of the service and the timer, by file name.
+    """The texts of the service and the timer (systemd.time(7)) by file name; InputError for odd paths.
 
-    Args:
-        calendar: when it runs (systemd.time(7)).
-        command: the program with its arguments, absolute.
-        directory: its working directory, absolute.
-        is_system: whether the units are the system's.
-
-    Raises:
-        InputError: a path cannot stand in a unit.
+    `command`, `directory`: absolute. `is_system`: whether the units are the system's.
     """
     for word in (*command, directory):
         if not word.isprintable():
@@ -110,11 +103,7 @@ SECONDS = 60  # how long systemd may take for an answer
 
 
 def install(cluster: str) -> int:
-    """Write the service and the timer, and start the timer.
-
-    Raises InputError if the cluster file has no `drift`, or systemd refuses the units; nothing is left. Raises
-    SlurmfabError if systemd did not start the timer.
-    """
+    """Write and start service and timer; InputError, nothing left, if refused, SlurmfabError if not started."""
     known = loading.load(loading.named_path(cluster))
     settings = able_settings(known)
     manager = own_manager()
@@ -137,12 +126,7 @@ def install(cluster: str) -> int:
 
 
 def able_settings(known: Inventory) -> Drift:
-    """The cluster file's `drift`, which this machine can carry out: that is told now, and not at the first drift.
-
-    Raises:
-        InputError: there is none, or the file for metrics cannot be written.
-        SlurmfabError: this machine cannot send mail.
-    """
+    """The file's `drift`, checked now for what this machine can do; InputError, or SlurmfabError without mail."""
     settings = known.cluster.drift
     if settings is None:
         raise InputError(f"{known.path} has no drift. To compare the hosts daily, add drift: {{when: daily}} to it.")
@@ -189,11 +173,7 @@ def command_of(known: Inventory) -> tuple[str, ...]:
 
 
 def verify(texts: Mapping[str, str], manager: Manager) -> None:
-    """Show the units to systemd before they are in its directory.
-
-    `texts`: of the units, by file name. `manager`: whose units they will be. Raises InputError if systemd is not here,
-    or finds a mistake.
-    """
+    """Show the units to systemd before they are installed; InputError if it is absent, or finds a mistake."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in texts]
         for path, text in zip(paths, texts.values(), strict=True):

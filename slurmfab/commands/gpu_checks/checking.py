@@ -74,11 +74,7 @@ class GpuChecks:
 
 
 def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *, drains: bool) -> int:
-    """Check GPUs now, and print each result when it arrives.
-
-    `hosts`: hostlist of compute nodes; empty for all with GPUs. `wait`: minutes that jobs wait for busy nodes; `None`
-    for 10. `drains`: whether nodes may be drained and resumed.
-    """
+    """Check GPUs of hosts (empty: all) now, waiting minutes for busy nodes (`None`: 10), and print results."""
     known = loaded(cluster)
     names = compute_nodes(known, hosts) if hosts else ()
     minutes = WAIT if wait is None else wait
@@ -116,13 +112,7 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
 def earlier(known: Inventory, output: session.Output, password: str = "") -> list[Entry]:
     """The measurements of earlier GPU checks, oldest first.
 
-    Args:
-        known: the cluster, whose file has `gpu_checks`.
-        password: the sudo password, if the user has been asked for it already; empty if not.
-
-    Raises:
-        InputError: the check is not installed.
-        HostError: the controller cannot be reached, or the program failed.
+    Raises InputError if the check is not installed, HostError if the controller or the program fails.
     """
     with asker(known, output, password) as ask:
         entries, _ = conversation(known.cluster.controller, ask, ["--history"], 60.0, lambda _: None)
@@ -130,10 +120,7 @@ def earlier(known: Inventory, output: session.Output, password: str = "") -> lis
 
 
 def loaded(cluster: str) -> Inventory:
-    """Load the cluster and check that its file has `gpu_checks` and that it was deployed.
-
-    Raises InputError if the cluster file is not valid or has no `gpu_checks`, or the cluster was never deployed.
-    """
+    """Load the cluster; InputError if its file is invalid or lacks `gpu_checks`, or it was never deployed."""
     known = loading.load_named(cluster)
     if known.cluster.gpu_checks is None:
         raise InputError(
@@ -146,17 +133,9 @@ def loaded(cluster: str) -> Inventory:
 
 @contextmanager
 def asker(known: Inventory, output: session.Output, password: str = "") -> Iterator[Ask]:
-    """A function that runs commands on the controller; the installed check has to match the cluster file.
+    """A context's function, as `SshShell.follow`, on a controller whose installed check matches the cluster file.
 
-    Args:
-        password: the sudo password, if the user has been asked for it already; empty if not.
-
-    Returns:
-        The context's value is `SshShell.follow`: command, handler of output lines and seconds to the exit code.
-
-    Raises:
-        HostError: the controller cannot be reached.
-        InputError: the check is not installed there, or with other settings.
+    Raises HostError if it cannot be reached; InputError if the check is missing, or has other settings.
     """
     controller = known.cluster.controller
     with opened(opener_of(output, password), known, controller) as host:

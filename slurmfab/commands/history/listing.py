@@ -110,18 +110,9 @@ class RecordedRun(Listed):
 
 
 def show(cluster: str, word: str, json_file: str) -> int:
-    """Print all runs, newest last, or one in full.
+    """Print all runs, newest last, or one in full, by id, unique prefix or `last`; also as JSON into a file.
 
-    Args:
-        cluster: the cluster file's path, empty for the default one; the file need not be there.
-        word: a run's id, a prefix that only one id has, or `last`; empty for all runs.
-        json_file: file for the same as JSON; `-` for standard output, empty for none.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: no run has that id, or several begin with it.
+    The cluster file need not be there. Raises InputError if no run, or several, have that id.
     """
     path = loading.named_path(cluster)
     records, complaints = record.load_all(path)
@@ -135,11 +126,7 @@ def show(cluster: str, word: str, json_file: str) -> int:
 
 
 def find(records: Sequence[Record], word: str, path: Path) -> Record:
-    """The run that the user means.
-
-    `records`: oldest first. `word`: an id, a prefix that only one id has, or `last`. Raises InputError if there is no
-    such run, or more than one.
-    """
+    """The run by id, unique prefix or `last`; InputError if none, or more than one, is meant."""
     if not records:
         raise InputError(no_runs_text(path))
     if word == LAST:
@@ -187,10 +174,7 @@ def result_text(one: Record) -> str:
 
 
 def is_running(one: Record) -> bool:
-    """Whether the process of an unfinished run still runs on this machine.
-
-    A process with the same number that began after the run is another one.
-    """
+    """Whether the process of an unfinished run still runs here; one of that number that began later does not count."""
     is_here = one.by.rpartition("@")[2] == socket.gethostname()
     start = process_start(one.pid) if is_here and one.pid else 0.0
     return bool(start) and start <= one.begun.timestamp() + 1

@@ -12,11 +12,7 @@ ALWAYS = ("", ROOT, SLURM)  # users of associations that are no people
 
 
 def of_people(answer: Mapping[str, Any], people: Collection[str] | None) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """What sacctmgr showed, without users whom the controller does not know.
-
-    `answer`: as `accounting.export.ask` returns it. `people`: the users whom the controller knows; `None` if it was not
-    asked. Returns the answer, and the names of the users that are left out.
-    """
+    """sacctmgr's answer without users unknown to the controller (`None`: unasked), and these users."""
     if people is None:
         return answer, ()
     users = {user for _, user, _ in answer["associations"] if user not in ALWAYS}

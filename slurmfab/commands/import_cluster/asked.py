@@ -50,10 +50,7 @@ class Asked:
 
 
 def summed_up(contact: Contact, answers: Answers) -> Asked:
-    """What was found out, by the names of the members.
-
-    `contact`: the hosts that were met, whose connections are open.
-    """
+    """What was found out, by the names of the members, over the contact's open connections."""
     keys, files = answers.keys, answers.files
     met = {name: key for name, key in keys.items() if key in contact.facts and key in files}
     there = {host_name(name, contact.facts[key].hostname, keys): key for name, key in met.items()}
@@ -84,10 +81,7 @@ def summed_up(contact: Contact, answers: Answers) -> Asked:
 
 
 def host_name(member: str, hostname: str, taken: Container[str]) -> str:
-    """The name of a host in the cluster file: that in slurm.conf, or its own if slurm.conf has an address alone.
-
-    `member`: as slurm.conf names it. `hostname`: as it calls itself. `taken`: the names of all members.
-    """
+    """A host's name in the cluster file: that of slurm.conf or, where it has an address alone, its own."""
     return hostname if is_address(member) and hostname not in taken else member
 
 
@@ -102,10 +96,7 @@ def unreachable(contact: Contact, answers: Answers) -> Iterator[tuple[str, str]]
 
 
 def with_slurm_conf(contact: Contact, key: str, name: str, answer: Mapping[str, Any]) -> Any:
-    """The facts of a host under its name in the cluster, with the slurm.conf of its daemons and without passwords.
-
-    `key`: the name under which it was met.
-    """
+    """The facts of a host, met as `key`, under its name in the cluster, with slurm.conf without passwords."""
     return replace(contact.facts[key], name=name, slurm_conf=HIDDEN_SETTING.sub("", answer["slurm_conf"]))
 
 

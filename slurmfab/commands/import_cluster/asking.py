@@ -29,16 +29,10 @@ MOST_STEPS = 3  # how often one host's slurm.conf may name another host as the c
 
 
 def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Asked:
-    """Find out what a cluster is, beginning at one of its hosts.
+    """Find out what a cluster is, beginning at its controller, or other hosts of it, as the user typed them.
 
-    Args:
-        hosts: the controller, or other hosts of the cluster, as the user typed them.
-        connection: how to reach the hosts.
-        output: where to show progress, and whether to ask for the sudo password.
-
-    Raises:
-        InputError: the hosts form no cluster, or several, or have unknown SSH host keys.
-        SlurmfabError: the controller does not answer.
+    Raises InputError if the hosts form no cluster, or several, or have unknown SSH host keys; SlurmfabError if the
+    controller does not answer.
     """
     ssh, progress = membership.first_ssh(hosts, connection), output.progress()
     asker = output.asker()
@@ -64,11 +58,7 @@ def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Aske
 
 
 def first_member(hosts: str, answers: Mapping[str, Any]) -> str:
-    """The first host that is a member of a cluster.
-
-    `hosts`: as the user typed them. `answers`: Slurm's files by host. Raises InputError if none is, or they are members
-    of several clusters.
-    """
+    """The first host that is a member; InputError if none is, or of several clusters."""
     clusters: dict[str, list[str]] = {}
     for name in answers:
         if mark := cluster_of(answers[name]):
@@ -95,14 +85,9 @@ def cluster_of(answer: Mapping[str, Any]) -> str:
 
 
 def find_controller(contact: Contact, answers: dict[str, Any], start: str, progress: Progress) -> str:
-    """The primary controller, which may be another host than those that the user named.
+    """The primary controller, which may be another host than those named; it joins contact and answers.
 
-    Args:
-        contact: the hosts that were met; the controller joins them.
-        answers: Slurm's files by host; gains those of the controller.
-
-    Raises:
-        SlurmfabError: it does not answer, or has no slurm.conf, or names another host, which names another one.
+    Raises SlurmfabError if it is silent, has no slurm.conf, or names another, which names another one.
     """
     for _ in range(MOST_STEPS):
         name, address = controllers_of(parse(answers[start]["slurm_conf"]))[0]
@@ -132,16 +117,7 @@ def is_itself(contact: Contact, answers: Mapping[str, Any], host: str, name: str
 def meet_controller(
     contact: Contact, answers: dict[str, Any], start: str, controller: tuple[str, str], progress: Progress
 ) -> str:
-    """Connect to the controller that a slurm.conf names, and return the name under which it was met.
-
-    Args:
-        contact: the hosts that were met; the controller joins them.
-        answers: Slurm's files by host; gains those of the controller.
-        start: the host whose slurm.conf it is.
-
-    Raises:
-        SlurmfabError: it does not answer.
-    """
+    """Connect to the controller that `start`'s slurm.conf names, and return its name there; SlurmfabError."""
     name, place = controller[0], controller[1] or controller[0]
     address = place if is_address(place) else first_of(contact.ask([start], "addresses", names=[place]), place)
     found = short(name)
@@ -171,15 +147,7 @@ def first_of(answers: Mapping[str, Mapping[str, Sequence[str]]], name: str) -> s
 def meet_members(
     contact: Contact, known: Members, met_before: tuple[str, Sequence[str]], progress: Progress
 ) -> Mapping[str, str]:
-    """Connect to all members that have not been met yet.
-
-    Args:
-        contact: the hosts that were met; the others join them.
-        met_before: the primary controller, and all hosts with a slurm.conf of the cluster, as they were met.
-
-    Returns:
-        By member, its name in `contact`; members that are not asked are missing.
-    """
+    """Connect to all members that have not been met yet; by member, its name in `contact`, if it was asked."""
     controller, own = met_before
     wanted = {name: one for name, one in known.hosts.items() if one.is_asked}
     met = {name: found for name, one in wanted.items() if (found := same_host(contact, one, own))}
@@ -198,10 +166,7 @@ def meet_members(
 
 
 def same_host(contact: Contact, member: Member, own: Sequence[str]) -> str:
-    """The host that was met before and is this member; empty for none.
-
-    `own`: the hosts with a slurm.conf of the cluster, whose names tell them apart.
-    """
+    """The member among the hosts met before; empty for none. Those with a slurm.conf are told apart by names."""
     address = member.address.lower()
     if is_dotted(address) and (found := contact.host_of((address,))):
         return found
@@ -225,10 +190,7 @@ def merged(keys: Mapping[str, str], known: Members, contact: Contact) -> Mapping
 def asked_accounts(
     contact: Contact, controller: str, answers: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any] | None, str, frozenset[str] | None]:
-    """What slurmdbd has of the cluster, `None` without an answer; why there is none; and users that exist.
-
-    `controller`: the primary controller, as it was met. `answers`: Slurm's files by host.
-    """
+    """What slurmdbd has of the cluster, or `None` and why; and which of its users exist."""
     conf, fact = parse(answers[controller]["slurm_conf"]), contact.facts[controller]
     if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
         return None, "", None
@@ -242,11 +204,7 @@ def asked_accounts(
 
 
 def known_people(contact: Contact, controller: str, accounts: Mapping[str, Any]) -> frozenset[str]:
-    """The users of accounts that the controller knows, from /etc/passwd or a directory service.
-
-    `controller`: the primary controller, as it was met. `accounts`: what slurmdbd has. Raises HostError if the
-    controller does not answer.
-    """
+    """The users of accounts whom the controller, by file or directory service, knows; HostError if silent."""
     users = sorted({user for _, user, _ in accounts["associations"] if user not in ALWAYS})
     names = {**FACT_SELECTION, "users": tuple(users)}
     return frozenset(ask_facts(contact.transport, controller, with_secrets=False, names=names).accounts)

@@ -37,10 +37,7 @@ def typed_target(endpoint: Endpoint, ssh: Ssh) -> Target:
 
 
 def found_target(name: str, address: str, ssh: Ssh) -> Target:
-    """A host that slurm.conf names: ssh_config says where it is, or else its address.
-
-    `address`: the address that slurm.conf or the controller knows; empty for none.
-    """
+    """A host that slurm.conf names: ssh_config says where it is, or else the address that is known."""
     is_configured = str(ssh_config().lookup(name).get("hostname", name)) != name
     route = to_host(name, ssh, "" if is_configured else address)
     return Target(name, Endpoint(route.address), route)
@@ -49,14 +46,7 @@ def found_target(name: str, address: str, ssh: Ssh) -> Target:
 class Contact:
     """Connections to hosts, more of which can be met one after the other; use it in a `closing` block.
 
-    Args:
-        accept_new: whether to trust SSH host keys that are not in known_hosts.
-        ask_password: asks for the sudo password; `None` if nobody can be asked.
-
-    Attributes:
-        targets: the hosts that were tried, by name.
-        facts: facts of the hosts that answered, by name.
-        failed: errors of the others, by name.
+    `targets` are the hosts that were tried, `facts` and `failed` those that answered or did not, by name.
     """
 
     def __init__(self, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[], str] | None) -> None:
@@ -72,10 +62,7 @@ class Contact:
         self.transport.close()
 
     def meet(self, targets: Iterable[Target]) -> None:
-        """Connect to hosts, and ask them for their facts; nothing is installed or changed there.
-
-        Raises InputError if SSH host keys are unknown, and new ones are not accepted.
-        """
+        """Get the facts of hosts, changing nothing; InputError for unknown host keys, unless new ones are accepted."""
         new = {one.name: one for one in targets if one.name not in self.facts}
         self.targets |= new
         for name, one in new.items():
@@ -92,11 +79,7 @@ class Contact:
         self.failed = {name: error for name, error in self.failed.items() if name not in self.facts}
 
     def ask(self, hosts: Iterable[str], operation: str, **fields: Any) -> Mapping[str, Any]:
-        """Ask hosts that were met a question of `slurmfab.on_hosts.agent.main.READINGS`.
-
-        `fields`: what else the request has. Returns the answers by host; a host that did not answer is in `failed` from
-        now on, and has no facts.
-        """
+        """Ask met hosts one of `slurmfab.on_hosts.agent.main.READINGS`; silent ones are in `failed`, without facts."""
         request, key = {"op": operation, **fields}, operation.replace("-", "_")
         answers, failed = discovery.on_all(
             hosts, lambda host: answer_value(host, self.transport.call(host, request), key)
@@ -106,10 +89,7 @@ class Contact:
         return answers
 
     def host_of(self, names: Iterable[str]) -> str:
-        """The host that was met and has one of these names or addresses; empty for none.
-
-        `names`: in lower case, without domains.
-        """
+        """The host that was met and has one of these names (lower case, no domain) or addresses; empty for none."""
         wanted = set(filter(None, names))
         for name, fact in self.facts.items():
             route = self.targets[name].route
@@ -119,10 +99,7 @@ class Contact:
         return ""
 
     def as_discovered(self, name: str, member: str) -> DiscoveredHost:
-        """A host that was met, as a member of the cluster with another name.
-
-        `name`: as it was met. Raises InputError if it has no address that other hosts could reach.
-        """
+        """A host that was met, under another name; InputError if it has no address for others."""
         target, policy = self.targets[name], self.transport.policies[name]
         return discovery.discovered(
             member, target.endpoint, target.route, self.facts[name], self.transport, policy, self.ssh

@@ -85,10 +85,7 @@ def old_settings(old: OldCluster) -> Settings:
 
 
 def overrides(old: OldCluster) -> tuple[Overrides, Mapping[str, str]]:
-    """The keys of slurmdbd.conf that differ from slurmfab's.
-
-    Returns the section `slurmdbd_conf`, and the value of slurmfab by key in lower case.
-    """
+    """The keys of slurmdbd.conf that differ from slurmfab's: as a section, and slurmfab's by key in lower case."""
     actual = old_settings(old)
     if not actual:
         return {}, {}

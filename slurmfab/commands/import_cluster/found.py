@@ -8,7 +8,7 @@ from typing import Any
 
 from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.facts import HostFacts
-from slurmfab.on_hosts.agent.logs.secret_texts import value_without_secrets
+from slurmfab.on_hosts.agent.logs.secret_detectors import value_without_secrets
 
 
 @dataclass(frozen=True)

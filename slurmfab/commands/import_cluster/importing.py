@@ -136,18 +136,9 @@ class ImportOptions:
 def import_cluster(
     cluster: str, hosts: str, connection: ConnectionOptions, output: Output, wanted: ImportOptions
 ) -> int:
-    """Write the cluster file of a cluster that exists.
+    """Write the cluster file of a cluster that exists, from its controller on; 3 if some hosts did not answer.
 
-    Args:
-        cluster: path of the cluster file that is written; empty for the default one.
-        hosts: the controller, as the user typed it.
-        connection: how to reach the hosts.
-
-    Returns:
-        The exit code: 3 if some hosts did not answer.
-
-    Raises:
-        SlurmfabError: there is no such cluster, it cannot be imported, or a file exists already; nothing was written.
+    Raises SlurmfabError if it cannot be imported, or a file exists already; nothing was written.
     """
     if not hosts:
         raise InputError(f"Name the controller of the cluster: {FAB} import --hosts CONTROLLER.")

@@ -41,10 +41,7 @@ class Members:
 
 
 def controllers_of(conf: ConfText) -> tuple[tuple[str, str], ...]:
-    """Name and address of each controller that a slurm.conf names, the primary first; empty where it gives none.
-
-    `conf`: the slurm.conf, which may be of a Slurm that knows ControlMachine alone.
-    """
+    """Name and address (or empty) of a slurm.conf's controllers, primary first, also of ControlMachine."""
     settings = conf.settings
     if named := settings.get("slurmctldhost", ""):
         return tuple(split_controller(one.strip()) for one in named.split(",") if one.strip())
@@ -93,10 +90,7 @@ def address_of_database(conf: ConfText) -> str:
 
 
 def database_host(conf: ConfText, controllers: list[str], by_alias: Mapping[str, str]) -> str:
-    """The name of slurmdbd's host; empty for a cluster without slurmdbd.
-
-    `controllers`: names of the controllers. `by_alias`: names of hosts, by all their names and addresses.
-    """
+    """The name of slurmdbd's host, looked up among aliases; empty for a cluster without slurmdbd."""
     if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
         return ""
     address = address_of_database(conf)

@@ -74,10 +74,7 @@ def whole_line(line: Settings) -> Settings:
 
 
 def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: str) -> Settings:
-    """A node's settings with what is missing for a key to be as in slurm.conf.
-
-    `key`: the key that differs, as the manual spells it. `actual`: its value in slurm.conf; empty for none.
-    """
+    """A node's settings with what a key of slurm.conf needs to have this value there."""
     low = key.lower()
     if low in LAYOUT:
         facts = old.found.facts.get(node)
@@ -88,10 +85,7 @@ def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: 
 
 
 def layout(line: Settings, settings: Settings, hardware: Hardware | None) -> Settings:
-    """A node's cores: as its line has them, or, if the settings have those already, with what Slurm completes.
-
-    `hardware`: what the node has, which need not be said again; `None` if it is not known.
-    """
+    """A node's cores as its line, or with the same settings Slurm's layout, has them; less what hardware tells."""
     given = {spelled(keys.NODE, key): line[key] for key in LAYOUT if key in line}
     if not given.items() <= settings.items():
         return given
@@ -119,10 +113,7 @@ def partitions(old: OldCluster) -> Iterator[PartitionDraft]:
 
 
 def line_comments(old: OldCluster, kind: str) -> Iterator[tuple[str, Comments]]:
-    """Yield the name in each line of one kind with the comments above it, and above lines of defaults before it.
-
-    `kind`: `nodename` or `partitionname`.
-    """
+    """Yield the name in each `nodename` or `partitionname` line with comments above it and above its defaults."""
     before: Comments = ()
     for line in old_lines(old.text):
         if line.kind == kind:

@@ -105,10 +105,7 @@ class OldCluster:
 
     @cached_property
     def controllers(self) -> tuple[tuple[str, str], ...]:
-        """Host and address of each controller, the primary first; the address is empty if slurm.conf has none.
-
-        A name with a domain is an address, too.
-        """
+        """Host and address of each controller, the primary first; the address is empty if slurm.conf has none."""
         found = []
         for number, entry in enumerate(self.setting("SlurmctldHost").split(",")):
             name, _, address = entry.strip().rstrip(")").partition("(")

@@ -45,11 +45,7 @@ class Settled:
 
 
 def settle(draft: Draft, old: OldCluster) -> Settled:
-    """Add to a cluster file what its files lack, until they say the same to Slurm as the old ones.
-
-    `draft`: the cluster file without `slurm_conf` and `cgroup_conf`, or with those of an earlier round. Raises
-    ClusterFileError if the cluster file would be refused.
-    """
+    """Add to a draft what makes its files say the same to Slurm as the old ones; ClusterFileError if refused."""
     for _ in range(MOST_ROUNDS):
         plan_input = plan_of(draft, old)
         left = left_over(plan_input, old)

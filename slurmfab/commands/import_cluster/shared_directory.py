@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator
 
 from slurmfab.base.paths import SLURM_DIRECTORY
-from slurmfab.cluster.inventory.rules.directories import taken
+from slurmfab.cluster.inventory.rules.storage import taken
 from slurmfab.cluster.inventory.values import check_directory
 from slurmfab.cluster.slurm.conf_text import INCLUDE
 from slurmfab.commands.import_cluster.old_cluster import OldCluster

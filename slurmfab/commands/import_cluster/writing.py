@@ -21,10 +21,7 @@ PLAIN, EXECUTABLE = 0o644, 0o755
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse to import where there is a cluster file or a lock already, before any host is asked.
-
-    Raises InputError if there is one.
-    """
+    """Refuse, before a host is asked, to import where there is a cluster file or a lock, by InputError."""
     there = shared_files.existing(path)
     if there:
         raise InputError(
@@ -73,10 +70,7 @@ class staging:
 
 
 def safe(name: str) -> str:
-    """The path of a file relative to the cluster file, which stays below its directory.
-
-    Raises SlurmfabError if it leads elsewhere.
-    """
+    """The path of a file relative to the cluster file; SlurmfabError if it leads out of its directory."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts:
         raise SlurmfabError(f"{name!r} is no path beside the cluster file. This is a bug; please report it.")
@@ -94,10 +88,7 @@ def put(path: Path, content: bytes, mode: int) -> None:
 
 
 def read_back(staged: Path, path: Path) -> Inventory:
-    """Read a new cluster file before it is put into its place.
-
-    `staged`: where it is now. `path`: where it will be, for messages. Raises SlurmfabError if it has mistakes.
-    """
+    """Read a new cluster file, with the path where it will be in messages; SlurmfabError for mistakes."""
     try:
         return loading.load(staged)
     except ClusterFileError as error:
@@ -109,11 +100,7 @@ def read_back(staged: Path, path: Path) -> Inventory:
 
 
 def move_all(source: Path, target: Path, names: list[str]) -> None:
-    """Move files into a directory, all or none; none that exists there is replaced.
-
-    `source`: the directory where they are, on the same file system. `target`: the directory where they go. Raises
-    InputError if one exists already, or cannot be moved.
-    """
+    """Move files within a file system, all or none, replacing none; InputError if one exists or cannot move."""
     there = [str(target / name) for name in names if os.path.lexists(target / name)]
     if there:
         raise InputError(

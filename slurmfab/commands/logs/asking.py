@@ -2,24 +2,123 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from slurmfab.base.errors import HostError, HostlistError, SlurmfabError
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
-from slurmfab.base.hostlist import expand
+from slurmfab.base.folding import fold_texts, without_name
+from slurmfab.base.hostlist import expand, fold
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.logs.merging import HostLine, Told, is_about, merge
 from slurmfab.commands.logs.times import Asked, Period, period
 from slurmfab.core.engine import session
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client.commands import is_job_id
+from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
 
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport
+
+
+_ADDRESS = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
+_CLIENT_PORT = re.compile(
+    r"(\d{1,3}(?:\.\d{1,3}){3}):(?:3[2-9]|[45]\d|6[0-5])\d{3}(?!\d)|((?<=\[)\d{1,3}(?:\.\d{1,3}){3}|\[[\w.-]{1,255}\]):\d{1,5}(?=\])"
+)
+"""An address or name with a port of the kernel's choice, which tells nothing and makes equal lines differ."""
+
+_PROCESS = re.compile(r"\b(pid|process)([ =]+)\d+")
+
+_NAME = re.compile(
+    r"(?<![\w.-])([A-Za-z][A-Za-z0-9-]*?)(\d*)\[([\d,-]{1,4096})\]|(?<![\w.-])([A-Za-z0-9][A-Za-z0-9-]*)(?![\w-])"
+)
+
+
+class HostLine(NamedTuple):
+    """A line of one host."""
+
+    source: str  # the log, such as `slurmd`
+    text: str  # without its time
+    first: float  # when it came first, in seconds since 1970
+    last: float  # when it came last
+    number: int
+
+
+class Told(NamedTuple):
+    """A line of a log; equal ones, of one or many hosts, are one."""
+
+    hosts: tuple[str, ...]  # on which they are
+    source: str  # `slurmctld`, `slurmdbd`, `slurmd`, `munge` or `kernel`
+    text: str  # without time
+    first: float  # time of the first one
+    last: float  # time of the last one
+    number: int  # how many these are
+
+    @property
+    def hostlist(self) -> str:
+        """The hosts, as in `n[1-96]`."""
+        return fold(self.hosts)
+
+
+def merge(by_host: Mapping[str, Iterable[HostLine]]) -> list[Told]:
+    """The lines of all hosts by their first time, those told once that differ only in name or addresses."""
+    groups: dict[tuple[str, str], list[tuple[str, HostLine]]] = {}
+    for host, lines in by_host.items():
+        for line in lines:
+            text = _CLIENT_PORT.sub(r"\1\2", line.text)
+            key = _PROCESS.sub(r"\1\2", _ADDRESS.sub("\1", without_name(host, text)))
+            groups.setdefault((line.source, key), []).append((host, line._replace(text=text)))
+    return sorted(map(_told, groups.values()), key=lambda line: (line.first, line.source, line.text))
+
+
+def _told(members: Sequence[tuple[str, HostLine]]) -> Told:
+    """The line of a group."""
+    hosts = tuple(dict.fromkeys(host for host, _ in members))
+    lines = [line for _, line in members]
+    text = fold_texts((host, (line.text,)) for host, line in members)[0].texts[0] if hosts[1:] else lines[0].text
+    first, last = min(line.first for line in lines), max(line.last for line in lines)
+    return Told(hosts, lines[0].source, text, first, last, sum(line.number for line in lines))
+
+
+def is_about(text: str, nodes: Collection[str], all_hosts: Collection[str], jobs: Collection[str] = ()) -> bool:
+    """Whether a line of a controller's log is about some nodes, or about no node in particular.
+
+    Args:
+        all_hosts: all hosts of the cluster.
+        jobs: ids of a job; a line that names it is about its nodes. Without, a line about jobs has to name a node.
+    """
+    named_jobs = jobs_in(text)
+    if not named_jobs.isdisjoint(jobs):
+        return True
+    named = bool(named_jobs)
+    for prefix, more, ranges, word in _NAME.findall(text):
+        if ranges:
+            stem = prefix + more
+            of_list = [host for host in nodes if _is_in(host, stem, ranges)]
+            if of_list:
+                return True
+            named = named or any(host.startswith(prefix) for host in all_hosts)
+        elif word in nodes:
+            return True
+        else:
+            named = named or word in all_hosts
+    return not named
+
+
+def _is_in(host: str, stem: str, ranges: str) -> bool:
+    """Whether a host is in a list, given what is before the brackets and in them; no list is expanded."""
+    number = host[len(stem) :]
+    if not host.startswith(stem) or not number.isdecimal():
+        return False
+    for one in ranges.split(","):
+        low, _, high = one.partition("-")
+        if low.isdecimal() and int(low) <= int(number) <= int(high if high.isdecimal() else low):
+            return True
+    return False
+
 
 MARGIN = 60.0  # seconds before and after a job that belong to it: hosts' clocks differ, and some lines come late
 AHEAD = 3600.0  # seconds of the future that are asked for where the period ends now: the host's clock may be ahead
@@ -72,16 +171,10 @@ class Answers:
 
 
 def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, every_line: bool) -> Answers:
-    """Ask the hosts, and the controllers, for lines that matter for a node or a job.
+    """Ask the hosts, and the controllers, for lines that matter for a node (hostlist) or a job (its id).
 
-    Args:
-        target: a hostlist, or the id of a job.
-        asked: the period; by default the last hour, or that of the job.
-
-    Raises:
-        InputError: the target is neither a host of the cluster nor the id of a job, or a time is none.
-        SlurmfabError: Slurm does not know the job.
-        HostError: no controller answers, so nothing is known of the job.
+    The period is by default the last hour, or that of the job. Raises InputError for a wrong target or time,
+    SlurmfabError for an unknown job, HostError if no controller answers for it.
     """
     now = time.time()
     if not is_job(known, target):
@@ -95,10 +188,7 @@ def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, ev
 
 
 def is_job(known: Inventory, target: str) -> bool:
-    """Whether a word of the command line is the id of a job, and names no host of the cluster.
-
-    Raises InputError if it can be neither.
-    """
+    """Whether a word of the command line is a job's id, and no host of the cluster; InputError if it is neither."""
     try:
         if any(host in known.cluster.hosts for host in expand(target)):
             return False
@@ -109,10 +199,7 @@ def is_job(known: Inventory, target: str) -> bool:
 
 
 def find_job(known: Inventory, transport: Transport, job: str) -> Job:
-    """When and where a job ran, from the first controller that answers.
-
-    Raises SlurmfabError if no controller knows it. Raises HostError if no controller answers.
-    """
+    """When and where a job ran, by the first controller that answers; SlurmfabError if unknown, HostError if silent."""
     lost: HostError | None = None
     for host in known.cluster.controllers:
         try:
@@ -132,11 +219,7 @@ def find_job(known: Inventory, transport: Transport, job: str) -> Job:
 
 
 def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Iterable[str]) -> Job:
-    """A job from the rows of its tasks (`slurmfab.on_hosts.agent.logs.job_record.Row`).
-
-    `rows`: at least one. `origin`: who told them. `hosts`: those of the cluster; a job may have run on others, which
-    have left.
-    """
+    """A job by its tasks' rows, told by `origin`; it may have run on hosts that have left the cluster."""
     columns = list(zip(*rows, strict=True))
     submitted, starts, ends = ([int(str(one)) for one in column if one] for column in columns[3:6])
     ids = dict.fromkeys([asked, *map(str, columns[0]), *map(str, columns[1])])
@@ -151,10 +234,7 @@ def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Ite
 
 
 def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_line: bool) -> Answers:
-    """The answers of the hosts of a question, of the controllers, and of slurmdbd's host.
-
-    `wanted`: the question: its hosts are in `asked`.
-    """
+    """The answers of the hosts that the question names, of the controllers, and of slurmdbd's host."""
     cluster, targets = known.cluster, wanted.asked
     hosts = tuple(dict.fromkeys((*targets, *cluster.controllers, *cluster.database_hosts)))
     jobs = wanted.job.ids if wanted.job else ()

@@ -16,8 +16,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import BOLD, RED, Cell, Paint, table
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.logs.asking import Answers, Job, ask
-from slurmfab.commands.logs.merging import Told
+from slurmfab.commands.logs.asking import Answers, Job, Told, ask
 from slurmfab.commands.logs.times import Asked, Period
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
@@ -73,18 +72,7 @@ class Logs:
 
 
 def show(cluster: str, target: str, asked: Asked, output: session.Output, *, every_line: bool) -> int:
-    """Print the lines that matter.
-
-    Args:
-        target: a hostlist, or the id of a job.
-
-    Returns:
-        The exit code, see `Answers.exit_code`.
-
-    Raises:
-        InputError: the target or a time is wrong.
-        SlurmfabError: Slurm does not know the job.
-    """
+    """Print the lines that matter; arguments and errors as `ask`, the exit code as `Answers.exit_code`."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("logs"))
     try:

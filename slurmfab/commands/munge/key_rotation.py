@@ -11,29 +11,165 @@ import base64
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from slurmfab.base.errors import HostError, HostFailed, SlurmfabError, Unreachable
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.munge import key_proof
-from slurmfab.commands.munge.key_proof import Before
 from slurmfab.core.engine import session
-from slurmfab.core.engine.job_waiting import format_jobs, jobs_on
+from slurmfab.core.engine.job_safety import JobSafety
+from slurmfab.core.engine.job_waiting import NODES_AND_JOBS, format_jobs, jobs_on
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.requests import apply_step, gather, request_apply, require_claim
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.plan.phases.daemons import runs_slurmctld
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import other_clusters
+from slurmfab.core.status import snapshot
+from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
-from slurmfab.on_hosts.agent.core.resource import FAILED, Resource
+from slurmfab.hosts.session import answer_value
+from slurmfab.hosts.transport import Transport
+from slurmfab.on_hosts.agent.core.resource import FAILED, OK, Outcome, Resource
 from slurmfab.on_hosts.agent.munge.key import NEW_SIZE
 from slurmfab.on_hosts.agent.munge.rotation import MungeKeySwitch, StagedMungeKey, digest
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
+
+PROOF_SECONDS = 60.0
+"""How long slurmctld may take to reach all nodes: it asks them when it starts, and some only at a second try."""
+
+POLL_SECONDS = 0.3
+DECODED = "Success"  # the beginning of the status of a credential that munged accepts (unmunge(1))
+
+
+@dataclass(frozen=True)
+class Before:
+    """The state of the cluster before the switch."""
+
+    # a credential of the controller, made with the old key; empty if munged made none
+    credential: str = field(repr=False)
+    snapshot: Snapshot  # Slurm; empty if no slurmctld answered
+    hearing: frozenset[str]  # the hosts to which slurmctld answered
+    job_safety: JobSafety  # has the jobs, to count them again later
+
+    @property
+    def answering(self) -> frozenset[str]:
+        """The nodes that answered slurmctld."""
+        return frozenset(node.name for node in self.snapshot.nodes if node.state.answers)
+
+
+@dataclass(frozen=True)
+class MungeAnswer:
+    """The answer of a host's munged."""
+
+    made: str = field(repr=False)  # a new credential; empty if munged made none
+    decoded: tuple[str, ...] = ()  # the status of each credential that it was asked to decode, in the same order
+    trouble: str = ""  # why it made no credential
+
+
+def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[str] = ()) -> MungeAnswer:
+    """Let a host make a credential, which is not stored, and decode others; HostError if it does not answer."""
+    lines = transport.call(host, {"op": "munge", "make": make, "decode": list(decode)})
+    answer: Mapping[str, Any] = answer_value(host, lines, "munge")
+    return MungeAnswer(answer["made"], tuple(answer["decoded"]), answer["trouble"])
+
+
+def state_before(run: Run, plan_input: PlanInput) -> Before:
+    """Record the cluster's state without hosts that do not answer; HostError if the controller does not."""
+    credential = ask_munge(run.transport, run.controller, make=True).made
+    seen, job_safety = snapshot.ask(run.transport, run.controller, NODES_AND_JOBS), JobSafety(run)
+    if not seen.is_up:
+        return Before(credential, seen, frozenset(), job_safety)
+    job_safety.count_jobs(plan_input, seen)
+    return Before(credential, seen, hearing(run, run.remaining(run.hosts)), job_safety)
+
+
+def hearing(run: Run, hosts: Iterable[str]) -> frozenset[str]:
+    """The hosts to which slurmctld answers; a host that cannot be reached is excluded from the run."""
+    found = set()
+    for host, seen in on_each(hosts, lambda host: snapshot.ask(run.transport, host, ())):
+        if isinstance(seen, SlurmfabError):
+            run.exclude(host, seen)
+        elif seen.is_up:
+            found.add(host)
+    return frozenset(found)
+
+
+def prove(run: Run, before: Before) -> None:
+    """Prove the new key on every host that has it, and that Slurm and its jobs are unchanged.
+
+    `run`: the run; a step is added to it for each host, with a failed outcome for each proof that fails. `before`: the
+    state before the switch. Raises HostError if the controller does not answer.
+    """
+    hosts = run.remaining(run.hosts)
+    run.progress.begin("proving", hosts)
+    ours = ask_munge(run.transport, run.controller, make=True)
+    old = (before.credential,) if before.credential else ()
+    answers: dict[str, MungeAnswer] = {}
+    for host, answer in on_each(
+        hosts, lambda host: ask_munge(run.transport, host, make=True, decode=(ours.made, *old))
+    ):
+        if isinstance(answer, SlurmfabError):
+            run.exclude(host, answer)
+        else:
+            answers[host] = answer
+    theirs = ask_munge(run.transport, run.controller, make=False, decode=[one.made for one in answers.values()])
+    slurm = slurm_as_before(run, before)
+    for (host, answer), back in zip(answers.items(), theirs.decoded, strict=True):
+        outcomes = (*credential_outcomes(run.controller, answer, back), *slurm.get(host, ()))
+        step = Step("proof", host, outcomes)
+        run.record_steps(step)
+        run.progress.host_done(host, step)
+    proved = [step.host for step in run.steps if step.phase == "proof" and not step.has_failed]
+    if proved:
+        run.progress.line(
+            f"Proved on {fold(proved)}: credentials decode both ways with {run.controller}; the old key is refused."
+        )
+
+
+def credential_outcomes(controller: str, answer: MungeAnswer, back: str) -> tuple[Outcome, ...]:
+    """The proofs by credentials on a host that decoded the controller's, and one that was made with the old key."""
+    there, *old = answer.decoded
+    back = back if answer.made else answer.trouble
+    return (
+        outcome("munge:there", there.startswith(DECODED), f"it refuses a credential from {controller}: {there}"),
+        outcome("munge:back", back.startswith(DECODED), f"{controller} refuses its credential: {back}"),
+        *(outcome("munge:old-key", not one.startswith(DECODED), "it accepts the old key") for one in old),
+    )
+
+
+def outcome(name: str, is_proved: bool, complaint: str) -> Outcome:
+    """The outcome of one proof. `complaint`: what is wrong if it failed."""
+    advice = f"See systemctl status munge there; {FAB} deploy gives it the controller's key"
+    return Outcome(name, OK) if is_proved else Outcome(name, FAILED, message=f"{complaint}. {advice}.")
+
+
+def slurm_as_before(run: Run, before: Before, pause: Callable[[float], None] = time.sleep) -> dict[str, list[Outcome]]:
+    """Wait up to `PROOF_SECONDS` until Slurm is as before, and count jobs; failed outcomes by host."""
+    if not before.snapshot.is_up:
+        run.progress.line("slurmctld did not answer before the switch either, so there is no proof by Slurm.")
+        return {}
+    deadline = time.monotonic() + PROOF_SECONDS
+    while True:
+        deaf = [host for host in run.remaining(run.hosts) if host in before.hearing]
+        deaf = [host for host in deaf if host not in hearing(run, deaf)]
+        seen = snapshot.ask(run.transport, run.controller, NODES_AND_JOBS)
+        answering = {node.name for node in seen.nodes if node.state.answers}
+        silent = sorted(before.answering.intersection(run.remaining(run.hosts)) - answering)
+        if not (deaf or silent) or time.monotonic() > deadline:
+            break
+        pause(POLL_SECONDS)
+    before.job_safety.count_jobs_again()
+    found: dict[str, list[Outcome]] = {}
+    for hosts, problem in ((deaf, "slurmctld does not answer it"), (silent, "slurmctld gets no answer from it")):
+        for host in hosts:
+            text = f"{problem}, unlike before the key was changed. See slurmctld's log; then: {FAB} deploy."
+            found.setdefault(host, []).append(Outcome("slurm:answers", FAILED, message=text))
+    return found
+
 
 COMMAND = "rotate-munge-key"
 
@@ -48,10 +184,7 @@ Result = TypeVar("Result")
 
 
 def rotate_munge_key(cluster: str, output: session.Output) -> int:
-    """Give all hosts of a cluster a new munge key.
-
-    Returns the exit code; 3 if hosts could not be reached, which keep the old key. Raises SlurmfabError: see `rotate`.
-    """
+    """Give all hosts a new munge key; 3 if unreachable ones keep the old, otherwise as `rotate`."""
     known = loading.load_named(cluster)
     return session.perform(session.start(known, "", output, RunOptions(COMMAND)), output, rotate)
 
@@ -59,11 +192,8 @@ def rotate_munge_key(cluster: str, output: session.Output) -> int:
 def rotate(run: Run) -> None:
     """Rotate the key on the hosts that can be reached; the others are excluded from the run.
 
-    Raises:
-        DeployFailed: the controller does not answer; nothing was changed.
-        InputError: a new host belongs to another cluster; nothing was changed.
-        SlurmfabError: a host that answers cannot store the new key, so that no host has it; or the controller failed
-            after the switch, so that the new key cannot be proved.
+    Raises DeployFailed or InputError without controller, or for another cluster's host; nothing was changed. Raises
+    SlurmfabError if a host cannot store the new key, so that none has it, or the controller fails after the switch.
     """
     facts = gather(run, run.hosts, may_prepare=False)
     refuse_undeployed(run, facts)
@@ -71,7 +201,7 @@ def rotate(run: Run) -> None:
     require_claim(run)
     together(run, "locking", run.remaining(run.hosts), lambda host: request_apply(run, host, [], dry_run=False))
     plan_input = PlanInput(run.inventory.cluster, run.inventory.lock, facts)
-    before = key_proof.before(run, plan_input)
+    before = state_before(run, plan_input)
     key = os.urandom(NEW_SIZE)
     stage(run, base64.b64encode(key).decode())
     without = tuple(run.failed_hosts)
@@ -83,14 +213,11 @@ def rotate(run: Run) -> None:
             f"{run.controller} is the controller, so the new key could not be proved. Other hosts have it already. "
             f"When {run.controller} works again, {FAB} deploy copies its key, old or new, to all hosts."
         )
-    key_proof.prove(run, before)
+    prove(run, before)
 
 
 def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse hosts without munge, and a controller without a munge key.
-
-    Raises SlurmfabError if there is such a host; nothing was changed.
-    """
+    """Refuse hosts without munge, and a controller without munge key, by SlurmfabError; nothing was changed."""
     without = [host for host, fact in facts.items() if "munge" not in fact.packages or "munge" not in fact.accounts]
     if without:
         raise SlurmfabError(f"{fold(without)}: munge is not installed there yet. First: {FAB} deploy. {NO_CHANGE}")
@@ -99,10 +226,7 @@ def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
 
 
 def stage(run: Run, content: str) -> None:
-    """Write the new key beside the old one on all hosts; if one fails, remove it from all hosts again.
-
-    `content`: the key in base64. Raises SlurmfabError if it cannot be written on a host.
-    """
+    """Write the new key (base64) beside the old one on all hosts; if one fails, remove it again everywhere."""
     try:
         together(run, "staging", run.remaining(run.hosts), lambda host: applied(run, host, StagedMungeKey(content)))
     except SlurmfabError:
@@ -118,11 +242,7 @@ def unstage(run: Run) -> None:
 
 
 def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
-    """Switch to the staged key while slurmctld is stopped, and print how long this took.
-
-    `controllers`: the hosts on which slurmctld runs. Raises SlurmfabError if slurmctld cannot be stopped; no host has
-    the new key.
-    """
+    """Switch keys while slurmctld is stopped, and print how long; SlurmfabError, no key new, if it does not stop."""
     begun = time.monotonic()
     try:
         pause = SlurmctldPause(grace=GRACE_SECONDS)
@@ -142,11 +262,7 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
 
 
 def switch(run: Run, key_digest: str) -> float:
-    """Replace the key by the staged one on all hosts at once; a host that fails is excluded, the others continue.
-
-    Returns for how many seconds at most hosts had different keys: from the first request to the last answer of a host
-    that has the new key.
-    """
+    """Switch keys on all hosts at once, excluding failed ones; the most seconds of different keys."""
     hosts, window, begun = run.remaining(run.hosts), 0.0, time.monotonic()
 
     def ask(host: str) -> Step:
@@ -179,18 +295,9 @@ def resume(run: Run, controllers: Iterable[str]) -> None:
 
 
 def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Result]) -> dict[str, Result]:
-    """Do on all hosts what has to succeed on all of them before any key is switched.
+    """Do on all reachable hosts what has to succeed on all of them before any key is switched.
 
-    Args:
-        run: the run; hosts that cannot be reached are excluded from it, and the others continue.
-        doing: what is done, for the progress.
-
-    Returns:
-        The results, by host.
-
-    Raises:
-        DeployFailed: the controller cannot be reached.
-        SlurmfabError: it failed on a host that answers, for example because another run is active there.
+    Raises DeployFailed without the controller; SlurmfabError if it failed on a host, as for another active run.
     """
     answers = {}
     refusing = []

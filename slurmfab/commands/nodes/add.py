@@ -40,17 +40,9 @@ def add_node(cluster: str, hosts: str, options: AddNodeOptions, accept_new: bool
     """Prepare new hosts, write them into the cluster file, deploy, and resume them once a test job ran there.
 
     Nothing is written, and nothing is changed on the cluster's hosts, before all new hosts have their packages and
-    users. An add-node that was interrupted later than that is continued.
-
-    Args:
-        hosts: a Slurm hostlist of names, addresses or `user@address:port`.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: a host is in the cluster already, or an option names something that does not exist.
-        SlurmfabError: a host did not answer, or cannot be a node of this cluster; nothing was changed.
+    users. An add-node that was interrupted later than that is continued. `hosts`: names, addresses or
+    `user@address:port`. Raises InputError for known hosts and wrong options; SlurmfabError if one does not answer, or
+    cannot be a node.
     """
     require_known(options.approvals)
     known = loading.load_named(cluster)
@@ -73,10 +65,7 @@ def add_node(cluster: str, hosts: str, options: AddNodeOptions, accept_new: bool
 def discover(
     known: Inventory, hosts: str, options: AddNodeOptions, accept_new: bool, output: Output
 ) -> discovery.Discovery:
-    """Connect to the new hosts and get their facts; see `add_node` for the arguments.
-
-    Raises SlurmfabError if a host did not answer.
-    """
+    """Connect to the new hosts and get their facts (see `add_node`); SlurmfabError if one did not answer."""
     progress = output.progress()
     ours = other_clusters.identity(known.cluster, known.lock, {})
     with progress.during("discovering", map(discovery.text_of, expand_endpoints(hosts))):
@@ -93,31 +82,20 @@ def discover(
 
 
 def carry_out(run: Run, names: tuple[str, ...], text: str) -> None:
-    """Prepare the new hosts, write the files, and deploy to all hosts.
-
-    `run`: a run over the cluster with the new hosts; the files are not written yet. Raises SlurmfabError: see
-    `prepare_and_write`.
-    """
+    """Prepare the run's new hosts, write the files, and deploy to all; raises as `prepare_and_write`."""
     prepare_and_write(run, names, text)
     run.progress.line(f"{run.inventory.path}: added {fold(names)}.")
     commands.deploy_and_accept(run)
 
 
 def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:
-    """Prepare new hosts, then write the cluster file and the lock.
-
-    `run`: a run over the cluster with the new hosts; the files are not written yet. Raises SlurmfabError if a new host
-    could not be prepared; the files and the other hosts are unchanged.
-    """
+    """Prepare new hosts, then write cluster file and lock; SlurmfabError, all unchanged, if one cannot be."""
     prepare(run, names)
     file_writing.write(run, text)
 
 
 def prepare(run: Run, names: tuple[str, ...]) -> None:
-    """Set up users, packages and keys on the new hosts, and on no others.
-
-    `run`: a run over the cluster with the new hosts. Raises SlurmfabError if a new host failed.
-    """
+    """Set up users, packages and keys on the new hosts alone; SlurmfabError if one failed."""
     facts = requests.gather(run, (run.controller, *names))
     plan_input = planning.exclude_unfit_hosts(run, facts)
     planning.exclude_without_packages(run, plan_input)
@@ -163,10 +141,7 @@ def is_half_added(known: Inventory, hosts: str) -> bool:
 
 
 def check_options(known: Inventory, options: AddNodeOptions) -> None:
-    """Refuse options that name nodes or partitions which do not exist, before any host is contacted.
-
-    Raises InputError if an option does.
-    """
+    """Refuse, before any host is asked, options that name nodes or partitions which do not exist, by InputError."""
     cluster = known.cluster
     if options.like and options.like not in cluster.compute_nodes:
         raise InputError(f"--like {options.like}: not a compute node (known: {fold(cluster.compute_nodes)}).")
@@ -177,10 +152,7 @@ def check_options(known: Inventory, options: AddNodeOptions) -> None:
 
 
 def refuse_without_partition(grown: Inventory, names: Sequence[str]) -> None:
-    """Refuse new nodes without a partition, because no job could run on them.
-
-    Raises InputError if a new node would have no partition.
-    """
+    """Refuse new nodes without a partition, in which no job could run on them, by InputError."""
     partitions = grown.cluster.partitions
     without = [name for name in names if not any(one.nodes == "ALL" or name in one.nodes for one in partitions)]
     if without:

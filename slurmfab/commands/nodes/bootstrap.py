@@ -7,18 +7,19 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from slurmfab.base.errors import HostError, InputError, PythonMissing, SlurmfabError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import expand_endpoints, fold
 from slurmfab.base.program_name import FAB
-from slurmfab.base.terminal import agrees, can_ask, columns, write
+from slurmfab.base.terminal import agrees, can_ask, columns, table, write
 from slurmfab.cluster.facts import HostFacts
-from slurmfab.cluster.inventory import fabfile, loading
+from slurmfab.cluster.inventory import fabfile, loading, system_ids
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.nodes import discovery, existing_cluster, first_look, membership
+from slurmfab.cluster.slurm import platform
+from slurmfab.commands.nodes import discovery, existing_cluster, membership
 from slurmfab.commands.nodes.discovery import DiscoveredHost
 from slurmfab.commands.nodes.existing_cluster import Founding
 from slurmfab.core.engine import commands, session
@@ -28,6 +29,111 @@ from slurmfab.core.engine.session import Output
 from slurmfab.core.engine.summary import after_new_nodes
 from slurmfab.core.impact.approvals import DeployOptions
 from slurmfab.core.plan.preflight import other_clusters
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.commands.nodes.discovery import DiscoveredHost
+
+
+HEADER = ("hosts", "role", "address", "system", "hardware", "there already")
+MIB_PER_GIB = 1024
+INDENT = "  "
+
+
+def summary_lines(
+    cluster: Cluster,
+    hosts: Mapping[str, DiscoveredHost],
+    without_python: Sequence[str],
+    width: int,
+    *,
+    exists: bool,
+    moving: bool = False,
+) -> list[str]:
+    """The lines of the summary: a table of the hosts, IDs, and packages to install.
+
+    `without_python`: as typed. `exists`: the hosts form this cluster already. `moving`: other IDs for slurm and munge
+    are allowed. Raises IdConflict if a host has users that conflict with needed ones.
+    """
+    facts = {name: host.facts for name, host in hosts.items()}
+    ids = system_ids.choose(facts, cluster.ids, {}, controller=cluster.controller, moving=moving)
+    title = f"The cluster {cluster.name} is there already:" if exists else f"The new cluster {cluster.name}:"
+    lines = ["", title, *(f"{INDENT}{line}" for line in table(rows(cluster, hosts), max(0, width - len(INDENT)))), ""]
+    lines.append(
+        "Users: " + ", ".join(f"{user} {ids[f'{user}.uid']}:{ids[f'{user}.gid']}" for user in ("slurm", "munge"))
+    )
+    lines += [
+        f"Packages to install on {fold(names)}: {', '.join(missing)}" for missing, names in lacking(cluster, facts)
+    ]
+    if without_python:
+        lines.append(f"No python3 yet: {fold(without_python)}; it is installed first, and they are compute nodes then.")
+    return lines
+
+
+def rows(cluster: Cluster, hosts: Mapping[str, DiscoveredHost]) -> list[tuple[str, ...]]:
+    """The table: a row for all hosts with the same role, system, hardware and software."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in cluster.hosts:
+        key = (
+            role(cluster, name),
+            system(hosts[name].facts),
+            hardware(hosts[name].facts),
+            slurm_text(hosts[name].facts),
+        )
+        groups.setdefault(key, []).append(name)
+    return [
+        HEADER,
+        *(
+            (fold(names), part, fold(hosts[name].address for name in names), *rest)
+            for (part, *rest), names in groups.items()
+        ),
+    ]
+
+
+def role(cluster: Cluster, name: str) -> str:
+    """What a host does in the cluster."""
+    parts = (("controller", name in cluster.controllers), ("compute", name in cluster.compute_nodes))
+    return " and ".join(part for part, is_one in parts if is_one)
+
+
+def system(facts: HostFacts) -> str:
+    """The distribution of a host."""
+    return " ".join(filter(None, (facts.os_id, facts.codename, facts.architecture)))
+
+
+def hardware(facts: HostFacts) -> str:
+    """CPUs, memory and GPUs of a host."""
+    parts = []
+    if facts.hardware:
+        parts = [f"{facts.hardware.CPUs} CPUs", f"{facts.hardware.RealMemory / MIB_PER_GIB:.0f} GiB"]
+    if facts.gpus:
+        parts.append(f"{len(facts.gpus)} GPU{'s' if len(facts.gpus) > 1 else ''}")
+    return ", ".join(parts)
+
+
+def slurm_text(facts: HostFacts) -> str:
+    """What a host has of Slurm already."""
+    installed = next((facts.packages[name] for name in ("slurmctld", "slurmd") if name in facts.packages), "")
+    parts = [f"Slurm {installed}"] if installed else []
+    parts += [f"{', '.join(facts.slurm_use.daemons)} running"] if facts.slurm_use.daemons else []
+    count = len(facts.slurm_use.jobs)
+    parts += [f"{count} job{'s' if count != 1 else ''}"] if count else []
+    return "; ".join(parts) or "nothing of Slurm"
+
+
+def lacking(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Packages that hosts lack, with the hosts."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, fact in facts.items():
+        wanted = {
+            package
+            for part, names in (("controller", cluster.controllers), ("compute", cluster.compute_nodes))
+            if name in names
+            for package in platform.wanted(cluster).packages(part)
+        }
+        missing = tuple(sorted(wanted - fact.packages.keys()))
+        if missing:
+            groups.setdefault(missing, []).append(name)
+    return list(groups.items())
 
 
 @dataclass(frozen=True)
@@ -43,15 +149,7 @@ class Introduction:
 def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
     """Discover hosts, write the cluster file, and deploy; on a terminal, show what is there and ask before.
 
-    Args:
-        cluster: path of the cluster file that is written; empty for the default one.
-        options: the hosts, and the changes that the user allows.
-
-    Returns:
-        The exit code: 3 if some hosts did not answer.
-
-    Raises:
-        SlurmfabError: the user said no, or the controller did not answer.
+    Returns 3 if some hosts did not answer. Raises SlurmfabError after a no, or if the controller did not answer.
     """
     commands.refuse_wrong_options(options)
     path = loading.named_path(cluster)
@@ -88,17 +186,9 @@ def found_and_deploy(
 def preview(
     cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output
 ) -> int:
-    """Show what a first contact would write and do; nothing is written anywhere, and no host is changed.
+    """Show what a first contact would write and do, changing nothing; 4 if there is something to do.
 
-    Args:
-        cluster: path of the cluster file that a first contact would write; empty for the default one.
-        save: value of `--save`, which needs a cluster file; empty for none.
-
-    Returns:
-        The exit code of a plan: 4 if there is something to do.
-
-    Raises:
-        InputError: `--save` was given.
+    Raises InputError for `--save`, which needs a cluster file.
     """
     if save:
         raise InputError("--save needs a cluster file, and there is none yet; this plan is made anew by deploy.")
@@ -124,14 +214,9 @@ def introduce(
     output: Output,
     may_install: Callable[[Sequence[str]], bool],
 ) -> Introduction:
-    """Discover hosts, and decide which cluster they form; nothing is written.
+    """Discover hosts, and decide which cluster they form, or the first will control; nothing is written.
 
-    Args:
-        options: the hosts and what the user allows; the first host becomes the controller of a new cluster.
-        may_install: gets the hosts that lack python3; says whether it is installed there.
-
-    Raises:
-        SlurmfabError: a host belongs to another cluster, or the one that would be the controller did not answer.
+    `may_install`: says whether given hosts get python3. Raises SlurmfabError for another cluster's hosts, or silence.
     """
     ssh = membership.first_ssh(options.hosts, connection_options)
     progress, name, allowed = output.progress(), connection_options.name, options.approvals.allowed
@@ -168,7 +253,7 @@ def write_files(met: Introduction, output: Output) -> Inventory:
 def summary_text(met: Introduction, options: DeployOptions, out: TextIO) -> str:
     """The hosts and what is there, for the user's decision. `out`: where it will be shown."""
     return "\n".join(
-        first_look.summary(
+        summary_lines(
             met.known.cluster,
             {one.name: one for one in met.discovered.discovered_hosts},
             met.discovered.without_python,
@@ -204,11 +289,7 @@ def wrote(path: Path, known: Inventory) -> str:
 def cluster_and_hosts(
     hosts: Sequence[DiscoveredHost], name: str, allowed: Collection[str]
 ) -> tuple[Founding, tuple[DiscoveredHost, ...]]:
-    """The cluster that first contact makes or goes on with, and its hosts, the controller first.
-
-    `hosts`: the hosts, in the order in which the user named them. Raises InputError if a host belongs to another
-    cluster, or this one has more than a new cluster file has.
-    """
+    """First contact's cluster and its hosts, controller first; InputError if another's, or this has more."""
     facts = {one.name: one.facts for one in hosts}
     founding = judge(facts, {one.name: one.address for one in hosts}, name, allowed)
     existing_cluster.refuse_losing(founding, facts)
@@ -229,11 +310,7 @@ def judge(
 
 
 def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> None:
-    """Stop if the host that would be the controller did not answer.
-
-    `hosts`: the hostlist that the user typed. `failed`: the errors of hosts that did not answer, by host as the user
-    typed it. Raises SlurmfabError if the first host is one of them.
-    """
+    """Stop, by SlurmfabError, if the host that would be the controller did not answer."""
     first = discovery.text_of(expand_endpoints(hosts)[0])
     if first in failed:
         if isinstance(failed[first], PythonMissing):
@@ -248,10 +325,7 @@ def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> No
 
 
 def refuse_controller_alone(discovered: discovery.Discovery) -> None:
-    """Stop if only one host has python3, since its role depends on the others.
-
-    Raises SlurmfabError if all hosts but one lack python3.
-    """
+    """Stop by SlurmfabError if only one host has python3, since its role depends on the others."""
     if discovered.without_python and len(discovered.discovered_hosts) == 1:
         raise SlurmfabError(
             f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "

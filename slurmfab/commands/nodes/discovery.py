@@ -76,19 +76,11 @@ def discover(
     judge: Callable[[Mapping[str, HostFacts]], object] = lambda _: None,
     may_install: Callable[[Sequence[str]], bool] = lambda _: True,
 ) -> Discovery:
-    """Connect to hosts that are in no cluster file, and gather their facts.
+    """Connect to hosts (`user@address:port`) that are in no cluster file, and gather their facts.
 
-    Args:
-        hostlist: names, addresses or `user@address:port`.
-        ssh: user, key, gateway and other options of the connections.
-        ask_password: asks for the sudo password; `None` if nobody can be asked.
-        refuse: gets the errors of hosts that did not answer; raises an error if the others are not enough.
-        names: users, groups, units and packages that the facts include.
-        judge: gets the facts of hosts with python3 before others get it; may raise an error.
-        may_install: gets the hosts without python3; says whether they get it.
-
-    Raises:
-        InputError: no hostlist, host keys that are unknown and not accepted, or two hosts with one name.
+    `refuse`: gets the errors of silent hosts; raises if the others are not enough. `names`: users, groups, units and
+    packages of the facts. `judge`: gets the facts of hosts with python3 first, and may raise. `may_install`: says
+    whether the others get it. Raises InputError for no hostlist, refused host keys, or two hosts of one name.
     """
     endpoints = {text_of(one): one for one in expand_endpoints(hostlist)}
     routes = {text: route_to(text, one, ssh) for text, one in endpoints.items()}
@@ -117,22 +109,10 @@ def introduce_all(
     judge: Callable[[Mapping[str, HostFacts]], object] = lambda _: None,
     may_install: Callable[[Sequence[str]], bool] = lambda _: True,
 ) -> tuple[dict[str, HostFacts], dict[str, HostError]]:
-    """Gather the facts of all hosts of a transport; python3 is installed on hosts that lack it.
+    """Gather the facts of all hosts of a transport, and the errors of the others, by host; arguments: `discover`.
 
     All connections are made first, and hosts with python3 are asked first. So nothing is installed on any host if a
-    host key is unknown, or if `refuse` or `judge` stops.
-
-    Args:
-        refuse: as for `discover`.
-        names: as for `discover`.
-        judge, may_install: as for `discover`.
-
-    Returns:
-        The facts of the hosts that answered, and the errors of the others, both by host.
-
-    Raises:
-        InputError: host keys are unknown.
-        SlurmfabError: raised by `refuse` or `judge`.
+    host key is unknown (InputError), or if `refuse` or `judge` stops.
     """
     failed_hosts = on_all(transport.routes, transport.connection)[1]
     refuse_unknown_keys(failed_hosts)
@@ -152,11 +132,7 @@ def introduce_all(
 
 
 def on_all(hosts: Iterable[str], function: Callable[[str], Result]) -> tuple[dict[str, Result], dict[str, HostError]]:
-    """Call a function for all hosts at the same time.
-
-    Returns the results of the hosts, and the errors of the hosts that failed; both by host, in the order of the hosts.
-    Raises SlurmfabError if an error that is not about one host.
-    """
+    """Call a function for all hosts at once; results, and errors of hosts, by host in their order."""
     named = tuple(hosts)
     results: dict[str, Result] = {}
     failed_hosts: dict[str, HostError] = {}
@@ -174,10 +150,7 @@ def on_all(hosts: Iterable[str], function: Callable[[str], Result]) -> tuple[dic
 
 
 def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str, ...]] = FACT_SELECTION) -> HostFacts:
-    """Gather a host's facts; install python3 first if the host lacks it.
-
-    `names`: as for `discover`. Raises HostError if the host does not answer, or python3 cannot be installed.
-    """
+    """Gather a host's facts, installing python3 if need be; HostError if it is silent, or that fails."""
     try:
         return ask_new(transport, text, names)
     except PythonMissing:
@@ -198,10 +171,7 @@ def text_of(endpoint: Endpoint) -> str:
 
 
 def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
-    """The route to an endpoint, with the settings of ssh_config for its name.
-
-    `text`: the endpoint as the user typed it.
-    """
+    """The route to an endpoint, with the settings of ssh_config for its name as the user typed it."""
     options = ssh.model_copy(update={"endpoints": {endpoint.address: text}} if endpoint.user or endpoint.port else {})
     return to_host(endpoint.address, options)
 

@@ -26,16 +26,8 @@ LONGEST_REASON = 200
 def drain(cluster: str, hosts: str, reason: str, minutes: int | None, output: session.Output) -> int:
     """Drain compute nodes, and wait until their jobs have ended if the user wants that.
 
-    Args:
-        reason: why the nodes are drained.
-        minutes: how long to wait for jobs; 0 for no limit, `None` for no waiting.
-
-    Returns:
-        The exit code; 1 if jobs still run after that time.
-
-    Raises:
-        InputError: a host is not a compute node, or the reason cannot be stored.
-        HostError: the controller does not answer.
+    `minutes`: 0 for no limit, `None` for no waiting. Returns 1 if jobs still run after that time. Raises InputError for
+    other hosts, or a reason that cannot be stored; HostError if the controller does not answer.
     """
     known = loading.load_named(cluster)
     names, text = compute_nodes(known, hosts), checked_reason(reason)
@@ -50,10 +42,7 @@ def drain(cluster: str, hosts: str, reason: str, minutes: int | None, output: se
 
 
 def compute_nodes(known: Inventory, hosts: str) -> tuple[str, ...]:
-    """The compute nodes that the user named.
-
-    Raises InputError if no host is named, or one of them is not a compute node.
-    """
+    """The compute nodes that the user named; InputError if no host is named, or one is no compute node."""
     if not hosts:
         raise InputError("Name the compute nodes, for example n1,n[3-5].")
     names = session.select_hosts(known.cluster, hosts, known.path)
@@ -64,10 +53,7 @@ def compute_nodes(known: Inventory, hosts: str) -> tuple[str, ...]:
 
 
 def checked_reason(reason: str) -> str:
-    """The reason as Slurm can store it, without spaces around it.
-
-    Raises InputError if it is empty, too long, or not one printable line.
-    """
+    """The reason as Slurm stores it, stripped; InputError if it is empty, too long, or not one printable line."""
     text = reason.strip()
     if not text:
         raise InputError('Add a reason, which Slurm shows for the nodes: --reason "new disks".')
@@ -100,10 +86,7 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
 
 
 def refuse_unknown(controller: str, current: Snapshot, names: Iterable[str]) -> None:
-    """Stop if slurmctld does not know one of the nodes.
-
-    `current`: Slurm now. Raises HostError if slurmctld does not know one of them.
-    """
+    """Stop by HostError if slurmctld does not know one of the nodes."""
     unknown = [name for name in names if name not in current.by_name]
     if unknown:
         reason = f"its slurmctld does not know {fold(unknown)}. If the cluster file has changed, run {FAB} deploy."

@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 
 
 def first_ssh(hostlist: str, connection: ConnectionOptions) -> Ssh:
-    """The `ssh` section of a new cluster file.
-
-    Args:
-        hostlist: hosts as the user typed them; if all name the same SSH user, it becomes the section's.
-        connection: the connection options of the first contact.
-
-    Raises:
-        InputError: one of the options is not a user, a port, a jump host, or a value of `--become`.
-    """
+    """The `ssh` section of a new file, with the SSH user that all hosts name; InputError of wrong options."""
     connection.refuse_unknown_become()
     from pydantic import ValidationError  # slow to import, and most runs have a cluster file
 
@@ -61,19 +53,9 @@ def first_ssh(hostlist: str, connection: ConnectionOptions) -> Ssh:
 def new_cluster(
     path: Path, name: str, ssh: Ssh, discovered_hosts: Sequence[DiscoveredHost], *, controller_computes: bool = False
 ) -> tuple[Inventory, str]:
-    """A new cluster: the first host is its controller, the others compute nodes; nothing is written.
+    """A new cluster and its file's text: the first host is its controller, the others compute nodes.
 
-    Args:
-        path: path of the cluster file, which does not exist yet.
-        ssh: how to reach the hosts.
-        discovered_hosts: the hosts, in the order in which the user named them; one alone is both.
-        controller_computes: whether the controller is a compute node, too.
-
-    Returns:
-        The cluster, and the text of its file.
-
-    Raises:
-        InputError: the cluster is invalid, for example its name, or the lock beside the path cannot be read.
+    Nothing is written. Raises InputError if it is invalid, or the lock beside the path cannot be read.
     """
     controller, *compute = (discovered.name for discovered in discovered_hosts)
     if controller_computes or not compute:
@@ -87,11 +69,7 @@ def new_cluster(
 
 
 def write_new_cluster(known: Inventory, text: str) -> Inventory:
-    """Write the cluster file of a new cluster, with its lock and its schema.
-
-    Returns the cluster, as the files have it. Raises InputError if there is such a file meanwhile, or it cannot be
-    written.
-    """
+    """Write a new cluster's file, lock and schema, and read it back; InputError if there is a file, or it fails."""
     path = known.path
     with shared_files.exclusively(path):
         if path.exists():
@@ -108,17 +86,9 @@ def joined(
     like: str | None = None,
     partitions: Sequence[str] = (),
 ) -> tuple[Inventory, str]:
-    """Add compute nodes to a cluster; nothing is written. A test job has to run on them before they are resumed.
+    """The cluster with compute nodes added, and its file's new text; a test job has to run before they serve.
 
-    Args:
-        known: the cluster now.
-        partitions: names of partitions that they join.
-
-    Returns:
-        The cluster with the nodes, and the new text of its file, which is otherwise unchanged.
-
-    Raises:
-        InputError: a host is in the cluster already.
+    Nothing is written. Raises InputError if a host is in the cluster already.
     """
     names = tuple(discovered.name for discovered in discovered_hosts)
     taken = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
@@ -147,12 +117,7 @@ def with_newcomers(lock: Lock, discovered_hosts: Sequence[DiscoveredHost]) -> Lo
 
 
 def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -> None:
-    """Refuse hosts that cannot be nodes of this cluster, before any file is written.
-
-    Raises:
-        SlurmfabError: a host cannot be a node; the message has the reasons.
-        IdConflict: a UID or GID of the cluster belongs to another user or group there.
-    """
+    """Refuse hosts before files are written; SlurmfabError with reasons, IdConflict for taken numbers."""
     facts = {discovered.name: discovered.facts for discovered in discovered_hosts}
     reasons = unfit_newcomers(known.cluster, facts, known.lock.slurm)
     if reasons:
@@ -163,10 +128,7 @@ def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -
 
 
 def refuse_known(known: Inventory, hostlist: str) -> None:
-    """Refuse hosts that are in the cluster already, before any host is contacted.
-
-    Raises InputError if a host is in the cluster already, by name or address.
-    """
+    """Refuse, before any host is contacted, hosts that are in the cluster by name or address, by InputError."""
     named = {canonical(endpoint.address) for endpoint in expand_endpoints(hostlist)}
     addresses = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
     members = {host for host in known.cluster.hosts if host in named} | {

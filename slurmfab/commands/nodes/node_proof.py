@@ -51,10 +51,7 @@ CONTAINER_GPUS = "echo \"$said\" | opens || fail 'a container by %s in a job wit
 
 
 def work(cluster: Cluster, lock: Lock, node: str) -> tuple[str, ...]:
-    """srun's further options and the command of the job that proves a node.
-
-    `lock`: has the device files of the node's GPUs.
-    """
+    """srun's options and the command of the job that proves a node, by the lock's device files of GPUs."""
     files = dict.fromkeys(
         file for gpu in (lock.hosts[node].gpus if node in lock.hosts else ()) for file in (gpu.file, *gpu.with_files)
     )
@@ -84,11 +81,7 @@ def give_back(cluster: Cluster, lock: Lock, nodes: tuple[str, ...]) -> NodeAccep
 
 
 def run_jobs(run: Run, nodes: tuple[str, ...], failed: Callable[[str, str], None]) -> tuple[str, ...]:
-    """Run that job on nodes that are in service, beside those of users.
-
-    `failed`: is told each node on which it fails, and why. Returns the nodes on which it ran, or that had no room for
-    it, which is told. Raises HostError if the controller does not answer.
-    """
+    """Prove nodes in service beside users' jobs, telling `failed`; those that ran or had no room, or HostError."""
     if not nodes:
         return ()
     cluster, lock = run.inventory.cluster, run.inventory.lock

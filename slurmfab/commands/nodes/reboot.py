@@ -61,10 +61,7 @@ def reboot(cluster: str, hosts: str, options: RebootOptions, output: session.Out
 
 
 def refuse_unfit(known: Inventory, names: Sequence[str], options: RebootOptions) -> None:
-    """Refuse wrong options, the controller, and a cluster without RebootProgram, before any host is contacted.
-
-    Raises InputError if one of these is the case.
-    """
+    """Refuse wrong options, the controller, and a cluster without RebootProgram, by InputError, before contact."""
     drain.checked_reason(options.text)
     if options.at_once < 1 or options.minutes < 1:
         raise InputError(f"--at-once {options.at_once} --timeout {options.minutes}: both must be at least 1.")
@@ -78,14 +75,10 @@ def refuse_unfit(known: Inventory, names: Sequence[str], options: RebootOptions)
 
 
 def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable[[float], None] = time.sleep) -> None:
-    """Reboot nodes, a few at a time, until one of them does not come back.
+    """Reboot nodes, a few at a time, until one of them does not come back, and is excluded.
 
-    Args:
-        run: the run; a step is added to it for each node that is back, and a node that is not is excluded from it.
-
-    Raises:
-        HostError: a host does not answer at the start, or the controller for `job_waiting.SILENCE_SECONDS`.
-        InputError: a node is out of service; no node was rebooted.
+    Raises HostError if a host, or later the controller for `job_waiting.SILENCE_SECONDS`, does not answer; InputError,
+    before any reboot, if a node is out of service.
     """
     seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     drain.refuse_unknown(run.controller, seen, names)
@@ -117,10 +110,7 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
 
 
 def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
-    """Refuse nodes that are down or were drained by a user: Slurm puts nodes into service after a reboot.
-
-    Raises InputError if there are such nodes, or sleeping ones; the message has their states and reasons.
-    """
+    """Refuse, by InputError, nodes down, asleep or drained by users: a reboot puts nodes into service."""
     states = {name: seen.by_name[name].state for name in names}
     asleep = [name for name, state in states.items() if state.flags & SLEEPS]
     if asleep:
@@ -149,10 +139,7 @@ def is_slurms_drain(state: NodeState) -> bool:
 
 
 def boot_ids(run: Run, names: Sequence[str]) -> dict[str, str]:
-    """The boot ids of nodes, by node.
-
-    Raises HostError if a node cannot be reached, so its return could not be verified; no node was rebooted.
-    """
+    """The boot ids of nodes; HostError if one cannot be reached, so that its return could not be verified."""
     run.progress.begin("asking", names)
     boots = {}
     for host, answer in on_each(names, lambda host: boot_id(run, host)):
@@ -176,10 +163,7 @@ def request_reboot(run: Run, host: str, text: str) -> None:
 
 
 def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: float) -> bool:
-    """Whether a reboot is over: the node is back in service, or it took too long and was excluded from the run.
-
-    `one`: its reboot, which remembers when it began. `minutes`: how long it may take.
-    """
+    """Whether a node is back in service after a reboot, or was excluded after so many minutes."""
     state = seen.by_name[host].state
     if "REBOOT_REQUESTED" in state.flags:
         jobs = job_waiting.format_jobs(job_waiting.jobs_on(seen, [host])) or "jobs that are completing"
@@ -224,10 +208,7 @@ def unfinished_reason(run: Run, host: str, boot: str) -> str:
 
 
 def print_progress(run: Run, host: str, one: Restart, text: str) -> None:
-    """Print the progress of a reboot, unless it is the same as before.
-
-    `one`: its reboot, which remembers the last line.
-    """
+    """Print the progress of a reboot, unless it is the same as before."""
     if text != one.last_line:
         one.last_line = text
         run.progress.line(f"{host}: {text}.")

@@ -6,19 +6,23 @@ The files are written last. So an interrupted run can be repeated; it skips the 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from slurmfab.base.errors import HostlistError, InputError, SlurmfabError, Unreachable
 from slurmfab.base.hostlist import expand, fold, shell_word
+from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY, SLURM_HOME
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.edits import node_removal
+from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.nodes import decommission
+from slurmfab.cluster.inventory.storage import mounts_of
+from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.core.engine import converge as deployment
 from slurmfab.core.engine import file_writing, job_waiting, older_copy, session
 from slurmfab.core.engine.actor import stamp
@@ -26,15 +30,134 @@ from slurmfab.core.engine.node_changes import change, change_each, work_on_each
 from slurmfab.core.engine.requests import ask_facts, fact_selection
 from slurmfab.core.engine.run import Run, RunHooks, RunOptions
 from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.phases.logins import NODE_LOGINS
+from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED
+from slurmfab.core.plan.plan import PHASES
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import other_clusters
 from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Job
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
+from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.mounts import exports, quotas
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
+from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages, RemovedPackages
 from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.slurm.fetched_files import FETCHED_LINK
+from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
+from slurmfab.on_hosts.agent.undo.undo_secrets import NoKeptSecrets
+
+NEEDED = ("name", "ssh", "addresses", "controllers", "login", "nodes")
+"""The fields of a cluster file that say nothing but which hosts there are."""
+
+
+NO_FILES = frozenset((NODE_LOGINS, exports.OF, exports.LOADED_OF, quotas.OF))
+"""What hosts remember in other ways than as owned files. A host that still serves others keeps its exports."""
+
+
+PROTECTED = tuple(name for one in PLATFORMS.values() for name in one.protected)
+
+
+def decommission_stopped() -> tuple[Resource, ...]:
+    """slurmd stopped and disabled; this comes first, while the node is still drained."""
+    return (Service("slurmd", running=False),)
+
+
+def decommission_cleaned(
+    *, purge: bool, site_files: tuple[str, ...] = (), taken_back: tuple[Resource, ...] = ()
+) -> tuple[Resource, ...]:
+    """The cluster's files, keys and daemons removed; users stay, because they own files, and so do logs.
+
+    Packages are removed last: then a maintainer script finds no configuration by which it could reach the cluster.
+    `site_files`: names of the site's own files in Slurm's directory. `taken_back`: the removal of what the host has for
+    optional keys, from `taken_back`.
+    """
+    packages_gone = tuple(one for one in taken_back if isinstance(one, FormerPackages))
+    return (
+        Service("slurmd", running=False),
+        Service("munge", running=False),
+        Absent(MUNGE_KEY, secret=True),
+        *(Absent(path) for path in (*WATCHED, f"{SLURM_DIRECTORY}/{JOB_CONTAINER}", CONFIGLESS_DROP_IN, FETCHED_LINK)),
+        *((SiteFiles(SLURM_DIRECTORY, (), site_files),) if site_files else ()),
+        Block(f"{SLURM_HOME}/.ssh/authorized_keys", "slurm keys", ""),
+        Absent(f"{SLURM_HOME}/.ssh/id_ed25519", secret=True),
+        Absent(f"{SLURM_HOME}/.ssh/id_ed25519.pub"),
+        Block("/etc/ssh/ssh_known_hosts", "host keys", ""),
+        Block("/etc/hosts", "hosts", ""),
+        *(one for one in taken_back if one not in packages_gone),
+        NoKeptSecrets(),  # after all that the undo store keeps copies of
+        *packages_gone,
+        *((RemovedPackages(tuple(sorted(purged())), PROTECTED),) if purge else ()),
+    )
+
+
+def open_again(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
+    """The removal of what keeps users without a job from logging in; empty where the host has no such thing."""
+    return tuple(planned(without_options(known, facts), facts.name, guards_logins=True))
+
+
+def taken_back(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
+    """The removal of all else that the host has for optional keys: mounts, files, programs, packages.
+
+    It is what a deployment does when these keys go, in the same order. Files of capabilities that have no phase of
+    their own for that, such as apt's sources, are taken back last. `known`: the cluster with the host.
+    """
+    resources = tuple(planned(without_options(known, facts), facts.name, guards_logins=False))
+    done = {one.name() for one in resources if isinstance(one, OwnedFiles)} | NO_FILES
+    return (*resources, *(OwnedFiles(of, ()) for of in facts.owned if of not in done))
+
+
+def without_options(known: Inventory, facts: HostFacts) -> PlanInput:
+    """The input of a plan for a host with a cluster file that has the same hosts, and no optional key."""
+    fields = {name: getattr(known.cluster, name) for name in NEEDED}
+    fields["nodes"] = tuple(group.model_copy(update={"mig": None}) for group in known.cluster.nodes)
+    return PlanInput(Cluster(**fields), known.lock, {facts.name: facts})
+
+
+def planned(plan_input: PlanInput, host: str, *, guards_logins: bool) -> Iterator[Resource]:
+    """Yield what phases take back from a host, those that a login proves, or all others."""
+    for phase in PHASES:
+        if phase.taken_back and phase.guards_logins == guards_logins:
+            # The files of Slurm's directory are removed with all others there.
+            yield from (one for one in phase.resources(plan_input, host) if not isinstance(one, SiteFiles))
+
+
+def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
+    """The optional keys of the cluster file by which a host may have something, in the words of the cluster file."""
+    roles = cluster.roles(host)
+    asked = {
+        "mounts": bool(mounts_of(cluster, host)),
+        "mig": cluster.mig_of(host) is not None,
+        "node_logins": cluster.closes(host),
+        "user_ssh": cluster.user_ssh != "own",
+        "directory": cluster.directory is not None,
+        "firewall": cluster.firewall is not None and cluster.firewall.mode == MANAGED,
+        "files": any(one.is_on(host, roles) for one in cluster.files.values()),
+        "packages": bool(cluster.packages.of_host(host, roles)),
+        "modules": cluster.modules is not None,
+        "mpi": cluster.mpi is not None,
+        "prolog": cluster.prolog is not None,
+        "epilog": cluster.epilog is not None,
+        "job_environment": cluster.job_environment is not None,
+        "health": cluster.health is not None,
+        "scratch": cluster.scratch is not None,
+        "users": bool(cluster.users) and cluster.unix_users,
+    }
+    return tuple(key for key, is_asked in asked.items() if is_asked)
+
+
+def purged() -> set[str]:
+    """The packages of a compute node that only Slurm needs, of each kind: a host has those of one."""
+    names = (name for one in PLATFORMS.values() for name in (*one.packages("compute"), *one.telling[:1]))
+    return {name for name in names if not name.startswith("openssh")}
+
 
 DRAIN_REASON = "it leaves the cluster"
 LEAST_SECONDS = 1.0  # how long `--timeout 0` waits for jobs that are completing
@@ -54,12 +177,8 @@ class RemoveNodeOptions:
 def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Output) -> int:
     """Drain nodes, wait for their jobs, remove the nodes from all files, and clean their hosts.
 
-    Returns:
-        The exit code: 3 if a node was removed, but its host could not be reached to clean it.
-
-    Raises:
-        InputError: a host is not only a compute node, or no node would be left; nothing was changed.
-        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    Returns 3 if one could not be reached for that. Raises InputError if a host is not only a compute node, or none
+    would be left; SlurmfabError, files unchanged, if jobs do not end in time, or a host fails.
     """
     known = loading.load_named(cluster)
     leaving = expand(hosts)
@@ -81,11 +200,7 @@ def hooks(known: Inventory, leaving: tuple[str, ...]) -> RunHooks:
 
 
 def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool) -> None:
-    """Refuse hosts that cannot be removed, before any host is contacted.
-
-    `leaving`: hosts that are to be removed. `empty_partition`: whether a partition may have no nodes afterwards. Raises
-    InputError if a host cannot be removed; the message has all reasons.
-    """
+    """Refuse, by InputError with all reasons, hosts that cannot be removed, before any host is contacted."""
     cluster = known.cluster
     unknown = [host for host in leaving if host not in cluster.hosts]
     others = [host for host in leaving if host in cluster.hosts and cluster.roles(host) != ("compute",)]
@@ -111,16 +226,13 @@ def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool)
 
 
 def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNodeOptions) -> None:
-    """Drain the nodes, wait for jobs, stop slurmd, deploy to the other hosts, clean the hosts, and write the files.
-
-    Raises SlurmfabError if jobs did not end in time, or a host failed; the files are unchanged.
-    """
+    """Drain, wait, stop slurmd, deploy to others, clean, and write files; SlurmfabError, unwritten, if it fails."""
     known = run.inventory
     older_copy.refuse_early(run)
     others = hosts_of_others(run, leaving)
     ours = tuple(host for host in leaving if host not in others)
     vacate(run, leaving, options)
-    change_each(run, "slurmd stop", ours, *decommission.stopped())
+    change_each(run, "slurmd stop", ours, *decommission_stopped())
     lock = locks.without_hosts(known.lock, leaving)
     smaller = replace(run.inventory, cluster=loading.parse(text, str(known.path)), lock=lock)
     run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
@@ -143,25 +255,19 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
 
 
 def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
-    """Take back what a host has of the cluster.
-
-    `known`: the cluster with the host. Raises SlurmfabError if the host failed, or something is in use there.
-    """
+    """Take back what a host has of the cluster with it; SlurmfabError if it failed, or something is in use."""
     facts = ask_facts(run.transport, host, with_secrets=False, names=fact_selection(known, host))
-    opened = decommission.open_again(known, facts)
+    opened = open_again(known, facts)
     if opened:
         change(run, "node logins", host, *opened, proved=True)
-    resources = decommission.cleaned(
-        purge=purge, site_files=known.cluster.site_file_names, taken_back=decommission.taken_back(known, facts)
+    resources = decommission_cleaned(
+        purge=purge, site_files=known.cluster.site_file_names, taken_back=taken_back(known, facts)
     )
     change(run, "leaving", host, *resources)
 
 
 def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
-    """The hosts that another cluster uses, which are removed from the files and left as they are: names and reasons.
-
-    Hosts that do not answer are none of them; later steps name these.
-    """
+    """Hosts that another cluster uses, with reasons, which are left as they are; silent ones are not judged."""
     inventory = run.inventory
     answers = on_each(
         leaving,
@@ -176,10 +282,7 @@ def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
 
 
 def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> None:
-    """Drain nodes; wait for their jobs, or cancel these and the pending jobs that ask for the nodes.
-
-    Raises SlurmfabError if jobs are left.
-    """
+    """Drain nodes, and wait for, or cancel, their jobs and pending ones for them; SlurmfabError if some are left."""
     # An interrupted run may have left slurmctld stopped, and only slurmctld knows the jobs.
     change(run, "slurmctld", run.controller, Service("slurmctld"))
     pending = pending_for(run, leaving, may_cancel=options.now)
@@ -205,10 +308,7 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
 def consequences(
     leaving: tuple[str, ...], options: RemoveNodeOptions, jobs: Sequence[Job], pending: Sequence[str]
 ) -> str:
-    """What a removal does, for the user's decision.
-
-    `jobs`: the jobs that run there. `pending`: the ids of pending jobs that ask for the nodes.
-    """
+    """What a removal does to jobs that run there, and pending ones that ask for the nodes, for the user's decision."""
     names = fold(leaving)
     there = job_waiting.format_jobs(jobs)
     if options.now and (jobs or pending):
@@ -220,11 +320,7 @@ def consequences(
 
 
 def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tuple[str, ...]:
-    """The ids of pending jobs that ask for these nodes by name.
-
-    `may_cancel`: whether such jobs are cancelled. Raises SlurmfabError if there are such jobs and they may not be
-    cancelled, or a reservation has one of the nodes.
-    """
+    """Pending jobs that name these nodes; SlurmfabError if they may not be cancelled, or a reservation has some."""
     lines = run.transport.call(run.controller, {"op": "node-jobs"})
     found: dict[str, Any] = answer_value(run.controller, lines, "node_jobs")
     wanted = set(leaving)
@@ -263,14 +359,11 @@ def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
 
 
 def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
-    """Print which hosts were removed from the cluster but could not be cleaned, and what is left there.
-
-    `known`: the cluster with these hosts. `leaving`: the nodes that were removed.
-    """
+    """Print which removed nodes could not be cleaned, and what is left there."""
     unclean = [host for host in leaving if host in run.failed_hosts]
     if not unclean:
         return
-    keys = dict.fromkeys(key for host in unclean for key in decommission.left_on(known.cluster, host))
+    keys = dict.fromkeys(key for host in unclean for key in left_on(known.cluster, host))
     also = f", and what the cluster file asked for with {', '.join(keys)}" if keys else ""
     run.progress.line(
         f"{fold(unclean)}: not reachable, so munge key, SSH keys and daemons are still there{also}. When it is "

@@ -33,7 +33,7 @@ from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey, changed_key_text
 from slurmfab.hosts.known_hosts import HostKey
 from slurmfab.hosts.transport import SshTransport
-from slurmfab.on_hosts.agent.nodes.new_node_drain import NewNodeDrain
+from slurmfab.on_hosts.agent.nodes.drain import NewNodeDrain
 from slurmfab.on_hosts.agent.services.service import Service
 
 DRAIN_REASON = "it is being replaced"
@@ -65,15 +65,8 @@ class NewMachine:
 def replace_node(cluster: str, host: str, options: ReplaceNodeOptions, output: Output) -> int:
     """Check the new machine against the lock, prepare it, and put the node into service once a test job ran there.
 
-    Args:
-        host: name of the compute node.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the host is not only a compute node, or its host key or hardware differs and is not accepted.
-        SlurmfabError: jobs run on the node, or the machine cannot be this node; nothing was changed.
+    Raises InputError if it is no compute node alone, or its key or hardware is not accepted; SlurmfabError if jobs run,
+    or it cannot be this node. Nothing was changed then.
     """
     require_known(options.approvals)
     known = loading.load_named(cluster)
@@ -91,10 +84,7 @@ def replace_node(cluster: str, host: str, options: ReplaceNodeOptions, output: O
 
 
 def refuse_other_roles(known: Inventory, host: str) -> None:
-    """Refuse a host that is not in the cluster, or has another role than compute.
-
-    Raises InputError if the host is not in the cluster file, or is not only a compute node.
-    """
+    """Refuse, by InputError, a host that is not in the cluster, or not a compute node alone."""
     roles = known.cluster.roles(host)
     if not roles:
         nodes = fold(known.cluster.compute_nodes)
@@ -117,14 +107,7 @@ def checked_address(address: str) -> str:
 def inspect(known: Inventory, host: str, *, accept_key: bool, asker: Callable[[], str] | None) -> NewMachine:
     """Gather the facts of the new machine, if its SSH host key is a pinned one or is accepted.
 
-    Args:
-        known: the cluster, with the machine's address.
-        accept_key: whether to trust a host key that is not a pinned one.
-        asker: asks the user for the sudo password; `None` if the user cannot be asked.
-
-    Raises:
-        InputError: the host key is not a pinned one, and `accept_key` is false.
-        HostError: the machine does not answer.
+    Raises InputError for another key; HostError if the machine does not answer.
     """
     pinned = session.trusted_keys(known, host)
     policy = PinnedKey(host, pinned)
@@ -158,15 +141,9 @@ def gather_facts(known: Inventory, host: str, policy: PinnedKey, asker: Callable
 
 
 def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: Collection[str] = ()) -> None:
-    """Refuse a machine that cannot be this node.
+    """Refuse a machine that cannot be this node, beyond the disruptive changes that the user allows.
 
-    Args:
-        allowed: names of the disruptive changes that the user allows.
-
-    Raises:
-        InputError: the machine belongs to another cluster.
-        SlurmfabError: the machine cannot be this node.
-        IdConflict: a UID or GID of the cluster belongs to another user or group there.
+    Raises InputError if it is another cluster's, IdConflict if it has others of our IDs, else SlurmfabError.
     """
     ours = other_clusters.identity(known.cluster, known.lock, {})
     other_clusters.refuse_others(ours, {host: machine.facts}, allowed)
@@ -182,12 +159,10 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
 
 
 def host_lock(known: Inventory, host: str, machine: NewMachine, options: ReplaceNodeOptions) -> HostLock:
-    """The new entry of the node in the lock.
-
-    Raises InputError if the hardware differs from the lock, and the user did not accept that.
-    """
+    """The node's new entry in the lock; InputError if its hardware differs, and that is not accepted."""
     old, facts = known.lock.hosts.get(host, HostLock()), machine.facts
-    found = differences(old, facts.hardware, facts.gpus, known.cluster.memory_margin)
+    gpus = facts.gpus if known.cluster.mig_of(host) is None else None  # otherwise they are divided first
+    found = differences(old, facts.hardware, gpus, known.cluster.memory_margin)
     if found and not options.accept_hardware:
         raise InputError("\n".join((
             f"{host}: its hardware differs from the lock:",
@@ -218,10 +193,7 @@ def carry_out(run: Run, host: str, text: str) -> None:
 
 
 def refuse_jobs(run: Run, host: str) -> None:
-    """Stop if the node has jobs. COMPLETING jobs do not count on a node that does not answer: they cannot end there.
-
-    Raises SlurmfabError if the node has jobs.
-    """
+    """Stop by SlurmfabError if the node has jobs; COMPLETING ones on a silent node do not count: they cannot end."""
     before = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     if host not in before.by_name:
         return

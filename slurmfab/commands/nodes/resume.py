@@ -39,17 +39,9 @@ class Survey:
 
 
 def resume(cluster: str, hosts: str, any_reason: bool, output: session.Output) -> int:
-    """Put compute nodes back into service.
+    """Put compute nodes back into service, with `any_reason` also those drained by others; 0 if all are.
 
-    Args:
-        any_reason: whether to resume nodes that were drained by others than slurmfab, too.
-
-    Returns:
-        The exit code: 0 if every named node is in service.
-
-    Raises:
-        InputError: a host is not a compute node.
-        SlurmfabError: the controller does not answer, or the repair cannot begin.
+    Raises InputError for other hosts; SlurmfabError if the controller is silent, or the repair cannot begin.
     """
     known = loading.load_named(cluster)
     names = compute_nodes(known, hosts)

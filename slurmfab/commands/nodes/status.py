@@ -37,10 +37,7 @@ def ask_controllers(cluster: Cluster, transport: Transport, user: str = "") -> S
 
 
 def show(cluster: str, user: str, output: session.Output) -> int:
-    """Print the state of a cluster.
-
-    `user`: whose jobs to list; empty for no jobs. `output`: where to print, and whether as JSON.
-    """
+    """Print the state of a cluster, with the jobs of `user` (empty for none), or as JSON."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("status"))
     try:

@@ -72,10 +72,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
 
 
 def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bool = False) -> JobState:
-    """Wait until a job has ended; raises as `Work` if that takes too long.
-
-    `begun`: `time.monotonic()` when the job was submitted. `to_start`: whether its start is enough.
-    """
+    """Wait for a job's end, or its start; raises as `Work` if it takes too long since `begun` (monotonic)."""
     looked = False
     while True:
         one = state(bench.sender, number)
@@ -94,11 +91,7 @@ def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bo
 
 
 def raise_late(bench: Bench, number: str, node: str, one: JobState, passed: float) -> NoReturn:
-    """Cancel a job that exceeded the time limit, or that a limit holds, and raise an error with the reason.
-
-    `passed`: seconds since it was submitted. Raises AssertionError if no other job is the cause. Raises
-    pytest.skip.Exception if other jobs come first.
-    """
+    """Cancel a late or held job, and tell why: AssertionError, or a skip if other jobs come first."""
     bench.slurm.cancel()
     reason = waiting.real_reason(one.reason)
     if one.state in WAITING and reason.startswith(waiting.FOR_NODES):
@@ -124,11 +117,7 @@ def trouble_on(bench: Bench, node: str) -> str:
 
 
 def recorded(bench: Bench, number: str) -> str:
-    """Wait until slurmdbd has recorded the end of the job.
-
-    Returns the end of the line's sentence, about the record; empty if the cluster has no database. Raises
-    AssertionError if slurmdbd did not record it within `RECORD_SECONDS`.
-    """
+    """Wait for slurmdbd's record of the job's end, and say so, if there is one; AssertionError if it is late."""
     if bench.cluster.database is None:
         return ""
     deadline = time.monotonic() + RECORD_SECONDS

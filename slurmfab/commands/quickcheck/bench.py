@@ -57,10 +57,7 @@ class Bench:
         return {name: found.get(name, {}) for name in self.nodes}
 
     def free(self, nodes: Sequence[str] = ()) -> tuple[str, ...]:
-        """Names of the nodes on which a small job would start at once, idle ones first; raises as `Work`.
-
-        `nodes`: names of the candidates; empty for all nodes that may be used.
-        """
+        """Nodes, of these or all, on which a small job starts at once, idle ones first; raises as `Work`."""
         records = self.records()
         meant = nodes or self.nodes
         ready = [name for name in meant if node_state.is_ready(records[name]) and self.slurm.place((name,))]
@@ -95,10 +92,7 @@ class Bench:
     def run(
         self, nodes: Sequence[str], command: str, *, memory: int = SMALL_MEMORY, options: Sequence[str] = ()
     ) -> str:
-        """Run a command once on each of these nodes, in the user's home, and return its output; raises as `Work`.
-
-        `memory`: MiB per node.
-        """
+        """Run a command once on each of these nodes, in the user's home, with MiB of memory each; raises as `Work`."""
         self.slurm.busy.clear()
         done = self.slurm.run(nodes, command, memory=memory, options=(f"--chdir={self.who.home}", *options))
         log = f"/var/log/slurmd/slurmd.log on {fold(nodes)}"
@@ -106,10 +100,7 @@ class Bench:
         return str(done.stdout)
 
     def small_job(self, node: str) -> tuple[Place, tuple[str, ...]]:
-        """Where a batch job with one task on a node runs, and its options.
-
-        Raises AssertionError if no partition has the node.
-        """
+        """Where a batch job with one task on a node runs, and its options; AssertionError without a partition."""
         place = self.slurm.place((node,))
         assert place, f"{node} is in no partition. Repair: add it to one in the cluster file, then {FAB} deploy"
         self.slurm.has_run_jobs = True
@@ -141,8 +132,5 @@ def number(record: Mapping[str, str], key: str) -> int:
 
 
 def memory_for(record: Mapping[str, str], each: int, count: int) -> int:
-    """MiB of memory to request for a job: at most what the node has free, and at least `SMALL_MEMORY`.
-
-    `each`: MiB for each part of the job, such as a GPU.
-    """
+    """MiB of memory for a job of `count` parts: at most what the node has free, at least `SMALL_MEMORY`."""
     return max(SMALL_MEMORY, min(each * count, number(record, "RealMemory") - number(record, "AllocMem")))

@@ -61,10 +61,7 @@ def ways(bench: Bench) -> tuple[str, ...]:
 
 
 def checked(output: str, program: str, node: str) -> str:
-    """The text for a passed check, if a container of a program's has printed what it should.
-
-    Raises AssertionError if it has not; with the last line that was printed instead.
-    """
+    """The text of a passed check; AssertionError, with the last line, if the container printed something else."""
     last = (output.strip().splitlines() or ["no output"])[-1][:200]
     assert EXPECTED_OUTPUT in output, (
         f"{program} ran a shell without the expected output: {last}. Repair: {FAB} deploy --hosts {node}"

@@ -59,10 +59,7 @@ def counted(gres: str) -> dict[str, int]:
 
 
 def nodes_of_each_kind(bench: Bench) -> dict[str, tuple[str, ...]]:
-    """Nodes with GPUs, by the GPUs that they have (`4 a100`).
-
-    If the user named the nodes, each node is a kind of its own, and the keys are the nodes' names.
-    """
+    """Nodes with GPUs by those that they have (`4 a100`); each by its own name if the user named nodes."""
     kinds: dict[str, tuple[str, ...]] = {}
     for name, record in bench.records().items():
         description = gpus_in(record).description
@@ -126,16 +123,7 @@ def asked(there: Gpus) -> str:
 
 
 def probe_job(bench: Bench, node: str, count: int, option: str) -> int:
-    """Run a job with some GPUs.
-
-    Args:
-        node: name of the node on which it runs.
-        count: number of GPUs that it requests.
-        option: the option of srun that requests them, such as `--gres=gpu:1`.
-
-    Returns:
-        How many GPUs nvidia-smi lists in the job; 0 if there is no nvidia-smi.
-    """
+    """How many GPUs nvidia-smi, if there is one, lists in a job with `option`, such as `--gres=gpu:1`."""
     lock = bench.known.lock.hosts.get(node)
     known = {gpu.file: gpu.slot for gpu in lock.gpus} if lock else {}
     found = parse_job(bench.run((node,), job_script(tuple(known), opens=False), options=(option,)))

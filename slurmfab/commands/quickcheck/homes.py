@@ -49,10 +49,7 @@ def homes(bench: Bench, node: str) -> str:
 
 
 def somebody(bench: Bench) -> Person:
-    """The user who submits: the one of the other jobs if its home is a shared one, or else the first of the cluster.
-
-    Raises pytest.skip.Exception if nobody has a home there, or nobody with an account where jobs need one.
-    """
+    """The user who submits: with a shared home, or the cluster's first; skips if nobody can."""
     cluster, directory = bench.cluster, bench.cluster.homes
     if directory is None:
         pytest.skip("the cluster file has no homes.")

@@ -151,10 +151,7 @@ def memory_of(bench: Bench, pair: tuple[str, ...]) -> int:
 
 
 def ring(bench: Bench, pair: tuple[str, ...], task: str, options: tuple[str, ...]) -> str:
-    """Start the task on two nodes, and tell what it showed.
-
-    Raises AssertionError if the processes did not get their ranks, or did not reach each other.
-    """
+    """Run the task on two nodes; AssertionError if processes did not get their ranks, or reach each other."""
     wanted, (way, *_) = bench.cluster.mpi, options
     printed = bench.run(pair, task, memory=memory_of(bench, pair), options=options)
     repair = f"Repair: {FAB} check-cluster --only mpi; see /var/log/slurmd/slurmd.log on {fold(pair)}"

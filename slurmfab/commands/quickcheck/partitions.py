@@ -99,11 +99,7 @@ def submitted(bench: Bench, partition: Partition, nodes: tuple[str, ...]) -> Tri
 
 
 def need_open(partition: Partition, nodes: Sequence[str]) -> None:
-    """Skip the check of a partition that is not meant to run users' jobs now.
-
-    Raises:
-        pytest.skip.Exception: the cluster file closes it or keeps it for root and reservations, or it has no nodes.
-    """
+    """Skip the check of a partition that is closed, kept for root and reservations, or without nodes."""
     state = setting(partition.settings, "State").upper()
     if state in CLOSED:
         pytest.skip(f"it is {state} in the cluster file.")
@@ -115,10 +111,7 @@ def need_open(partition: Partition, nodes: Sequence[str]) -> None:
 
 
 def users_of(bench: Bench, partition: Partition) -> Iterator[tuple[Person, Place]]:
-    """Yield users who may use a partition by the cluster file, each with their account for it.
-
-    Raises pytest.skip.Exception if there is none on the host that submits the jobs.
-    """
+    """Yield users of the submitting host who may use a partition, with their accounts; skips if there is none."""
     chosen = [one.name for one in bench.cluster.users] if bench.who.name in PRIVILEGED else [bench.who.name]
     needs_account = bench.cluster.has_accounts and bench.who.name in PRIVILEGED
     with_account = {one.name for one in bench.cluster.users if one.accounts}
@@ -154,10 +147,7 @@ def ways(bench: Bench, partition: Partition, nodes: Sequence[str]) -> Iterator[t
 
 
 def refusal_of(partition: Partition, refusals: Sequence[tuple[str, str]]) -> str:
-    """What the check says about rejected jobs, each with its user and Slurm's error.
-
-    Raises pytest.skip.Exception if the partition is for groups of users whom the cluster file does not name.
-    """
+    """What is said of rejected jobs; skips for a partition of groups whom the cluster file does not name."""
     user, first = refusals[0]
     if all(OF_GROUPS in refusal for _, refusal in refusals):
         pytest.skip(f"no user of the cluster file is in its AllowGroups (Slurm about {user}: {first}).")

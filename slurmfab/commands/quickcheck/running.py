@@ -30,6 +30,7 @@ from slurmfab.commands.quickcheck.bench import Bench, Work
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
 from slurmfab.commands.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.commands.quickcheck.homes import homes
+from slurmfab.commands.quickcheck.jupyter import jupyter
 from slurmfab.commands.quickcheck.lines import Line, Summary
 from slurmfab.commands.quickcheck.modules import modules
 from slurmfab.commands.quickcheck.mpi import mpi, mpi_by
@@ -39,7 +40,7 @@ from slurmfab.commands.quickcheck.scratch import chosen as with_scratch
 from slurmfab.commands.quickcheck.scratch import scratch
 from slurmfab.core.engine import missing_lock, session
 
-WITH_KEYS = ("homes", "modules", "mpi", "scratch")
+WITH_KEYS = ("homes", "modules", "mpi", "scratch", "jupyter")
 """Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
 SECONDS = 90  # default time limit of each job, waiting included
@@ -63,10 +64,7 @@ class QuickcheckOptions:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The checks to run, in order.
-
-        Raises InputError if a word of `only` is not a check, or the time limit is out of range.
-        """
+        """The checks to run, in order; InputError if `only` names no check, or the time limit is out of range."""
         chosen = {word.strip() for word in self.only.split(",") if word.strip()}
         strangers = sorted(chosen - set(CHECKS))
         if strangers:
@@ -77,10 +75,7 @@ class QuickcheckOptions:
 
 
 def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> int:
-    """Run a quickcheck and print its results line by line.
-
-    `cluster`: the cluster file's path, empty for the default one. Returns the exit code; see `Summary.exit_code`.
-    """
+    """Run a quickcheck and print results line by line; returns `Summary.exit_code`."""
     known = loading.load_named(cluster)
     out = output.stream
 
@@ -98,15 +93,9 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
 def quickcheck(
     known: Inventory, options: QuickcheckOptions, *, opener: Opener, heard: Callable[[Line], None] = lambda _: None
 ) -> Summary:
-    """Test a cluster with small jobs; remaining jobs are cancelled in any case.
+    """Test a cluster with small jobs, cancelled in any case; `heard` gets each line when its check ends.
 
-    Args:
-        heard: called with each line when its check ends.
-
-    Raises:
-        InputError: an option is wrong, or the cluster has never been deployed.
-        HostError: none of the hosts from which jobs are submitted is reachable.
-        SlurmfabError: slurmctld does not answer.
+    Raises InputError for options, or before a deployment; HostError if nothing submits; SlurmfabError of slurmctld.
     """
     checks = checks_for(known.cluster, options)
     nodes = nodes_of(known, options.hosts)
@@ -133,10 +122,7 @@ def quickcheck(
 
 
 def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
-    """Refuse to go on while slurmctld does not answer the host from which jobs are submitted.
-
-    Raises SlurmfabError if it does not.
-    """
+    """Stop by SlurmfabError while slurmctld does not answer the host from which jobs are submitted."""
     if not ping(sender).endswith("is UP"):
         raise SlurmfabError(
             f"slurmctld does not answer on {known.cluster.controller}, so no job can be submitted. "
@@ -145,19 +131,13 @@ def require_slurmctld(known: Inventory, sender: CheckedHost) -> None:
 
 
 def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
-    """The checks to run, in order.
-
-    `cluster`: the cluster file; a check of `WITH_KEYS` needs its key there. Raises InputError if an option is wrong.
-    """
+    """The checks to run, in order, those of `WITH_KEYS` with their key; InputError if an option is wrong."""
     is_meant = bool(options.only.strip())
     return tuple(check for check in options.checks if is_meant or check not in WITH_KEYS or getattr(cluster, check))
 
 
 def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:
-    """Names of the compute nodes that may be used; `hosts` is a hostlist, empty for all.
-
-    Raises InputError if one of the hosts is not a compute node, or the cluster has never been deployed.
-    """
+    """The compute nodes that may be used (empty: all); InputError for other hosts, or before a deployment."""
     cluster = known.cluster
     names = session.select_hosts(cluster, hosts, known.path)
     nodes = tuple(name for name in names if "compute" in cluster.roles(name))
@@ -285,6 +265,7 @@ CHECKS: Mapping[str, Check] = {
     "modules": on_a_free_node(modules),
     "mpi": mpi_everywhere,
     "scratch": on_a_free_node(scratch, with_scratch),
+    "jupyter": on_own_nodes(jupyter),
     "gpus": on_each_kind(gpus),
     "nccl": on_each_kind(nccl),
     "container": by_each_way,

@@ -86,11 +86,7 @@ class Band:
 
 
 def histories(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[History, ...]]:
-    """The measurements by node, the nodes with the worst last measurement first.
-
-    `entries`: of the history of GPU checks, oldest first; those without nodes are left out. Returns the times of the
-    checks that are shown, oldest first, and the histories.
-    """
+    """Times of checks, and measurements by node, worst last first, of the history in its order."""
     measured = [entry for entry in entries if entry.get("nodes")]
     runs: dict[str, str] = {}
     for entry in measured:

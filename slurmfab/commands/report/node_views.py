@@ -151,13 +151,9 @@ def view(
         facts=facts,
         lock=lock,
         address=cluster.addresses.get(host, "") or next(iter(addresses), ""),
-        partitions=own_partitions(node) or partitions.get(host, ()),
+        partitions=tuple(name for name in (node.partitions if node else ()) if name != commands.PARTITION)
+        or partitions.get(host, ()),
     )
-
-
-def own_partitions(node: Node | None) -> tuple[str, ...]:
-    """The partitions of a node that are the site's own, not slurmfab's hidden one; empty while Slurm is unknown."""
-    return tuple(name for name in (node.partitions if node else ()) if name != commands.PARTITION)
 
 
 def look_of(node: Node | None) -> Look:

@@ -11,7 +11,7 @@ from slurmfab.base.markup import Markup
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks.kept import CheckRun
-from slurmfab.commands.usage.figures import Usage
+from slurmfab.commands.usage.asking import Usage
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import Report
 from slurmfab.core.status.cluster_state import Status

@@ -62,10 +62,7 @@ def in_yaml(text: str) -> str:
 
 
 def in_json(text: str) -> str:
-    """A text in JSON, one value or one a line, without texts of people, and without comments in texts of files.
-
-    Raises ValueError if it is not JSON.
-    """
+    """JSON, one value or one a line, without people's texts and comments in files; ValueError if it is none."""
     try:
         return json.dumps(without_texts(json.loads(text)), indent=1, ensure_ascii=False) + "\n"
     except RecursionError as error:

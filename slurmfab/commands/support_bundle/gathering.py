@@ -47,10 +47,7 @@ class Gathered:
 
 
 def gather(run: Run, hosts: Iterable[str]) -> Gathered:
-    """Ask the hosts of a support bundle, and those whose secrets may be in the others' texts.
-
-    `run`: the run; nothing is changed. `hosts`: the hosts whose files are wanted.
-    """
+    """Ask the hosts that are wanted in a bundle, and those whose secrets may be in their texts."""
     cluster, wanted = run.inventory.cluster, frozenset(hosts)
     needed = {*wanted, *cluster.controllers, *cluster.database_hosts}
     asked = tuple(host for host in cluster.hosts if host in needed)
@@ -95,10 +92,7 @@ def ask_another_controller(run: Run, found: Gathered) -> None:
 
 
 def ask(run: Run, host: str, parts: list[str]) -> HostAnswer:
-    """Ask a host; without parts for its secrets alone.
-
-    Raises HostError if it does not answer, or its answer was refused.
-    """
+    """Ask a host; without parts for its secrets alone; HostError if it, or a valid answer, is missing."""
     cluster = run.inventory.cluster
     private = [path for path, one in cluster.files.items() if one.is_secret and one.is_on(host, cluster.roles(host))]
     request = {"op": "support", "parts": parts, "private": private}

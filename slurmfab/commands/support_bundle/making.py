@@ -2,23 +2,135 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import os
+import re
+import tarfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from slurmfab.base import bounded_file
 from slurmfab.base.archive import format_size
+from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, table, write
-from slurmfab.cluster.inventory import loading
-from slurmfab.commands.support_bundle import archive, contents, free_texts, gathering, known_secrets
+from slurmfab.cluster.inventory import file_contents, loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.support_bundle import contents, free_texts, gathering
 from slurmfab.commands.support_bundle.gathering import Gathered
-from slurmfab.commands.support_bundle.names import names_of
-from slurmfab.commands.support_bundle.pseudonyms import Pseudonyms
+from slurmfab.commands.support_bundle.pseudonyms import Pseudonyms, names_of
 from slurmfab.commands.support_bundle.redaction import Filter
-from slurmfab.core.engine import session
+from slurmfab.core.engine import passwords, session
 from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.on_hosts.agent.core import replace
+
+SUFFIX = ".tar.gz"
+OWNER_ONLY = 0o600
+DIRECTORY_MODE = 0o700
+
+
+def place_of_archive(cluster_file: Path, name: str, to: str) -> Path:
+    """The path of a new archive, by default beside the cluster file; InputError if taken, or no directory."""
+    path = Path(to) if to else cluster_file.with_name(f"{cluster_file.stem}.support")
+    if not to or path.is_dir() or to.endswith(os.sep):
+        path /= name + SUFFIX
+    if os.path.lexists(path):
+        raise InputError(f"{path} exists already; nothing was overwritten. Name another file, or a directory.")
+    try:
+        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        if not os.access(path.parent, os.W_OK):
+            raise InputError(f"{path}: you may not write there. Name another directory with --to.")
+    except OSError as error:
+        raise InputError(f"{path}: no support bundle can be written there: {error.strerror}.") from error
+    return path
+
+
+def write_archive(path: Path, folder: str, files: Mapping[str, str], made: int) -> int:
+    """Write the archive, files in one folder with one time, in one step; its size, or InputError."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=made, filename="") as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, text in sorted(files.items()):
+            data = text.encode(errors="replace")
+            member = tarfile.TarInfo(f"{folder}/{name}")
+            member.size, member.mtime, member.mode = len(data), made, OWNER_ONLY
+            tar.addfile(member, io.BytesIO(data))
+    try:
+        replace.exchange(str(path.resolve()), packed.getvalue(), mode=OWNER_ONLY)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+    return packed.tell()
+
+
+LEAST = 4  # characters of the shortest line of a file that counts as secret
+
+MOST_KEY_BYTES = 1 << 16
+
+_BODY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----([^-]*)-----END")
+
+
+class Known(NamedTuple):
+    """Secrets of this machine."""
+
+    values: tuple[bytes, ...]
+    unread: dict[str, str]  # what could not be read, and so was not looked for, by its key in the cluster file
+
+
+def read_secrets(known: Inventory) -> Known:
+    """Read the passwords, keys and private files that a cluster file names."""
+    cluster, beside = known.cluster, known.path.parent
+    sources: dict[str, Callable[[], Iterator[str]]] = {
+        "mail.password_file": lambda: iter([passwords.mail_password(cluster.mail, beside)]),
+        "power.how.ipmi.password_file": lambda: iter([passwords.power_password(cluster.power, beside)]),
+        "database.password_file": lambda: iter([passwords.database_password(cluster.database)]),
+        "directory.sssd.password_file": lambda: iter([passwords.directory_password(cluster.directory, beside)]),
+        "registry.password_file": lambda: hashes(passwords.registry_users(cluster.registry, beside)),
+        "files": lambda: private_lines(cluster, beside),
+        "ssh.key": lambda: own_key(cluster),
+    }
+    values: dict[str, bool] = {}
+    unread: dict[str, str] = {}
+    for key, source in sources.items():
+        try:
+            values.update(dict.fromkeys(source(), True))
+        except InputError as error:
+            unread[key] = str(error)
+    return Known(tuple(value.encode(errors="surrogateescape") for value in values if value), unread)
+
+
+def hashes(text: str) -> Iterator[str]:
+    """Yield the hashes in the lines of an htpasswd file."""
+    for line in text.splitlines():
+        yield line.partition(":")[2]
+
+
+def private_lines(cluster: Cluster, beside: Path) -> Iterator[str]:
+    """Yield lines, and their values, of the site's files that not everybody may read; InputError if unreadable."""
+    for content in file_contents.read(cluster, beside):
+        if not cluster.files[content.path].is_secret:
+            continue
+        for line in map(str.strip, content.text.splitlines()):
+            value = re.split(r"[=:\s]", line)[-1].strip("\"'")
+            yield from (one for one in (line, value) if len(one) >= LEAST and not line.startswith("#"))
+
+
+def own_key(cluster: Cluster) -> Iterator[str]:
+    """Yield the body of the private key by which slurmfab logs in, where the cluster file names it."""
+    if not cluster.ssh.key:
+        return
+    try:
+        text = bounded_file.read(Path(cluster.ssh.key).expanduser(), MOST_KEY_BYTES).decode(errors="replace")
+    except (OSError, BrokenFile) as error:
+        raise InputError(f"{cluster.ssh.key} cannot be read: {error}.") from None
+    yield from ("".join(body.split()) for body in _BODY.findall(text))
 
 
 @dataclass(frozen=True)
@@ -33,27 +145,20 @@ class Written:
 
 
 def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonymous: bool) -> int:
-    """Make a support bundle, and print what it has.
+    """Make a support bundle of hosts (empty for all), and print what it has; 3 if a host did not answer.
 
-    Args:
-        hosts: hostlist of the hosts whose files are wanted; empty for all.
-        is_anonymous: whether users, hosts and addresses get other names.
-
-    Returns:
-        The exit code: 3 if a host did not answer.
-
-    Raises:
-        InputError: a host is not in the cluster, or the archive cannot be written there.
+    `is_anonymous`: users, hosts and addresses get other names. Raises InputError for other hosts, or an unwritable
+    path.
     """
     known = loading.load_named(cluster)
     wanted = session.select_hosts(known.cluster, hosts, known.path)
     run = session.start(known, "", output, RunOptions("support-bundle"))
     title = "cluster" if is_anonymous else known.cluster.name
     folder = f"{title}-support-{run.started:%Y%m%dT%H%M%SZ}"
-    path = archive.place(known.path, folder, to)
+    path = place_of_archive(known.path, folder, to)
     try:
         gathered = gathering.gather(run, wanted)
-        own = known_secrets.read(known)
+        own = read_secrets(known)
         password = run.transport.sudo.known if hasattr(run.transport, "sudo") else ""
     finally:
         run.progress.end()
@@ -61,7 +166,7 @@ def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonym
     found = contents.files(known, gathered, own.unread, is_anonymous=is_anonymous)
     secrets = (*own.values, password.encode())
     files = anonymous(run, found, gathered, secrets) if is_anonymous else plain(found, gathered, secrets)
-    size = archive.write(path, folder, files, int(run.started.timestamp()))
+    size = write_archive(path, folder, files, int(run.started.timestamp()))
     tell(path, size, files, gathered, output)
     return LEFT_OUT if gathered.missing else DONE
 
@@ -84,11 +189,7 @@ def anonymous(run: Run, found: Mapping[str, str], gathered: Gathered, own: tuple
 def cleaned(
     files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...], names: Pseudonyms | None
 ) -> tuple[dict[str, str], list[str]]:
-    """The files without secrets, and lines for what is left out.
-
-    `gathered`: the answers of the hosts, with their secrets. `own`: the secrets of this machine. `names`: other names,
-    with which nothing may stay encoded either; `None` where names stay.
-    """
+    """The files without secrets of hosts and this machine, `names` replaced if any, and what is left out."""
     secrets = (*filter(None, own), *(one for answer in gathered.answers.values() for one in answer.secrets))
     public = [text for answer in gathered.answers.values() for text in answer.public]
     clean = Filter(dict.fromkeys(secrets), public, names.knows if names else None)

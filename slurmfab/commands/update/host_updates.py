@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from slurmfab.base.errors import HostError, SlurmfabError
 from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.platform import PLATFORMS
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.core.engine import requests, sleeping
+from slurmfab.core.engine.actor import who
+from slurmfab.core.engine.run import Run
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.packages.updates import Candidate
 from slurmfab.on_hosts.agent.services.restartable import is_restartable
 
 OLD_SECONDS = 86400.0
@@ -101,10 +107,7 @@ def slurms_own() -> tuple[str, ...]:
 
 
 def may_reboot(cluster: Cluster, host: str) -> bool:
-    """Whether a host is rebooted by an update: compute nodes that are nothing else.
-
-    A controller cannot wait for its own return, and on a login host people would lose their sessions.
-    """
+    """Whether an update reboots a host: compute nodes alone; others have sessions, or wait for the return."""
     return cluster.roles(host) == ("compute",)
 
 
@@ -131,3 +134,37 @@ def groups(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[Group, ...]:
         Group("controllers and database", tuple(last)),
     )
     return tuple(group for group in made if group.hosts)
+
+
+def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: bool) -> dict[str, HostUpdates]:
+    """What an update would do on hosts, excluding silent ones; `fetches`: with their lists fetched first."""
+    names = tuple(hosts)
+    run.progress.begin("fetching package lists" if fetches else "asking", names)
+    found: dict[str, HostUpdates] = {}
+    silent: dict[str, HostError] = {}
+    for host, answer in on_each(
+        names, lambda host: ask_updates(run, host, only_security=only_security, fetches=fetches)
+    ):
+        if isinstance(answer, HostError) and requests.may_be_asleep(run, host, answer):
+            silent[host] = answer
+        elif isinstance(answer, SlurmfabError):
+            run.exclude(host, answer)
+        else:
+            found[host] = answer
+            run.progress.host_done(host)
+    for host, error in {**silent, **(sleeping.among(run, silent) if silent else {})}.items():
+        run.exclude(host, error)
+    run.progress.end()
+    return {host: found[host] for host in names if host in found}
+
+
+def ask_updates(run: Run, host: str, *, only_security: bool, fetches: bool) -> HostUpdates:
+    """What an update would do on one host; arguments as of `ask_hosts`, HostError if it does not answer."""
+    request = {
+        "op": "updates",
+        "slurm": slurms_own(),
+        "security": only_security,
+        "fetch": fetches,
+        "who": f"{who()}, fab {run.options.command}",
+    }
+    return HostUpdates.from_answer(answer_value(host, run.transport.call(host, request), "updates"))

@@ -12,7 +12,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.update.host_updates import HostUpdates
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.packages.updates import Candidate
 
 SHOWN = 10  # how many packages of a group of hosts are listed, unless all are asked for
 

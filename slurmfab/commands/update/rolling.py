@@ -18,8 +18,7 @@ from slurmfab.commands.nodes import node_proof
 from slurmfab.commands.nodes.batches import batches
 from slurmfab.commands.nodes.drain import format_reason
 from slurmfab.commands.nodes.reboot import boot_id
-from slurmfab.commands.update.asking import ask
-from slurmfab.commands.update.host_updates import HostUpdates, groups, may_reboot, slurms_own
+from slurmfab.commands.update.host_updates import HostUpdates, ask_updates, groups, may_reboot, slurms_own
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.core.engine import job_waiting
 from slurmfab.core.engine.actor import stamp
@@ -53,10 +52,7 @@ class Rolling:
 
 
 def left_drained(seen: Snapshot, on_trial: Iterable[str]) -> tuple[str, ...]:
-    """The nodes that an update drained and did not give back: it was interrupted, or its job failed there.
-
-    `on_trial`: new nodes on which no job has run yet; those are no matter of an update.
-    """
+    """The nodes that an earlier update left drained, without new ones that are still on trial."""
     new = set(on_trial)
     return tuple(node.name for node in seen.nodes if node.name not in new and is_ours(node.state))
 
@@ -69,13 +65,7 @@ def is_ours(state: NodeState) -> bool:
 def roll(run: Run, plan: UpdatePlan, rolling: Rolling, pause: Callable[[float], None] = time.sleep) -> None:
     """Update the hosts of a plan: compute nodes first, then login hosts, then controllers and the database.
 
-    Args:
-        run: the run; gains steps, and a host that fails is excluded from it.
-        plan: what there is to do.
-        rolling: how it is done.
-
-    Raises:
-        SlurmfabError: a host failed, another run changes the cluster, or the controller does not answer.
+    Raises SlurmfabError if a host fails, another run is at work, or the controller does not answer.
     """
     before = set(run.failed_hosts)
     done: list[str] = []
@@ -111,16 +101,7 @@ def print_reboots(run: Run, needing: Mapping[str, tuple[str, ...]]) -> None:
 def update_batch(
     run: Run, batch: tuple[str, ...], plan: UpdatePlan, rolling: Rolling, pause: Callable[[float], None]
 ) -> dict[str, tuple[str, ...]]:
-    """Update some hosts; those that fail are excluded from the run, and stay drained.
-
-    Args:
-        batch: names of the hosts.
-        plan: what there is to do.
-        rolling: how it is done.
-
-    Returns:
-        The hosts that need a reboot afterwards, with the reasons.
-    """
+    """Update hosts, excluding failed ones, still drained; those that need a reboot, with the reasons."""
     nodes = tuple(host for host in batch if host in run.inventory.cluster.compute_nodes)
     ours = drain_and_wait(run, nodes, rolling, pause) if nodes else ()
     work_on_each(run, run.remaining(batch), lambda host: update_host(run, host, plan.hosts[host], rolling))
@@ -138,18 +119,9 @@ def update_batch(
 def drain_and_wait(
     run: Run, nodes: tuple[str, ...], rolling: Rolling, pause: Callable[[float], None]
 ) -> tuple[str, ...]:
-    """Drain nodes, and wait until no job is left there.
+    """Drain nodes, and wait until no job is left, or exclude them; those drained for this update alone.
 
-    Args:
-        run: the run; nodes that still have jobs at the end are excluded from it.
-        rolling: how long to wait.
-
-    Returns:
-        The nodes that are out of service for this update alone, and are to be given back.
-
-    Raises:
-        HostError: the controller does not answer.
-        DeployFailed: Slurm does not drain them.
+    Raises HostError if the controller does not answer; DeployFailed if Slurm does not drain them.
     """
     seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     known = tuple(node for node in nodes if node in seen.by_name)
@@ -170,13 +142,10 @@ def drain_and_wait(
 
 
 def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> None:
-    """Update the packages of a host; those that dpkg has not completed come first, as apt knows no others until then.
-
-    Raises DeployFailed: that failed; the host says why. Raises HostError if the host does not answer.
-    """
+    """Update a host's packages, uncompleted ones first, as apt knows no others then; DeployFailed, HostError."""
     if updates.unfinished:
         change(run, "update", host, Updates((), slurms_own()))
-        updates = ask(run, host, only_security=rolling.only_security, fetches=False)
+        updates = ask_updates(run, host, only_security=rolling.only_security, fetches=False)
     if updates.packages:
         change(run, "update", host, Updates(updates.versions, slurms_own()))
 
@@ -184,7 +153,9 @@ def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> 
 def reboot_needs(run: Run, hosts: tuple[str, ...], rolling: Rolling) -> dict[str, tuple[str, ...]]:
     """The hosts that need a reboot now, with the reasons; those that do not answer are excluded from the run."""
     found = {}
-    for host, answer in on_each(hosts, lambda host: ask(run, host, only_security=rolling.only_security, fetches=False)):
+    for host, answer in on_each(
+        hosts, lambda host: ask_updates(run, host, only_security=rolling.only_security, fetches=False)
+    ):
         if not isinstance(answer, HostUpdates):
             run.exclude(host, answer)
         elif answer.reboot_reasons:
@@ -223,11 +194,7 @@ def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable
 
 
 def prove(run: Run, nodes: tuple[str, ...]) -> None:
-    """Run a job on each node that this update drained, and give the nodes back where it ran.
-
-    `run`: the run; gains a step for each node, and nodes that fail are excluded from it. Raises HostError if the
-    controller does not answer.
-    """
+    """Run a job on each node that this update drained, and give those back where it ran; HostError."""
     if not nodes:
         return
     run.progress.begin(PROOF, nodes)

@@ -9,7 +9,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.nodes.batches import batch_size
-from slurmfab.commands.update.asking import ask_hosts
+from slurmfab.commands.update.host_updates import ask_hosts
 from slurmfab.commands.update.plan import UpdatePlan, plan_text
 from slurmfab.commands.update.rolling import Rolling, left_drained, roll
 from slurmfab.core.engine import session
@@ -33,11 +33,7 @@ class UpdateOptions:
 
 
 def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
-    """Show what there is to update, and do it if the user agrees.
-
-    Raises InputError if a host is not in the cluster, or an option has a wrong value. Raises SlurmfabError if the
-    update stopped; the message says where.
-    """
+    """Show what to update, and do it if agreed; InputError for wrong options, SlurmfabError if it stops."""
     known = loading.load_named(cluster)
     run = session.start(known, options.hosts, output, RunOptions("update", asks=not options.yes))
     nodes = [host for host in run.hosts if host in known.cluster.compute_nodes]
@@ -51,10 +47,7 @@ def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
 
 
 def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: session.Output) -> None:
-    """Have the hosts fetch their package lists, show the plan, ask, and carry it out.
-
-    `rolling`: how hosts are updated. Raises SlurmfabError if the user said no, or the update stopped.
-    """
+    """Fetch package lists, show the plan, ask, and carry it out; SlurmfabError if it stops, or is refused."""
     plan = make_plan(run, options, fetches=True)
     run.require_controller()
     write(plan_text(plan, verbose=output.verbose), output.stream)

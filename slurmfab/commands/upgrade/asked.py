@@ -86,10 +86,7 @@ class Asked:
 
 
 def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
-    """What a host has, from its answer, which has passed its model.
-
-    `answer`: of `slurmfab.on_hosts.agent.upgrade.reading`.
-    """
+    """What a host has, from its answer, which its model has accepted (`slurmfab.on_hosts.agent.upgrade.reading`)."""
     found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()}
     found |= {"spank": tuple(SpankPlugin(*one) for one in answer["spank"])}
     found |= {"users": tuple(SlurmUser(*one) for one in answer["users"])}

@@ -73,11 +73,7 @@ def out_of_service(run: Run) -> dict[str, str]:
 
 
 def ask_hosts(run: Run, facts: Mapping[str, HostFacts], state: str) -> dict[str, HostState]:
-    """Ask all hosts what they have.
-
-    Returns what each has, by name, in the cluster file's order. Raises SlurmfabError if the controller or the
-    database's host does not answer.
-    """
+    """What each host has, in the file's order; SlurmfabError without controller or database host."""
     run.progress.begin("reading versions", tuple(facts))
     hosts: dict[str, HostState] = {}
     for host, answer in on_each(facts, lambda host: ask_host(run, facts[host], state)):
@@ -127,13 +123,7 @@ def offers(
 ) -> tuple[dict[str, Offer], dict[str, Offer]]:
     """What apt would install: by release and architecture, and by host; of hosts with equal packages one is asked.
 
-    Args:
-        hosts: what each has.
-        target: the key `slurm` as the upgrade would leave it.
-        version: the version that hosts are asked for.
-
-    Raises:
-        InputError: a file that the cluster file names for the packages cannot be used.
+    `target`: the key `slurm` as the upgrade would leave it. Raises InputError if a named file cannot be used.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for host, state in hosts.items():
@@ -174,10 +164,7 @@ def ask_offer(run: Run, host: str, request: Mapping[str, Any]) -> Offer:
 
 
 def source_of(wanted: Inventory) -> dict[str, str]:
-    """The source of the packages, for the agent; empty for the hosts' own.
-
-    Raises InputError if the file with the key cannot be used.
-    """
+    """The packages' source for the agent; empty for the hosts' own, InputError if its key file cannot be used."""
     source = wanted.cluster.slurm.source
     if isinstance(source, OtherSuite):
         return {"suite": source.suite}

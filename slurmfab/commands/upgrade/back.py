@@ -41,16 +41,7 @@ class Options:
 def back(cluster: str, file: str, output: Output, options: Options) -> int:
     """Go back to the Slurm of before an upgrade: its packages first, then a restore of the backup.
 
-    Args:
-        cluster: path of the cluster file; empty for the default one.
-        file: path of the upgrade's backup.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the archive is none of an upgrade's, or not trusted; nothing was changed.
-        SlurmfabError: a host fails; the same command goes on.
+    Raises InputError if that is no upgrade's, or not trusted; SlurmfabError if a host fails: the command goes on.
     """
     if not file:
         raise InputError("--abandon-jobs and --identity are for --back: an upgrade ends no job and reads no backup.")
@@ -72,10 +63,7 @@ def back(cluster: str, file: str, output: Output, options: Options) -> int:
 
 
 def packages_before(backup: Backup) -> dict[str, Mapping[str, str]]:
-    """The versions of Slurm's packages that each host had before the upgrade, as the lock in its backup has them.
-
-    Raises InputError if the backup was not made by an upgrade.
-    """
+    """Slurm's versions on each host before the upgrade, of its backup's lock; InputError for other backups."""
     record = restoring.lock_from(backup).upgrade if LOCK in backup.parts else None
     if record is None or CLUSTER_FILE not in backup.parts:
         raise InputError(f"{backup.path} was not made by {FAB} upgrade. Nothing was changed.")
@@ -86,10 +74,7 @@ def packages_before(backup: Backup) -> dict[str, Mapping[str, str]]:
 
 
 def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) -> None:
-    """Give the hosts their packages of before, and the cluster file its key `slurm`; the daemons stay stopped.
-
-    Raises SlurmfabError if a host fails.
-    """
+    """Give back packages and the key `slurm` of before, daemons stopped; SlurmfabError if a host fails."""
     facts = requests.gather(run, run.hosts, may_prepare=False)
     there = asking.ask_hosts(run, facts, run.inventory.cluster.state_directory)
     wanted = {host: older(HostVersions(state.packages), before.get(host, {})) for host, state in there.items()}
@@ -129,10 +114,7 @@ def older(versions: HostVersions, before: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def write_key(run: Run, backup: Backup) -> None:
-    """Put the key `slurm` of before into the cluster file; where nothing else has changed since, the file of before.
-
-    Raises InputError if the file cannot be changed safely.
-    """
+    """Put back the key `slurm`, or the whole file if nothing else has changed; InputError if that is not safe."""
     path, old = run.inventory.path, restoring.cluster_text(backup)
     now, there = loading.read_text(path), loading.parse(old, str(path))
     here = loading.parse(now, str(path))

@@ -20,7 +20,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
@@ -181,10 +181,7 @@ WORDS: Mapping[type[Resource], str] = {
 
 
 def package_words(begin: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the packages of each version.
-
-    `begin`: what stands before each line. `texts`: `NAME=VERSION` of each package.
-    """
+    """Yield the packages (`NAME=VERSION`) of each version, on lines that begin so."""
     by_version: dict[str, list[str]] = {}
     for name, _, version in (text.partition("=") for text in texts):
         by_version.setdefault(version, []).append(name)

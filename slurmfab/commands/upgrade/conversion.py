@@ -24,17 +24,7 @@ ROOM = 1.5  # free bytes for each byte of the database: a copy of its largest ta
 
 
 def estimate(have: SlurmVersion, to: SlurmVersion, rows: Mapping[str, int], size: int) -> Conversion | None:
-    """What slurmdbd would convert.
-
-    Args:
-        have: the series that wrote the database.
-        to: the series that slurmdbd would have.
-        rows: rows of the big tables, by table.
-        size: bytes of the database.
-
-    Returns:
-        The conversion; `None` within one series.
-    """
+    """What slurmdbd would convert between series, by rows of the big tables, and bytes; `None` within one."""
     if have >= to:
         return None
     count = sum(rows.values())

@@ -21,12 +21,7 @@ TELL_SECONDS = 30.0  # how often the same table is told again
 
 
 def wait(run: Run, host: str, pause: Callable[[float], None] = time.sleep) -> None:
-    """Wait until slurmdbd answers.
-
-    Raises:
-        DeployFailed: slurmdbd has ended; with its last words, and how to go on.
-        HostError: the host has not answered for some minutes; slurmdbd goes on there.
-    """
+    """Wait for slurmdbd; DeployFailed with its last words if it ended, HostError if the host is long silent."""
     run.progress.begin("converting the database", (host,))
     begun = heard = time.monotonic()
     told: tuple[str, float] = ("", begun)

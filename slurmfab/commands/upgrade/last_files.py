@@ -24,15 +24,12 @@ from slurmfab.core.plan.plan import Plan, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import OK, Resource
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 
 def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], final: SlurmPackages) -> UpgradePlan:
-    """A plan with the last step, or with the reasons for which its deployment would be refused.
-
-    `facts`: of the hosts as they are. `final`: the key `slurm` as the upgrade leaves it.
-    """
+    """A plan with the last step, to the final key `slurm`, or the reasons for which it would be refused."""
     cluster = run.inventory.cluster.model_copy(update={"slurm": final})
     inventory = replace(run.inventory, cluster=cluster)
     there = {host: after(fact, plan.hosts[host]) for host, fact in facts.items() if host in plan.hosts}
@@ -135,10 +132,7 @@ def as_step(steps: Sequence[Step], plan: Plan, forecast: Forecast) -> tuple[Upgr
 
 
 def refuse_more(plan: UpgradePlan, steps: Sequence[Step]) -> None:
-    """Refuse differences that the last step of a plan does not name.
-
-    `steps`: all outcomes of a survey. Raises InputError if there are some; they have not been changed.
-    """
+    """Refuse, by InputError, differences of a survey that the last step of a plan does not name."""
     known = {(host, one) for step in plan.steps for host, ids in step.changes.items() for one in ids}
     more: dict[str, list[str]] = {}
     for step in steps:

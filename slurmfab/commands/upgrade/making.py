@@ -13,10 +13,7 @@ from slurmfab.commands.upgrade.plan import Conversion, HostVersions, Target, Upg
 
 
 def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradePlan:
-    """The plan of an upgrade.
-
-    `at_once`: how many nodes at a time: a number, or a percentage. `drain`: whether nodes are empty of jobs before.
-    """
+    """The plan of an upgrade of `at_once` nodes (or percent) at a time, which are drained before, or not."""
     hosts = versions_of(asked)
     to = target_series(asked, hosts)
     have = refusals.oldest(asked, hosts) or to

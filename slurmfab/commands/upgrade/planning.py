@@ -18,18 +18,10 @@ from slurmfab.core.engine.summary import command_for
 
 
 def plan(cluster: str, to: str, suite: str, output: Output) -> int:
-    """Show what an upgrade would do; nothing is changed.
+    """Show what an upgrade would do, changing nothing; 4 if there is something, 1 if refused, 3 without some hosts.
 
-    Args:
-        to: the wanted version; empty for the cluster file's, or whatever the suite has.
-        suite: another suite of the hosts' own mirrors; empty for the cluster file's source.
-
-    Returns:
-        The exit code: 4 where there is something to do, 1 where it may not be done, 3 without some hosts.
-
-    Raises:
-        InputError: a version is none, or nothing says where to.
-        SlurmfabError: the controller or the database's host does not answer.
+    `to`, `suite`: empty for the cluster file's. Raises InputError for a wrong version, or none; SlurmfabError if the
+    controller or the database's host does not answer.
     """
     known = loading.load_named(cluster)
     wanted = target.target_of(known.cluster, to, suite)
@@ -58,18 +50,9 @@ def made(
     drain: bool = False,
     is_whole: bool = True,
 ) -> UpgradePlan:
-    """The plan of an upgrade, from what the hosts of a run say.
+    """The plan of an upgrade to the key `wanted`, from what hosts say; with `is_whole` the last step is compared.
 
-    Args:
-        wanted: the key `slurm` as the upgrade would leave it.
-        to: the version of `--to`.
-        suite: of `--suite`.
-        at_once: of `--at-once`.
-        drain: of `--drain`.
-        is_whole: whether the last step is compared, too, where there is an upgrade.
-
-    Raises:
-        SlurmfabError: the controller or the database's host does not answer.
+    Raises SlurmfabError if the controller or the database's host does not answer.
     """
     asked = asking.ask(run, wanted, target.asked_version(wanted, to, suite), suite)
     plan = making.make(asked, at_once, drain=drain)

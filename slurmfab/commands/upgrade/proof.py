@@ -21,18 +21,7 @@ from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 
 
 def proved_backup(run: Run, wanted: ProvedDump) -> Path:
-    """Back the cluster up beside its cluster file, and prove that the backup restores.
-
-    Args:
-        run: the run; gains a step for the proof.
-        wanted: how the dump is proved; without its place.
-
-    Returns:
-        The path of the archive.
-
-    Raises:
-        SlurmfabError: the backup cannot be made, or is not proved; nothing else was changed.
-    """
+    """Back the cluster up, and prove, as a step, that it restores; the archive's path, or SlurmfabError."""
     before = rows(run)
     archive_file = saving.new_archive(run, "")
     with tempfile.TemporaryFile() as dump:
@@ -65,10 +54,7 @@ def with_plain_dump(backup: Backup, dump: BinaryIO) -> Backup:
 
 
 def rows(run: Run) -> dict[str, int]:
-    """Rows of each table of the accounting database; empty if its server is elsewhere, or there is none.
-
-    Raises HostError if its host does not answer.
-    """
+    """Rows of each table of our accounting database, empty for none or another server; HostError if silent."""
     database = run.inventory.cluster.database
     if database is None or database.external:
         return {}
@@ -77,11 +63,7 @@ def rows(run: Run) -> dict[str, int]:
 
 
 def proof(run: Run, backup: Backup, before: dict[str, int], wanted: ProvedDump) -> str:
-    """Load the dump beside the database, and count it; in words what that proved.
-
-    `before`: rows of each table before the dump. `wanted`: as for `proved_backup`. Raises SlurmfabError if the dump
-    cannot be loaded, or differs from the database.
-    """
+    """Load the dump beside the database, and count; the words for it, or SlurmfabError if it differs."""
     database = run.inventory.cluster.database
     if database is None:
         return "there is no accounting database"

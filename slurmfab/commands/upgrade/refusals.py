@@ -118,10 +118,7 @@ def of_window(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion)
 
 
 def too_far(have: SlurmVersion, to: SlurmVersion, has_database: bool) -> str:
-    """Why a step is too large, the series between, and the way with an empty queue.
-
-    `have`: the oldest series. `has_database`: whether there is an accounting database.
-    """
+    """Why a step from the oldest series is too large, the series between, and the way with an empty queue."""
     way = window.way(have, to)
     reads = ", ".join(map(str, window.reached(to)))
     steps = " -> ".join(map(str, (have, *way)))

@@ -39,11 +39,7 @@ class UpgradeOptions:
 
 
 def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
-    """Upgrade Slurm on all hosts, or go on with an upgrade that was cut off.
-
-    Raises InputError if the upgrade is refused; nothing was changed. Raises SlurmfabError if a step failed; the same
-    command goes on.
-    """
+    """Upgrade Slurm everywhere, or go on; InputError if refused, SlurmfabError if a step failed: go on with it."""
     known = loading.load_named(cluster)
     if known.lock.upgrade and not options.to and not options.suite:
         options = replace(options, to=known.lock.upgrade.to.removesuffix(".*"))
@@ -62,11 +58,7 @@ def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
 
 
 def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: frozenset[str], output: Output) -> bool:
-    """Plan, and do what is left.
-
-    `wanted`: the key `slurm` as the upgrade leaves it. `chosen`: the hosts that are upgraded now. Returns whether the
-    upgrade is done on all hosts now, and was not before.
-    """
+    """Plan, and do what is left on chosen hosts, to the wanted key `slurm`; whether it is done everywhere now."""
     plan = plans.made(run, wanted, options.to, options.suite, at_once=options.at_once, drain=options.drain)
     run.progress.end()
     write(text.text(plan, columns(output.stream)), output.stream)
@@ -95,11 +87,7 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
 
 
 def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...]:
-    """The steps on the chosen hosts.
-
-    `chosen`: hosts that are upgraded now. Raises InputError if an earlier step is left out by that, and a later one is
-    not; or only one of two controllers is.
-    """
+    """The steps on chosen hosts; InputError if one is left out before another, or of two controllers."""
     found: list[UpgradeStep] = []
     left: list[str] = []
     for step in plan.steps:
@@ -126,10 +114,7 @@ def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...
 
 
 def write_target(run: Run, final: SlurmPackages) -> None:
-    """Write the new version and source into the cluster file, and go on with that.
-
-    Raises InputError if the file cannot be changed safely.
-    """
+    """Write the new version and source into the cluster file, and go on with that; InputError if it is not safe."""
     path = run.inventory.path
     before = loading.read_text(path)
     after = with_slurm(before, final)
@@ -142,11 +127,7 @@ def write_target(run: Run, final: SlurmPackages) -> None:
 
 
 def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobSafety, options: UpgradeOptions) -> None:
-    """Carry the steps out that change hosts, in their order.
-
-    `steps`: those of its steps that are done now. `safety`: counts the jobs before and after. Raises SlurmfabError if a
-    step failed.
-    """
+    """Carry out, in order, the steps that change hosts; SlurmfabError if one failed."""
     if not steps:
         return
     plan_input = planning.exclude_unfit_hosts(run, gather(run, run.remaining(run.hosts)))
@@ -185,10 +166,7 @@ def count_jobs(run: Run, safety: JobSafety, stages: Stages) -> None:
 
 
 def back_up(run: Run, plan: UpgradePlan, wanted: SlurmPackages) -> None:
-    """Make and prove a backup, unless this upgrade has one already.
-
-    `wanted`: the key `slurm` as the upgrade leaves it. Raises SlurmfabError if it cannot be made, or is not proved.
-    """
+    """Make and prove a backup, unless this upgrade has one; SlurmfabError if it fails, or is not proved."""
     known = under_way.backup_of(run)
     if known:
         run.progress.line(f"Backup of this upgrade, proved before: {known}.")
@@ -200,17 +178,9 @@ def back_up(run: Run, plan: UpgradePlan, wanted: SlurmPackages) -> None:
 
 
 def finish(run: Run, plan: UpgradePlan, final: SlurmPackages) -> bool:
-    """Tell what is left; if nothing is, give the hosts the files of the new version, and end the upgrade.
+    """Tell what is left; if nothing is, give hosts the new version's files, and end the upgrade.
 
-    Args:
-        plan: what was shown of that.
-        final: the key `slurm` of the cluster file now.
-
-    Returns:
-        Whether nothing is left.
-
-    Raises:
-        InputError: the files would change in other ways than the plan has shown.
+    Returns whether nothing is left. Raises InputError if files would change in other ways than the plan has shown.
     """
     again = plans.made(run, final, "", "", is_whole=False)
     run.progress.end()

@@ -86,10 +86,7 @@ class Stages:
             change(self.run, "state", self.run.controller, self.changes.state_copy())
 
     def controllers(self, step: UpgradeStep) -> None:
-        """The new slurmctld on all controllers: away for as long as its packages and its state take.
-
-        Raises SlurmfabError if a host fails, or slurmctld does not start.
-        """
+        """The new slurmctld on all controllers, away for its packages and state alone; SlurmfabError if it fails."""
         primary = self.run.controller
         order = sorted(self.run.remaining(step.hosts), key=lambda host: host == primary)
         for host in order:
@@ -106,10 +103,7 @@ class Stages:
         self.tell_jobs()
 
     def tell_jobs(self) -> None:
-        """Compare the jobs with those of before, and tell what the new slurmctld knows.
-
-        Raises DeployFailed if slurmctld does not answer, or has lost jobs.
-        """
+        """Compare the jobs with those of before, and tell; DeployFailed if slurmctld is silent or has lost jobs."""
         now = self.safety.snapshot_after()
         if isinstance(now, str):
             raise DeployFailed(f"{self.run.controller}: {now}. {WAY_ON}")
@@ -126,10 +120,7 @@ class Stages:
         self.run.progress.line(f"slurmctld {self.changes.series} answers and knows all jobs: {', '.join(counts)}.")
 
     def nodes(self, step: UpgradeStep) -> None:
-        """The new slurmd, some nodes at a time, with the jobs that run there or without.
-
-        Raises SlurmfabError if a node does not come back; the nodes after it stay as they are.
-        """
+        """The new slurmd, some nodes at a time; SlurmfabError if one does not return, later ones stay as they are."""
         hosts = self.run.remaining(step.hosts)
         done = 0
         for some in self.changes.batches(hosts):
@@ -147,10 +138,7 @@ class Stages:
             self.run.progress.line(f"{fold(some)}: upgraded; {done} of {len(hosts)} nodes are done.")
 
     def drain_nodes(self, some: tuple[str, ...]) -> None:
-        """Wait until the last job of these nodes has ended.
-
-        Raises SlurmfabError if Slurm does not drain them, or does not answer.
-        """
+        """Wait until the last job of these nodes has ended; SlurmfabError if Slurm does not drain or answer."""
         slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
         drain_first.drain_and_wait(self.run, DrainTarget(some, (), SUBJECT), slurm)
 
@@ -209,10 +197,7 @@ class Stages:
         return tuple(node for node in nodes if node in there and there[node].state.is_in_service)
 
     def others(self, step: UpgradeStep) -> None:
-        """Slurm's new commands on other hosts, and other services that use its files.
-
-        Raises DeployFailed if a host fails.
-        """
+        """Slurm's new commands on other hosts, and other services that use its files; DeployFailed if a host fails."""
         for host in self.run.remaining(step.hosts):
             daemons = map(RenewedDaemon, step.daemons.get(host, ()))
             change(self.run, "others", host, *self.packages(step, host), *daemons)

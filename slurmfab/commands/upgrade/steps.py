@@ -30,10 +30,7 @@ WHY: Mapping[What, str] = {
 
 
 def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, tuple[str, ...]]:
-    """The hosts of each step, in the cluster file's order; a host may be in several.
-
-    `there`: versions by host; hosts without any package of Slurm's are in no step.
-    """
+    """The hosts of each step, perhaps of several, in the file's order; none without a package of Slurm's."""
     slurms = [host for host, versions in there.items() if versions.installed]
     roles = {host: cluster.roles(host) for host in slurms}
     databases = [host for host in slurms if host in cluster.database_hosts]
@@ -51,11 +48,7 @@ def hosts_of(cluster: Cluster, there: Mapping[str, HostVersions]) -> dict[What, 
 def steps(
     cluster: Cluster, there: Mapping[str, HostVersions], *, is_under_way: bool = False
 ) -> tuple[UpgradeStep, ...]:
-    """The steps that are left to do; none where every host has the new version and runs it.
-
-    `there`: versions by host. `is_under_way`: whether an upgrade has begun: a daemon that does not run has not come up
-    with the new version.
-    """
+    """The steps left, by versions of hosts; under way, a daemon that does not run has not come up either."""
     found: list[UpgradeStep] = []
     given: set[str] = set()
     for what, hosts in hosts_of(cluster, there).items():

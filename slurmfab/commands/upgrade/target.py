@@ -20,10 +20,7 @@ _SERIES = re.compile(r"\d\d\.\d\d")
 
 
 def wanted_version(given: str) -> str:
-    """A version as `--to` has it, as the cluster file has it: `26.05` becomes `26.05.*`.
-
-    Raises InputError if it is none, or of a Slurm that slurmfab does not know.
-    """
+    """The cluster file's `26.05.*` for `26.05` of `--to`; InputError for unknown Slurm."""
     text = given.strip()
     version = f"{text}.*" if _SERIES.fullmatch(text) else text
     try:
@@ -44,15 +41,10 @@ def reason_of(error: ValidationError) -> str:
 
 
 def target_of(cluster: Cluster, to: str, suite: str) -> SlurmPackages:
-    """The key `slurm` as the upgrade would leave it; without a version where the suite's own is wanted.
+    """The key `slurm` as the upgrade leaves it; without a version where the suite's own is wanted.
 
-    Args:
-        cluster: as the cluster file has it.
-        to: the version of `--to`; empty for the cluster file's, or whatever the suite has.
-        suite: of `--suite`; empty for the cluster file's source.
-
-    Raises:
-        InputError: nothing says where to, a value is wrong, or the packages are in no source of apt's.
+    `to`, `suite`: of the options, or empty. Raises InputError if nothing says where to, a value is wrong, or no source
+    of apt's has the packages.
     """
     present = cluster.slurm
     refuse_source(present)
@@ -91,10 +83,7 @@ def with_options(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
 
 
 def refuse_source(present: SlurmPackages) -> None:
-    """Refuse Slurm of no package, with the order by hand and the way to packages.
-
-    Raises InputError if it is such a one.
-    """
+    """Refuse Slurm of no package by InputError, with the order by hand and the way to packages."""
     if present.packages == SOURCE.word:
         raise InputError(
             f"Slurm is of no package here (slurm: {{packages: none}}), and {FAB} upgrade exchanges packages. By hand: "

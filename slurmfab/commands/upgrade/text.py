@@ -15,10 +15,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
 def text(plan: UpgradePlan, width: int) -> str:
-    """The plan as text: who has what, the steps, refusals, what to know beforehand, and the way back.
-
-    `width`: the most characters of a line of the table; 0 for no limit.
-    """
+    """The plan as text, up to a width (0: any) of the table: versions, steps, refusals, and the way back."""
     parts = [
         heading(plan),
         "\n".join(table([("hosts", "Slurm", "runs", "gets"), *rows(plan.hosts)], width)),

@@ -15,10 +15,7 @@ from slurmfab.core.engine.run import Run
 
 
 def begin(run: Run, plan: UpgradePlan, version: str) -> None:
-    """Note that an upgrade begins; one that is under way to the same version goes on.
-
-    `run`: the run; its lock is saved. `version`: the wanted version, as in the cluster file.
-    """
+    """Note in the lock that an upgrade to this version begins, or goes on."""
     known = run.inventory.lock.upgrade
     if known and known.to == version:
         return

@@ -5,23 +5,145 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TextIO, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TextIO, TypedDict
 
 from slurmfab.base import atomic_file, terminal
-from slurmfab.base.errors import HostFailed, InputError
+from slurmfab.base.errors import HostFailed, InputError, SlurmfabError
 from slurmfab.base.json_output import Key, as_json, keys_of, shows
 from slurmfab.base.terminal import BOLD, DIM, YELLOW, Paint
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.usage import asking, directories
-from slurmfab.commands.usage.directories import Directories
-from slurmfab.commands.usage.figures import KEYS, IdleGpus, Point, Row, Shares, Usage, Wait
+from slurmfab.commands.usage import asking
+from slurmfab.commands.usage.asking import KEYS, IdleGpus, Point, Row, Shares, Usage, Wait
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.status.text import colour_table
+from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.people.directory_sizes import LATE, PARTLY
 from slurmfab.on_hosts.programs.user_tools.amounts import clock
+
+if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.hosts.transport import Transport
+
+
+HOME = "/home"  # where homes are, if the cluster file does not say it
+SECONDS = 120  # time limit of the work on each host
+
+MOST_DIRECTORIES = 30
+STATES = {PARTLY: " (not all could be read)", LATE: "not measured in time"}
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a directory holds."""
+
+    host: str  # where it is
+    place: str  # the directory that it is in, such as `/home`
+    name: str  # its name there
+    owner: str  # whose it is
+    bytes: int  # on the disk; 0 if it was not measured
+    newest: int  # when something in it was last changed, in seconds since 1970; 0 if it was not measured
+    state: str  # empty, `partly` (some could not be read) or `late` (not measured in time)
+
+
+@dataclass(frozen=True)
+class Directories:
+    """What homes and scratch directories hold."""
+
+    measured: int  # when, in seconds since 1970
+    held: tuple[Held, ...]  # the directories; those first that hold most
+    lost: Mapping[str, str]  # hosts that did not answer, each with the reason
+    more: int = 0  # how many directories were left out because a host has too many
+
+
+def places(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """Which directories to look below, by host: shared homes once, where they are; others on every host."""
+    found: dict[str, list[str]] = {}
+    export = next((one for one in cluster.exports if one.mount is not None and one.mount == cluster.homes), None)
+    if export is not None:
+        found[export.host] = [export.path]
+    elif cluster.homes is not None:
+        found[cluster.controller] = [cluster.homes]
+    else:
+        found.update({host: [HOME] for host in cluster.hosts})
+    if cluster.scratch is not None:
+        for node in cluster.compute_nodes:
+            if cluster.scratch.of_node(node):
+                found.setdefault(node, []).append(cluster.scratch.path)
+    return {host: tuple(paths) for host, paths in found.items()}
+
+
+def ask_directories(cluster: Cluster, transport: Transport, seconds: int = SECONDS) -> Directories:
+    """Measure the directories on all hosts that have some, in so many seconds on each; one request each."""
+    asked = places(cluster)
+
+    def measure(host: str) -> Mapping[str, Any]:
+        request = {"op": "directory-sizes", "places": list(asked[host]), "seconds": seconds}
+        found: Mapping[str, Any] = answer_value(host, transport.call(host, request), "directory_sizes")
+        return found
+
+    return collected(on_each(asked, measure))
+
+
+def collected(answers: Iterable[tuple[str, Mapping[str, Any] | SlurmfabError]]) -> Directories:
+    """The directories in the answers of hosts."""
+    held: list[Held] = []
+    lost: dict[str, str] = {}
+    more = 0
+    for host, answer in answers:
+        if isinstance(answer, SlurmfabError):
+            lost[host] = str(answer)
+        else:
+            held += [Held(host, *row) for row in answer["rows"]]
+            more += answer["more"]
+    held.sort(key=lambda one: (-one.bytes, one.host, one.place, one.name))
+    return Directories(int(time.time()), tuple(held), lost, more)
+
+
+def directory_table(found: Directories, paint: Paint) -> list[str]:
+    """The table, and what is missing in it."""
+    lines = [paint("Homes and scratch directories", BOLD)]
+    if found.held:
+        header = ("HOST", "DIRECTORY", "OWNER", "HOLDS", "LAST CHANGE")
+        shown = found.held[:MOST_DIRECTORIES]
+        lines += colour_table(
+            header, [directory_cells(one) for one in shown], paint, [YELLOW * bool(one.state) for one in shown]
+        )
+    else:
+        lines.append("There are none.")
+    if len(found.held) > MOST_DIRECTORIES:
+        lines.append(f"… and {len(found.held) - MOST_DIRECTORIES} more; --json has them.")
+    if found.more:
+        lines.append(f"{found.more} further directories were not looked at, because there are too many on one host.")
+    return [*lines, *(paint(f"{host}: {why}", YELLOW) for host, why in sorted(found.lost.items()))]
+
+
+def directory_cells(one: Held) -> tuple[str, ...]:
+    """A directory's cells."""
+    path = f"{one.place.rstrip('/')}/{one.name}"
+    if one.state == LATE:
+        return one.host, path, one.owner, STATES[LATE], "-"
+    changed = time.strftime("%Y-%m-%d", time.localtime(one.newest)) if one.newest else "-"
+    return one.host, path, one.owner, directory_size(one.bytes) + STATES.get(one.state, ""), changed
+
+
+def directory_size(count: int) -> str:
+    """Bytes with a unit.
+
+    >>> size(2048), size(5 * 1024**4)
+    ('2.0 KiB', '5.0 TiB')
+    """
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:  # noqa: PLR2004
+        value, unit = value / 1024, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{count} B"
+
 
 NO_ACCOUNTING = (
     "Slurm keeps no records of jobs on this cluster, so what they used is unknown. Name a host for the accounting "
@@ -97,10 +219,7 @@ class UsageOptions:
     homes: bool = False
 
     def check(self, json_path: str) -> None:
-        """Refuse what cannot be.
-
-        Raises InputError if a key is unknown, a file cannot be written, or standard output is asked for twice.
-        """
+        """Refuse, by InputError, unknown keys, files that cannot be written, and standard output for two outputs."""
         unknown = [key for key in self.by if key not in KEYS]
         if unknown or not self.by:
             raise InputError(f"--by {','.join(self.by)}: give some of {','.join(KEYS)}.")
@@ -113,24 +232,16 @@ class UsageOptions:
 
 
 def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
-    """Print what jobs used.
+    """Print what jobs used; 1 if Slurm keeps no records, and directories were measured alone.
 
-    Args:
-        output: where to print, and whether as JSON.
-
-    Returns:
-        The exit code: 0; 1 if Slurm keeps no records, and directories were measured alone.
-
-    Raises:
-        InputError: an option is wrong.
-        HostError: no controller answers, slurmdbd does not, or Slurm keeps no records.
+    Raises InputError for options; HostError if no controller or slurmdbd answers, or nothing is kept.
     """
     options.check(output.json)
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("usage"))
     try:
         usage = asking.ask(known.cluster, run.transport, options.since, options.until, options.idle_minutes)
-        found = directories.ask(known.cluster, run.transport) if options.homes else None
+        found = ask_directories(known.cluster, run.transport) if options.homes else None
     finally:
         run.transport.close()
     if usage is None and found is None:
@@ -188,7 +299,7 @@ def write(usage: Usage | None, by: Sequence[str], out: TextIO, found: Directorie
     paint = Paint(out)
     lines = jobs_text(usage, by, paint) if usage else [paint(NO_ACCOUNTING, YELLOW)]
     if found is not None:
-        lines += ["", *directories.table(found, paint)]
+        lines += ["", *directory_table(found, paint)]
     terminal.write("\n".join(lines), out)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slurmfab.base.errors import HostError
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock, with_host
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.core.engine.actor import stamp
@@ -14,7 +15,7 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.requests import request_apply
 from slurmfab.core.engine.run import Run
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
-from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
+from slurmfab.on_hosts.agent.nodes.acceptance import HOSTNAME, NodeAcceptance
 
 TRIAL = "trial"  # name of the phase in reports
 
@@ -32,7 +33,9 @@ def accept_new_nodes(run: Run) -> None:
     begun = time.monotonic()
     cluster = run.inventory.cluster
     partitions = () if cluster.own_partition else tuple(partition_of_own_jobs(cluster, (node,)) for node in trying)
-    request_apply(run, run.controller, [NodeAcceptance(trying, stamp(), partitions=partitions)], dry_run=False)
+    works = tuple(work(cluster, run.inventory.lock, node) for node in trying)
+    wanted = NodeAcceptance(trying, stamp(), partitions=partitions, works=works)
+    request_apply(run, run.controller, [wanted], dry_run=False)
     # Each node is compared by itself, so that the outcome of one does not depend on the others.
     questions = [NodeAcceptance((node,), stamp()) for node in trying]
     verdicts = request_apply(run, run.controller, questions, dry_run=True)
@@ -50,16 +53,21 @@ def accept_new_nodes(run: Run) -> None:
     run.save_lock()
 
 
+def work(cluster: Cluster, lock: Lock, node: str) -> tuple[str, ...]:
+    """srun's options and the command of a node's test job; with `mig`, it gets an instance of each kind."""
+    if not cluster.mig_of(node):
+        return (HOSTNAME,)
+    kinds = dict.fromkeys(gpu.type for gpu in lock.hosts[node].gpus)
+    return (f"--gres={','.join(f'gpu:{kind}:1' for kind in kinds)}", HOSTNAME)
+
+
 def on_trial(lock: Lock, hosts: tuple[str, ...]) -> tuple[str, ...]:
     """The hosts that are new nodes and have not passed their test job."""
     return tuple(host for host in hosts if host in lock.hosts and lock.hosts[host].on_trial)
 
 
 def outcome_of(node: str, verdict: Outcome) -> Outcome:
-    """The outcome of a node's trial.
-
-    `verdict`: outcome of comparing the node with the wanted state after its test job.
-    """
+    """The outcome of a node's trial, from comparing it with the wanted state after its test job."""
     name = f"{TRIAL}:{node}"
     if verdict.status == "ok":
         return Outcome(name, CHANGED)

@@ -24,10 +24,7 @@ def refuse(run: Run) -> None:
 
 
 def refuse_difference(run: Run, before: FilesRead, now: FilesRead) -> None:
-    """Stop if files differ from what a run read.
-
-    `before`: the files as it read them. `now`: the files as they are. Raises FilesChanged if they differ.
-    """
+    """Stop by FilesChanged if files differ from what a run read."""
     lines = shared_files.changes(run.inventory.path, before, now)
     if lines:
         done = "Nothing more was changed." if run.steps else "This run changed nothing."

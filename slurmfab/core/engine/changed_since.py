@@ -47,10 +47,7 @@ def reasons_in_files(plan: SavedPlan, path: Path) -> list[str]:
 
 
 def reasons_on_hosts(plan: SavedPlan, steps: Sequence[Step], lost: Mapping[str, str]) -> list[str]:
-    """Changes on the hosts, as lines; equal changes are one line for all of their hosts.
-
-    `steps`: all outcomes of comparing the hosts again. `lost`: the hosts that are excluded now, each with the reason.
-    """
+    """Changes on hosts since the plan, by all outcomes now, a line each with its hosts; `lost` ones with reasons."""
     found = differing(steps)
     hosts = [
         *(
@@ -101,10 +98,7 @@ def differing(steps: Iterable[Step]) -> dict[ResourceOnHost, Outcome]:
 
 
 def resource_changes(name: str, before: Outcome | None, now: Outcome | None) -> Iterator[str]:
-    """How a resource has changed since the plan was saved, a line for each value; no line if it has not.
-
-    `before`: its outcome in the plan; `None` if it was correct then. `now`: its outcome now; `None` if it is correct.
-    """
+    """How a resource's outcome (`None`: correct) has changed since the plan, a line for each value."""
     if FAILED in (before.status if before else "", now.status if now else ""):
         if before is None or now is None or before.status != now.status:
             yield f"{name}: it {comparability(before)} when the plan was saved, and {comparability(now)} now."
@@ -130,13 +124,9 @@ def changes_by_name(outcome: Outcome | None) -> dict[str, Change]:
 
 
 def describe_change(name: str, before: Change | None, now: Change | None, *, is_steady: bool) -> str:
-    """How one value of a resource has changed since the plan was saved; empty if it has not.
+    """How a value, as `mode`, has changed since the plan (`None`: no difference then, or now); empty if it has not.
 
-    Args:
-        name: the name of the value, such as `mode`.
-        before: its difference in the plan; `None` for none.
-        now: its difference now; `None` for none.
-        is_steady: whether the actual value must be the same as in the plan.
+    `is_steady`: whether the actual value must be the same as in the plan.
     """
     subject = subject_of(name)
     if before is None:
@@ -189,10 +179,7 @@ def wanted_value(change: Change) -> str:
 
 
 def unplanned_values(shown: Outcome, now: Outcome) -> Iterator[str]:
-    """The values of a resource that would become other than the plan shows, a line for each.
-
-    `now`: the outcome after the preparing phases.
-    """
+    """A line for each value of a resource that would become, after the preparing phases, other than the plan shows."""
     before = changes_by_name(shown)
     for change in now.changes:
         is_known = change.name in before and (now.id, change.name) not in LATE

@@ -39,17 +39,9 @@ def is_first_contact(cluster: str, options: DeployOptions) -> bool:
 
 
 def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
-    """Deploy the cluster file.
+    """Deploy the cluster file; connection options are for the first contact, and refused here.
 
-    Args:
-        connection_options: only for the first contact; refused here, since the cluster file has an ssh section.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        InputError: the options contradict each other, or the cluster file has a mistake.
-        SlurmfabError: the deployment failed.
+    Raises InputError if options contradict, or for a mistake; SlurmfabError if the deployment failed.
     """
     refuse_wrong_options(options)
     if options.plan_file:
@@ -80,10 +72,7 @@ def refuse_connection_options(cluster: str, connection_options: ConnectionOption
 
 
 def refuse_wrong_options(options: DeployOptions) -> None:
-    """Refuse options that exclude each other, and unknown names of disruptive changes.
-
-    Raises InputError if there are such options.
-    """
+    """Refuse options that exclude each other, and unknown names of disruptive changes, by InputError."""
     if options.retry_failed:
         retry.refuse_others(options.hosts, options.plan_file)
     if options.approvals.allowed:
@@ -103,17 +92,9 @@ def deploy_and_accept(run: Run) -> None:
 
 
 def plan(cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output) -> int:
-    """Show what a deployment would do.
+    """Show what a deployment would do, and save it (empty: not); 4 when there is something to do.
 
-    Args:
-        save: file in which the plan is saved for `deploy --plan`; empty for none.
-        connection_options: only for the preview of a first contact; refused here.
-
-    Returns:
-        The exit code: 4 when there is something to do, otherwise that of the report.
-
-    Raises:
-        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
     """
     from slurmfab.core.engine import saved_plan
 
@@ -135,11 +116,7 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
 
 
 def show_plan(run: Run, output: Output) -> Report:
-    """Compare all hosts with what is wanted, and print what a deployment would do.
-
-    `run`: a run of the command `plan`. Raises SlurmfabError if the controller does not answer, or the cluster file
-    cannot be deployed.
-    """
+    """Compare hosts, and print what a deployment would do; SlurmfabError without controller, or if impossible."""
     report = dry_run(run)
     report = replace(report, finds_work=any(step.differs for step in report.steps))
     output.write_json(report)
@@ -150,10 +127,7 @@ def show_plan(run: Run, output: Output) -> Report:
 
 
 def dry_run(run: Run) -> Report:
-    """Report what a deployment would do, and close the connections.
-
-    Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
-    """
+    """Report what a deployment would do, and disconnect; SlurmfabError if there would be none."""
     try:
         ask_and_load(run)
         from slurmfab.core.engine import converge as deployment

@@ -25,28 +25,15 @@ AnyPlanInput = TypeVar("AnyPlanInput", bound=PlanInput)
 def deploy(run: Run) -> Report:
     """Bring the hosts to the state in the cluster file, without harm to running jobs.
 
-    Args:
-        run: the run; gains the steps, the failed hosts and the impact on jobs.
-
-    Returns:
-        The run's report.
-
-    Raises:
-        DeployFailed: the controller failed.
-        IdConflict: the hosts' UIDs and GIDs contradict each other; nothing was changed.
-        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for; nothing was changed.
-        JobsInTheWay: a change would harm jobs, and the user did not allow it; nothing was changed.
+    Raises DeployFailed if the controller failed. Raises, with nothing changed, IdConflict between hosts, InputError if
+    Slurm or hosts cannot do what is asked for, and JobsInTheWay unless the harm is allowed.
     """
     with_job_safety(run, lambda job_safety: converge_differences(run, job_safety))
     return run.report()
 
 
 def with_job_safety(run: Run, work: Callable[[JobSafety], None]) -> None:
-    """Do work that changes hosts, count the jobs before and after it, and resume nodes that were drained for it.
-
-    `run`: the run; gains the impact on jobs. `work`: changes the hosts, with the job safety of this run. Raises
-    SlurmfabError if the work raises it.
-    """
+    """Do work that changes hosts, counting jobs before and after, and resume nodes that were drained for it."""
     job_safety = JobSafety(run)
     try:
         work(job_safety)
@@ -124,18 +111,9 @@ def dry_run(run: Run) -> Report:
 
 
 def survey(run: Run, *, may_prepare: bool) -> tuple[PlanInput, list[Step]]:
-    """Ask the hosts for facts, plan, and compare: two requests per host.
+    """Ask the hosts for facts, plan, and compare: two requests per host; `may_prepare` may install python3.
 
-    Args:
-        may_prepare: whether a missing python3 may be installed.
-
-    Returns:
-        The plan's input, and all outcomes of the comparison.
-
-    Raises:
-        DeployFailed: the controller is excluded.
-        IdConflict: the hosts' UIDs and GIDs contradict each other.
-        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for.
+    Raises DeployFailed without the controller, IdConflict between hosts, InputError for what cannot be.
     """
     facts = gather(run, run.remaining(hosts_to_ask(run)), may_prepare=may_prepare)
     plan_input = exclude_unfit_hosts(run, facts)
@@ -150,18 +128,9 @@ def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
 
 
 def compare_hosts(run: Run, plan: Plan) -> list[Step]:
-    """Compare all resources of a plan with their hosts, and change nothing: one request per host.
+    """Compare all resources of a plan with their hosts, one request each; a step per host and phase, in order.
 
-    Args:
-        run: excludes hosts that do not answer.
-        plan: what each host shall have.
-
-    Returns:
-        A step for each host and phase, with all outcomes, in the order of the plan's hosts.
-
-    Raises:
-        DeployFailed: the controller does not answer.
-        InputError: the installed Slurm refuses the new files.
+    Raises DeployFailed if the controller does not answer; InputError if the installed Slurm refuses the new files.
     """
 
     steps: list[Step] = []
@@ -181,10 +150,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
 
 
 def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) -> tuple[Step, ...]:
-    """Compare the resources of one host, in one request; a step for each phase.
-
-    Raises HostError if it does not answer.
-    """
+    """Compare the resources of one host, in one request; a step for each phase, HostError without an answer."""
     begun = time.monotonic()
     outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
     by_phase: dict[str, list[Outcome]] = {}
@@ -195,17 +161,10 @@ def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) 
 
 
 def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tuple[str, ...] | None = None) -> None:
-    """Carry out phases on hosts, each host at its own pace; a host that fails is excluded from the next.
+    """Carry out phases on hosts (all by default), each at its own pace; failed hosts are excluded.
 
-    A node that slurmctld reports as not ready gets the later phases as well, since its host answers.
-
-    Args:
-        run: gains a step for each phase and host where anything differed.
-        hosts: the hosts to change; all hosts of the run when left out.
-
-    Raises:
-        DeployFailed: the controller failed, or slurmdbd's host while the new slurm.conf depends on it.
-        SlurmfabError: another run is changing the cluster.
+    A node that slurmctld reports as not ready gets the later phases as well, since its host answers. Raises
+    DeployFailed of the controller, or a needed slurmdbd; SlurmfabError if another run changes the cluster.
     """
     require_claim(run)
     PhaseRun(run, plan_input, tuple(phases), run.hosts if hosts is None else hosts).carry_out()

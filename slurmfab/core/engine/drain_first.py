@@ -19,11 +19,11 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.requests import request_apply
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.disruptive_changes import Disruption
+from slurmfab.core.plan import mig
 from slurmfab.core.status.snapshot import Job, Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.client.commands import update_partition
-from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
-from slurmfab.on_hosts.agent.nodes.partition_drain import PartitionDrain
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain, PartitionDrain
 from slurmfab.on_hosts.agent.nodes.resume import NodeResume
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
 
@@ -32,7 +32,7 @@ RESUME_SECONDS = 60.0
 
 SUBJECTS = {
     "node-removed": "the set of nodes", "node-cores": "its cores", "node-gres": "its Gres",
-    "partition-removed": "partitions", "private-tmp-moved": "where jobs have their /tmp",
+    "partition-removed": "partitions", "private-tmp-moved": "where jobs have their /tmp", mig.CAPABILITY: mig.SUBJECT,
 }  # fmt: skip
 """What a disruption changes, for names of disruptions that are not keys of slurm.conf."""
 
@@ -95,11 +95,7 @@ def target_of(found: Iterable[Disruption], allowed: frozenset[str], slurm: Snaps
 
 
 def drain_and_wait(run: Run, target: DrainTarget, slurm: Snapshot, pause: Callable[[float], None] = time.sleep) -> None:
-    """Drain nodes and partitions, and wait without a limit until their last job has ended.
-
-    `run`: the run; gains a step of the controller's. Raises DeployFailed if Slurm does not drain them. Raises HostError
-    if the controller did not answer for some minutes.
-    """
+    """Drain, as a step, and wait without limit for the last job; DeployFailed if refused, HostError if silent."""
     wanted = (
         *((NodeDrain(target.nodes, target.reason, stamp(), for_change=True),) if target.nodes else ()),
         *((PartitionDrain(target.partitions),) if target.partitions else ()),

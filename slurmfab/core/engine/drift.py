@@ -21,6 +21,7 @@ from slurmfab.core.impact.drift_kinds import (
     acceptance,
 )
 from slurmfab.core.impact.hardware_changes import differences
+from slurmfab.core.plan import mig
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import OK, Change, Outcome
 from slurmfab.on_hosts.agent.services.service import BY_ITSELF, LOADED, OLDER
@@ -83,10 +84,7 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
 
 
 def new_hosts(plan_input: PlanInput, steps: Sequence[Step]) -> frozenset[str]:
-    """The hosts that no deployment has finished yet: they lack packages, or the first key pair of the slurm user.
-
-    `steps`: all outcomes of the survey.
-    """
+    """The hosts that no deployment has finished, by a survey: they lack packages, or slurm's first key pair."""
     without_key = hosts_where(steps, "ssh-key:")
     return hosts_where(steps, "packages:") | {host for host in without_key if not plan_input.host(host).public_key}
 
@@ -125,10 +123,7 @@ def hosts_where(steps: Iterable[Step], start: str) -> frozenset[str]:
 
 
 def with_kinds(step: Step, kind_on: Callable[[str, Outcome], str]) -> Step:
-    """Add the kind of drift to the outcomes of a step.
-
-    `kind_on`: returns the kind of an outcome on a host; empty for none.
-    """
+    """Add the kind of drift, as `kind_on` tells it for an outcome on a host, to a step; empty for none."""
     kinds = (kind_on(step.host, outcome) for outcome in step.outcomes)
     marked = (
         replace(outcome, drift=kind) if kind else outcome for outcome, kind in zip(step.outcomes, kinds, strict=True)
@@ -138,13 +133,14 @@ def with_kinds(step: Step, kind_on: Callable[[str, Outcome], str]) -> Step:
 
 def other_hardware(plan_input: PlanInput, hosts: Iterable[str]) -> list[Step]:
     """A step for each compute node among the hosts that has other hardware than in the lock, in the cluster's order."""
-    asked = frozenset(hosts)
+    asked, divided = frozenset(hosts), mig.to_divide(plan_input)
     found = []
     for node in plan_input.compute_nodes:
         if node not in asked or node not in plan_input.facts:
             continue
         fact = plan_input.facts[node]
-        changes = differences(plan_input.host(node), fact.hardware, fact.gpus, plan_input.cluster.memory_margin)
+        gpus = None if node in divided else fact.gpus
+        changes = differences(plan_input.host(node), fact.hardware, gpus, plan_input.cluster.memory_margin)
         if changes:
             advice = f"{HARDWARE_ADVICE} {acceptance(plan_input.cluster.roles(node))}."
             outcome = Outcome(HARDWARE, DIFFERS, tuple(changes), advice, drift=OTHER_HARDWARE)

@@ -26,7 +26,7 @@ from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
 from slurmfab.on_hosts.agent.core.resource import FAILED, Resource
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
-from slurmfab.on_hosts.agent.undo.earlier_files import EarlierFiles
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierFiles
 
 STEP = "earlier files"  # the name of these steps in reports
 REPLACING = "slurm.conf"  # the phase that replaces Slurm's files
@@ -43,13 +43,7 @@ ADVICE = f"Correct the cluster file, then: {FAB} deploy."
 def after_phase(run: Run, plan_input: PlanInput, phase: str) -> None:
     """Put earlier files back where a daemon did not start in this phase, on hosts without which the run goes on.
 
-    Args:
-        run: the run; hosts that failed in the phase are excluded, and their reasons are completed.
-        plan_input: the facts of all hosts as they were before the phases.
-        phase: name of the phase.
-
-    Raises:
-        DeployFailed: slurmd started on no node, so the files of all hosts were put back.
+    Completes the reasons of failed hosts. Raises DeployFailed if slurmd started nowhere: all files went back.
     """
     if phase == "slurmd":
         after_slurmd(run, plan_input)
@@ -66,10 +60,7 @@ def after_slurmdbd(run: Run, plan_input: PlanInput) -> None:
 
 
 def after_slurmd(run: Run, plan_input: PlanInput) -> None:
-    """Put Slurm's files back on nodes where slurmd did not start; on all hosts, where it started on none.
-
-    Raises DeployFailed if slurmd started on no node.
-    """
+    """Put Slurm's files back where slurmd did not start; on all hosts, with DeployFailed, where it started on none."""
     failed = [
         host
         for host in starting_failed(run, "slurmd", "slurmd")

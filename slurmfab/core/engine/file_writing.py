@@ -14,32 +14,15 @@ from slurmfab.core.engine.run import Run
 
 
 def save_lock(run: Run, lock: Lock | None = None) -> None:
-    """Write the lock file, if the lock has changed.
+    """Write the lock file (the run's own lock by default), under the claim, if it has changed.
 
-    Args:
-        run: the run; it takes the claim if the file has to be written.
-        lock: the lock; the run's own when left out.
-
-    Raises:
-        FilesChanged: somebody else has changed the file since the run read it.
-        SlurmfabError: another run is changing the cluster.
-        InputError: the file cannot be written.
+    Raises FilesChanged if somebody else has changed it; SlurmfabError for another run; InputError if unwritable.
     """
     put(run, None, run.inventory.lock if lock is None else lock)
 
 
 def write(run: Run, text: str, lock: Lock | None = None) -> None:
-    """Write the cluster file and the lock, as far as they have changed.
-
-    Args:
-        run: the run; it takes the claim if a file has to be written.
-        lock: the lock; the run's own when left out.
-
-    Raises:
-        FilesChanged: somebody else has changed one of the files since the run read them.
-        SlurmfabError: another run is changing the cluster.
-        InputError: a file cannot be written.
-    """
+    """Write the cluster file and the lock, as far as they have changed; as `save_lock`, and raising the same."""
     put(run, text, run.inventory.lock if lock is None else lock)
 
 

@@ -23,6 +23,7 @@ from slurmfab.core.impact.disruptive_changes import disruptions, harm, refusal
 from slurmfab.core.impact.forecast import Forecast, labelled
 from slurmfab.core.impact.job_tally import NO_ANSWER, JobTally, missing, running, tally
 from slurmfab.core.impact.restart_requirements import Requirement
+from slurmfab.core.plan import mig
 from slurmfab.core.plan.phases.daemons import renewal, runs_slurmctld
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
@@ -50,11 +51,7 @@ RESTARTING = frozenset(Requirement) - {Requirement.NOTHING, Requirement.RECONFIG
 
 
 class JobSafety:
-    """Keeps the jobs of a cluster safe during one run.
-
-    A run without differences sends no request to Slurm. `run`: the run; gains the impact on jobs. `pause`: waits for
-    that many seconds.
-    """
+    """Keeps jobs safe during a run, which gains the impact on them; asks Slurm nothing without differences."""
 
     def __init__(self, run: Run, pause: Callable[[float], None] = time.sleep) -> None:
         self.run = run
@@ -81,10 +78,7 @@ class JobSafety:
         self.run.set_job_impact(impact)
 
     def assess(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
-        """Find out what the changes would do to jobs, and which nodes an interrupted run left drained.
-
-        `steps`: the comparison of the plan with the hosts.
-        """
+        """Find out what the plan's differences would do to jobs, and which nodes an interrupted run left drained."""
         compared = tuple(steps)
         self.plan_input, self.differs = plan_input, any(step.differs for step in compared)
         asks_slurm = (self.differs or has_left_drained(compared)) and may_have_jobs(plan_input)
@@ -92,9 +86,12 @@ class JobSafety:
         forecast = Forecast()
         if self.differs:
             labels = labelled(plan_input.differences, plan_input.oldest_slurm)
-            found = disruptions(plan_input.differences, plan_input.oldest_slurm, self.slurm.jobs)
+            found = (
+                *disruptions(plan_input.differences, plan_input.oldest_slurm, self.slurm.jobs),
+                *mig.disruptions(plan_input, self.slurm.jobs),
+            )
             forecast = Forecast(labels, renewal(plan_input, self.run.remaining(self.run.hosts)), found)
-        left_drained = drain_first.still_drained(self.slurm)
+        left_drained = tuple(node for node in drain_first.still_drained(self.slurm) if not plan_input.is_on_trial(node))
         self.impact = replace(self.impact, forecast=forecast, left_drained=left_drained)
 
     def refuse(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
@@ -135,10 +132,7 @@ class JobSafety:
         self.agreed |= about
 
     def refuse_unknown_jobs(self) -> None:
-        """Stop if slurmctld runs but does not list its jobs, and the changes could harm some.
-
-        Raises HostError if the message has slurmctld's error.
-        """
+        """Stop by HostError, with slurmctld's, if it runs but lists no jobs, and the changes could harm some."""
         harmful = [
             str(label.difference)
             for label in self.impact.forecast.labels
@@ -209,7 +203,8 @@ class JobSafety:
         was_drained = bool(self.drained and self.drained.nodes)
         resumes_others = self.run.options.approvals.drain_first and self.impact.left_drained
         if self.plan_input and (was_drained or resumes_others):
-            drain_first.resume_drained(self.run, self.run.remaining(self.plan_input.compute_nodes))
+            done = [node for node in self.plan_input.compute_nodes if not self.plan_input.is_on_trial(node)]
+            drain_first.resume_drained(self.run, self.run.remaining(done))
             left = tuple(node for node in self.impact.left_drained if node in self.run.failed_hosts)
             self.impact = replace(self.impact, left_drained=left)
         self.drained = None
@@ -250,11 +245,7 @@ class JobSafety:
         self.impact = replace(self.impact, tally=replace(counted, before=self.running_before))
 
     def snapshot_after(self) -> Snapshot | str:
-        """Slurm after the changes, or why it is unknown.
-
-        A controller on which a step failed is asked like any other, since its slurmctld may well answer; only one that
-        was lost is not asked.
-        """
+        """Slurm after the changes, or why it is unknown; also a controller with a failed step is asked."""
         controller = self.run.controller
         excluded = self.run.failed_hosts.get(controller)
         if isinstance(excluded, Unreachable):
@@ -274,10 +265,7 @@ class JobSafety:
             self.pause(POLL_SECONDS)
 
     def final_states(self, jobs: Iterable[Job]) -> dict[str, Job]:
-        """The jobs as slurmctld shows them now, by id; waits up to `ENDING_SECONDS` for jobs that are completing.
-
-        Raises HostError if the controller does not answer.
-        """
+        """The jobs now, by id, after up to `ENDING_SECONDS` for completing ones; HostError if silent."""
         numbers = [job.number for job in jobs]
         begun = time.monotonic()
         while numbers:

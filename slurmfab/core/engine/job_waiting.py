@@ -41,10 +41,7 @@ def format_jobs(jobs: Iterable[Job]) -> str:
 def wait_until_empty(
     run: Run, nodes: tuple[str, ...], limit: float, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Wait until no job is left on these nodes; nodes that still have jobs at the end are excluded from the run.
-
-    `limit`: seconds; 0 for no limit. Raises HostError if the controller did not answer for `SILENCE_SECONDS`.
-    """
+    """Wait until these nodes have no job, or exclude them after `limit` seconds (0: none); HostError if silent."""
 
     def busy_nodes(current: Snapshot) -> tuple[str, ...]:
         return tuple(name for name in nodes if name in current.by_name and not current.by_name[name].is_empty)
@@ -63,18 +60,9 @@ def wait_while(
     pause: Callable[[float], None] = time.sleep,
     on_snapshot: Callable[[Snapshot], None] = lambda _: None,
 ) -> tuple[tuple[str, ...], Snapshot]:
-    """Poll Slurm until nothing is busy, or until the time limit.
+    """Poll Slurm until nothing is `busy`, or for `limit` seconds (0: any); what still is, and the last snapshot.
 
-    Args:
-        busy: returns the names of the nodes, or partitions, that are still busy.
-        limit: seconds; 0 for no limit.
-        on_snapshot: called with each snapshot.
-
-    Returns:
-        The names that are still busy, and the last snapshot.
-
-    Raises:
-        HostError: the controller did not answer for `SILENCE_SECONDS`, or for `limit` where that is shorter.
+    Raises HostError if the controller is silent for `SILENCE_SECONDS`, or for `limit` where that is shorter.
     """
     begun = answered = time.monotonic()
     while True:

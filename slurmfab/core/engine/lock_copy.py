@@ -10,10 +10,7 @@ from slurmfab.on_hosts.agent.undo.lock_copy import LockCopy
 
 
 def keep(run: Run) -> None:
-    """Have the controller keep the lock as a run leaves it; a failure is told.
-
-    `run`: the run, which has the claim on the cluster.
-    """
+    """Have the controller, which the run has claimed, keep the lock as the run leaves it; a failure is told."""
     files, host = run.inventory.files, run.controller
     if files is None or not files.lock or not run.remaining((host,)):
         return

@@ -18,17 +18,8 @@ from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 def apply_proved_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Step:
     """Have a host's agent change who may log in, log in again, and have the agent keep it, or else take it back.
 
-    If this process or the connection ends meanwhile, the host takes the change back by itself.
-
-    Args:
-        run: the run; gains a step if the host is lost after it began.
-
-    Returns:
-        The step with all outcomes, which is not in the run yet; failed where the host let nobody in.
-
-    Raises:
-        SlurmfabError: another run is changing the cluster.
-        HostError: the host does not answer, or was lost.
+    If this process or the connection ends meanwhile, the host takes the change back by itself. The step is not in the
+    run yet. Raises SlurmfabError for another run; HostError if the host was lost, its step in the run if it had begun.
     """
     begun = time.monotonic()
     step = apply_step(run, phase, host, resources)

@@ -109,10 +109,7 @@ def is_in_git(path: Path) -> bool:
 
 
 def refuse_kept(run: Run) -> None:
-    """Refuse to go on without a lock if the controller, whose host key is known, has a copy of it.
-
-    Raises InputError if it has one. Raises HostError if it does not answer.
-    """
+    """Refuse, by InputError, to go on without a lock if the pinned controller keeps a copy; or HostError."""
     host, path = run.controller, shared_files.lock_path(run.inventory.path)
     found = answer_value(host, run.transport.call(host, {"op": "lock-copy"}), "lock_copy")
     if found and found["cluster"] == run.inventory.cluster.name:

@@ -13,15 +13,9 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 
 
 def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool = False) -> None:
-    """Apply resources on one host; if this fails, the run ends.
+    """Apply resources on one host, proved by another login or taken back if asked; if this fails, the run ends.
 
-    Args:
-        run: gains a step if anything differed.
-        proved: whether another login proves the change, or else the host takes it back.
-
-    Raises:
-        DeployFailed: a resource failed.
-        HostError: the host does not answer.
+    Raises DeployFailed if a resource failed; HostError if the host does not answer.
     """
     run.progress.begin(phase, (host,))
     step = (apply_proved_step if proved else apply_step)(run, phase, host, resources)
@@ -34,19 +28,12 @@ def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool =
 
 
 def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource) -> None:
-    """Apply the same resources on hosts at once; a host that fails or does not answer is excluded.
-
-    `run`: gains a step for each host where anything differed. `phase`: name of the steps in reports. `resources`: what
-    each host shall have.
-    """
+    """Apply resources on hosts at once, as steps named for the phase; a failed or silent host is excluded."""
     work_on_each(run, hosts, lambda host: change(run, phase, host, *resources))
 
 
 def work_on_each(run: Run, hosts: Iterable[str], work: Callable[[str], None]) -> None:
-    """Do work on hosts at once; a host that fails or does not answer is excluded.
-
-    `work`: called with a host's name; raises `SlurmfabError`.
-    """
+    """Do work on hosts at once; one that fails with a `SlurmfabError`, or does not answer, is excluded."""
     for host, answer in on_each(hosts, work):
         if isinstance(answer, HostError):
             run.exclude(host, answer)

@@ -16,10 +16,7 @@ MOST = 16  # how many nodes are asked: with many, the first ones tell what is wr
 
 
 def quote_logs(run: Run, steps: tuple[Step, ...], busy: Container[str]) -> tuple[Step, ...]:
-    """The steps of nodes that are not ready, each with the errors of its slurmd in place of the path of its log.
-
-    `busy`: hosts that are at work for another phase, and answer no question meanwhile.
-    """
+    """The steps of nodes that are not ready, with slurmd's errors in place of its log; busy hosts are not asked."""
     asked = [step.host for step in steps if any(SEE_LOG in one.message for one in step.outcomes)]
     free = [host for host in run.remaining(tuple(asked)) if host not in busy][:MOST]
     found = dict(on_each(free, lambda host: errors_of(run, host))) if free else {}

@@ -14,7 +14,7 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact import gpu_changes
 from slurmfab.core.impact.hardware_changes import GPUS
-from slurmfab.core.plan import address_remarks, motd, root_jobs
+from slurmfab.core.plan import address_remarks, mig, motd, root_jobs
 from slurmfab.core.plan.phases import slurm_source
 from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
@@ -56,6 +56,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, root_jobs.notices(plan_input))
     tell_folded(run, users_beside_slurmctld(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
+    tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
     tell_folded(run, address_remarks.missing(plan_input, run.hosts))
     tell_folded(run, lost_logins(plan_input, steps))
@@ -128,10 +129,7 @@ def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
 
 
 def tell_after_change(run: Run, steps: Iterable[Step]) -> None:
-    """Print the remarks that came of a change: what was left as it was, and what stays of users who were removed.
-
-    `steps`: the outcomes of a phase that was carried out.
-    """
+    """Print the remarks of a changed phase: what was left, and what stays of removed users."""
     tell_folded(
         run,
         [
@@ -159,10 +157,7 @@ def keeps_something(outcome: Outcome) -> bool:
 
 
 def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
-    """Print which nodes have other hardware than the lock, which no deployment changes.
-
-    `steps`: a step for each of these nodes; see `drift.other_hardware`.
-    """
+    """Print which nodes, by the steps of `drift.other_hardware`, have other hardware than the lock."""
     lines = []
     for step in steps:
         gpus = gpu_changes.changes(plan_input.host(step.host).gpus, plan_input.facts[step.host].gpus)

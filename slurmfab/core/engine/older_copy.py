@@ -21,10 +21,7 @@ from slurmfab.hosts.session import answer_value
 
 
 def refuse_early(run: Run) -> None:
-    """Ask the controller for its nodes, and `refuse`; for commands that drain nodes or stop daemons before they plan.
-
-    Raises InputError: see `refuse`. Raises DeployFailed if the controller does not answer.
-    """
+    """Ask the controller for nodes, and `refuse`, for commands that drain before they plan; DeployFailed."""
     facts = requests.gather(run, (run.controller,), may_prepare=False)
     refuse(run, parse(facts[run.controller].slurm_conf).nodes)
 
@@ -32,15 +29,8 @@ def refuse_early(run: Run) -> None:
 def refuse(run: Run, nodes: Iterable[str]) -> None:
     """Stop if Slurm has nodes that neither the cluster file nor the lock has ever had, since they would be removed.
 
-    A lock that knows of no deployment says nothing about nodes.
-
-    Args:
-        run: the run, whose inventory is that before the plan.
-        nodes: those in the slurm.conf that the controller has now.
-
-    Raises:
-        FilesChanged: the files have changed since the run read them, so they may well have these nodes now.
-        InputError: there are such nodes; the message names them and the last run on the controller.
+    A lock that knows of no deployment says nothing about nodes. Raises FilesChanged if the files changed since the run
+    read them, as they may well have these now; else InputError with the nodes and the last run there.
     """
     if UNKNOWN_NODES in run.options.approvals.allowed or not run.lock_at_start.slurm:
         return

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab.base.errors import InputError
+from slurmfab.base import bounded_file
+from slurmfab.base.errors import BrokenFile, InputError
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.accounting import Database
+    from slurmfab.cluster.inventory.directory import Directory
     from slurmfab.cluster.inventory.mail import Mail
     from slurmfab.cluster.inventory.power import Power
     from slurmfab.cluster.inventory.registry import Registry
@@ -36,6 +38,7 @@ _ENTRY = re.compile(r"(?P<user>[A-Za-z0-9_][A-Za-z0-9._@+-]{0,127}):\$2[aby]\$(?
 _HIGHEST_COST = 15  # a server computes a hash for each request with a login; from here on that takes seconds
 
 _LONGEST = 4096
+_LARGEST_CA = 1 << 18  # a file with all authorities of a system has some 220 KiB
 
 
 def database_password(database: Database | None) -> str:
@@ -64,6 +67,40 @@ def mail_password(mail: Mail | None, beside: Path) -> str:
             "character that is not ASCII, which the settings of msmtp cannot hold. Set another one."
         )
     return text
+
+
+def directory_password(directory: Directory | None, beside: Path) -> str:
+    """The password of the entry as which SSSD searches a directory, for all hosts."""
+    if directory is None or directory.sssd.password_file is None:
+        return ""
+    path = beside / Path(directory.sssd.password_file).expanduser()
+    text = read_file(path, "directory.sssd.password_file", f"{directory.sssd.bind_dn}").strip()
+    if not _IN_MSMTP.fullmatch(text):
+        raise InputError(
+            f"directory.sssd.password_file: the password in {path} has more than one line, more than 400 characters, "
+            "or a character that is not ASCII, which slurmfab does not write to sssd.conf. Set another one."
+        )
+    return text
+
+
+def directory_ca(directory: Directory | None, beside: Path) -> str:
+    """The certificate of the authority by which a directory's servers are known, which is no secret."""
+    if directory is None:
+        return ""
+    import ssl  # slow to load, and few clusters have a directory
+
+    path = beside / Path(directory.sssd.ca_file).expanduser()
+    try:
+        text = bounded_file.read(path, _LARGEST_CA).decode(errors="replace")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (OSError, BrokenFile, ValueError) as error:  # an SSLError is an OSError
+        why = error.strerror if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else ""
+        told = f"cannot be read: {why}" if why else "holds no certificate (PEM)"
+        raise InputError(
+            f"directory.sssd.ca_file: {path} {told}. It must hold the certificate of the authority that has "
+            "signed those of the servers. Nothing was changed."
+        ) from None
+    return text if text.endswith("\n") else f"{text}\n"
 
 
 def power_password(power: Power | None, beside: Path) -> str:
@@ -101,10 +138,7 @@ def registry_users(registry: Registry | None, beside: Path) -> str:
 
 
 def entries_of(text: str, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the entries of a file of htpasswd(1), each with the number of its line.
-
-    Raises InputError if a line is none that the registry takes.
-    """
+    """Yield the entries of a file of htpasswd(1) with line numbers; InputError for one that the registry refuses."""
     for number, line in enumerate((line.strip() for line in text.splitlines()), start=1):
         if not line or line.startswith("#"):
             continue
@@ -124,15 +158,9 @@ def entries_of(text: str, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_file(path: Path, key: str, whose: str, *, most: int = _LONGEST, is_one: bool = True) -> str:
-    """The text of a file with a password, without the end of its line.
+    """The text of a file with a password without its line end; InputError if missing, empty or readable by others.
 
-    Args:
-        whose: whose password it is, for complaints.
-        most: the most bytes that are read.
-        is_one: whether it is one password; otherwise `whose` says what the file has to hold.
-
-    Raises:
-        InputError: the file is missing, empty or readable by others.
+    `whose`: for complaints. `is_one`: whether it is one password; otherwise `whose` says what the file has to hold.
     """
     wanted = f"the password of {whose}, on one line" if is_one else whose
     try:

@@ -29,11 +29,7 @@ class Difference(NamedTuple):
 
 
 def plan_text(report: Report, steps: Sequence[Step]) -> str:
-    """What a deployment would do.
-
-    `steps`: all outcomes of the comparison. Returns lines: hosts with equal changes, changes of Slurm's configuration,
-    refusals, differences by phase, skipped hosts, and the number of changes.
-    """
+    """What a deployment would do, by all outcomes: lines of changes, refusals, differences and their count."""
     lines: list[str] = []
     for part in (overview(steps), slurm_part(report.forecast), refusals(report), details(steps)):
         lines += [*part, ""] if part else []

@@ -52,13 +52,7 @@ def start_run(
 ) -> Run | None:
     """Prepare the deployment of a saved plan; `None` for an empty plan, after that was printed.
 
-    Args:
-        cluster: path of the cluster file; empty for the one that the plan was made from.
-        connection_options: must be empty, since the cluster file has an ssh section.
-
-    Raises:
-        InputError: there is no such plan, it is a plan of another cluster, or other options contradict it.
-        PlanOutdated: the cluster file or the lock has changed since the plan was saved.
+    Raises InputError if it is missing, another cluster's, or contradicted; PlanOutdated if files have changed.
     """
     refuse_other_options(options, connection_options)
     plan = saved_plan.load(Path(options.plan_file))
@@ -95,10 +89,7 @@ def refuse_other_options(options: DeployOptions, connection_options: ConnectionO
 
 
 def refuse_other_plan(plan: SavedPlan, known: Inventory, options: DeployOptions) -> None:
-    """Refuse a plan of another cluster, and options that the plan was made without.
-
-    Raises InputError if the plan does not match the cluster file or the options.
-    """
+    """Refuse, by InputError, a plan of another cluster, and options that the plan was made without."""
     if plan.cluster != known.cluster.name:
         advice = f"{known.path} describes {known.cluster.name}. Leave out --cluster, or make a plan of that cluster."
         raise InputError(f"{options.plan_file} is a plan of the cluster {plan.cluster}, and {advice}")

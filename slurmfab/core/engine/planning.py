@@ -29,7 +29,7 @@ from slurmfab.core.plan.address_remarks import newly_trusted
 from slurmfab.core.plan.database_order import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import LocalInput, PlanInput
-from slurmfab.core.plan.preflight import addresses, judging, other_clusters
+from slurmfab.core.plan.preflight import addresses, judging, mig, other_clusters
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 UNCHANGED = "Nothing was changed on any host."
@@ -37,17 +37,15 @@ Taken = TypeVar("Taken")
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
-    """Read the files that the cluster file names.
-
-    `with_scripts`: whether the scripts that nodes run around jobs, and the site's own files, are read too. Raises
-    InputError if a file is missing or not fit for use.
-    """
+    """Read the files that the cluster file names, with scripts and the site's own, or without; InputError."""
     cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
     secrets = LocalInput(
         stamp=stamp(),
         database_password=all_of.take(lambda: passwords.database_password(cluster.database), ""),
         power_password=all_of.take(lambda: passwords.power_password(cluster.power, beside), ""),
         mail_password=all_of.take(lambda: passwords.mail_password(cluster.mail, beside), ""),
+        directory_password=all_of.take(lambda: passwords.directory_password(cluster.directory, beside), ""),
+        directory_ca=all_of.take(lambda: passwords.directory_ca(cluster.directory, beside), ""),
         registry_users=all_of.take(lambda: passwords.registry_users(cluster.registry, beside), ""),
     )
     if not with_scripts:
@@ -90,15 +88,9 @@ class Readings:
 def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
     """Exclude the hosts that are not fit for the plan, and return what the plan for the others is made from.
 
-    Args:
-        run: excludes unfit hosts; its lock gains what the facts show.
-        with_scripts: whether the plan takes the scripts that nodes run around jobs from the deployer's machine.
-
-    Raises:
-        DeployFailed: the controller is excluded, or slurmdbd's host while the new slurm.conf depends on it.
-        IdConflict: the hosts' UIDs and GIDs contradict each other.
-        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for, a new host belongs to
-            another cluster, or the cluster file is older than what the hosts have.
+    `with_scripts`: whether it takes nodes' scripts from the deployer's machine. Raises DeployFailed without controller
+    or needed slurmdbd's host; IdConflict; InputError for what Slurm or hosts cannot do, another cluster's host, or a
+    cluster file older than what hosts have.
     """
     inventory, approvals = run.inventory, run.options.approvals
     local = read_local_input(inventory, with_scripts=with_scripts)
@@ -121,16 +113,7 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
 def make_plan_input(
     inventory: Inventory, facts: Mapping[str, HostFacts], local: LocalInput, approvals: Approvals
 ) -> PlanInput:
-    """The input of a plan, with the lock as the facts complete it.
-
-    Args:
-        inventory: the cluster file, and the lock before.
-        facts: of the hosts that are fit.
-
-    Raises:
-        IdConflict: the hosts' UIDs and GIDs contradict each other.
-        InputError: a decision in the lock is in the way.
-    """
+    """The input of a plan, with the lock as the facts of fit hosts complete it; IdConflict, InputError of the lock."""
     may_move, may_lose = approvals.move_ids, LOST_LIMITS in approvals.allowed
     lock = pin(inventory.cluster, inventory.lock, facts, move_ids=may_move, may_lose=may_lose)
     return PlanInput(
@@ -148,17 +131,8 @@ def refuse_unfit(
 ) -> None:
     """Refuse what the installed Slurm, or the hosts, cannot do, or cannot do while hosts are missing.
 
-    Args:
-        before: the cluster file, and the lock before.
-        plan_input: with the lock that is to be.
-        hosts: the hosts that the run is about.
-        failed: the hosts that are excluded from the run.
-        allowed: names of the disruptive changes that the user allowed.
-
-    Raises:
-        DeployFailed: slurmdbd's host is excluded while the new slurm.conf depends on it.
-        IdConflict: numbers of users would change on hosts that are not in the run, or do not answer.
-        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for.
+    Raises DeployFailed if needed slurmdbd's host is excluded; IdConflict if numbers would change on missing hosts;
+    InputError for what Slurm or hosts cannot do.
     """
     cluster, ids, facts = plan_input.cluster, plan_input.lock.ids, plan_input.facts
     people_ids.refuse_partial(cluster, {*facts, *failed}, before.lock.ids, ids)
@@ -168,16 +142,12 @@ def refuse_unfit(
         judging.refuse_unfit(plan_input, hosts, allowed)
     except KeysRefused as refused:
         raise KeysRefused(with_lines(before, refused.mistakes), refused.way) from None
+    mig.refuse_partial(before.lock, plan_input, hosts)
     require_slurmdbd(plan_input, failed)
 
 
 def exclude_without_packages(run: Run, plan_input: PlanInput) -> None:
-    """Exclude the hosts that lack packages which the run's source of packages does not have.
-
-    Raises:
-        InputError: a bundle that is needed is missing, damaged or another one than before.
-        DeployFailed: the controller is among these hosts.
-    """
+    """Exclude hosts whose packages the source lacks; InputError of bundles, DeployFailed for the controller."""
     for host, reason in run.packages.refusals(run.inventory, plan_input, run.remaining(run.hosts)).items():
         run.exclude(host, HostFailed(host, reason))
     run.require_controller()

@@ -142,10 +142,7 @@ def completes_interrupted(run: Run) -> bool:
 
 
 def write(run: Run, state: str, error: str = "") -> None:
-    """Write the record of a run as of now, for those alone who may change the cluster file.
-
-    `state`: `UNFINISHED` or `FINISHED`. Raises InputError if the record cannot be written.
-    """
+    """Write the run's record as of now, `UNFINISHED` or `FINISHED`, for those who may change the file."""
     path = run.inventory.path
     about = {
         "run": run.id,
@@ -163,10 +160,7 @@ def write(run: Run, state: str, error: str = "") -> None:
 
 
 def deployed_files(cluster_file: Path) -> dict[str, Any]:
-    """The text of the cluster file and the JSON of the lock, which hold no secrets of hosts.
-
-    Returns the values of the record's keys `cluster_file` and `lock`; `None` for a file that cannot be read.
-    """
+    """The texts of cluster file and lock, without secrets of hosts, by the record's keys; `None` if unreadable."""
     texts: dict[str, Any] = {"cluster_file": None, "lock": None}
     with contextlib.suppress(InputError):
         texts["cluster_file"] = loading.read_text(cluster_file)
@@ -203,11 +197,7 @@ def adapter() -> TypeAdapter[StoredRecord]:
 
 
 def record_from(values: StoredRecord, name: str) -> Record:
-    """A record from the values in its file.
-
-    `values`: the values; older records have no beginning, and the time in their name is the end. `name`: name of the
-    file without `.json`. Raises BrokenFile if the name or the values are not those of a record.
-    """
+    """A record of a file's values; old ones have their end in the name, BrokenFile if they are none."""
     try:
         named = datetime.strptime(f"{name.partition('-')[0]}+0000", "%Y%m%dT%H%M%S.%fZ%z")
     except ValueError as error:

@@ -25,11 +25,7 @@ _WORD = re.compile(r"\w+")
 
 
 def refuse_unparsable(run: Run, steps: Iterable[Step]) -> None:
-    """Refuse new files of Slurm that the Slurm on the controller cannot parse.
-
-    `steps`: outcomes of a comparison, in which the controller has shown the files to its Slurm. Raises InputError: with
-    a line for each mistake.
-    """
+    """Refuse, by InputError, new files that the controller's Slurm could not parse in the comparison."""
     for step in steps:
         for outcome in step.with_status(FAILED) if step.host == run.controller else ():
             if outcome.message.startswith(REFUSED):

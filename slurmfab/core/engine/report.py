@@ -210,10 +210,7 @@ def outcome_model() -> SchemaValidator:
 
 
 def outcome_from(answer: Any, host: str = "") -> Outcome:
-    """The outcome in a line of an agent's answer; equal texts of many hosts are stored once.
-
-    `answer`: the value `outcome` of the line. Raises AgentFailed if it is no outcome.
-    """
+    """The outcome in a line of an agent's answer, equal texts stored once; AgentFailed if it is none."""
     line = checked_object(host, outcome_model(), answer, "outcome")
     changes = tuple(Change(**interned(without_secrets(change))) for change in line.get("changes", ()))
     message = hide(line.get("message", ""))
@@ -247,9 +244,9 @@ def hide(text: str) -> str:
     if not text:
         return ""
     # It has some 30 patterns that a run without differences need not compile.
-    from slurmfab.on_hosts.agent.logs import secret_texts
+    from slurmfab.on_hosts.agent.logs import secret_detectors
 
-    return secret_texts.without_secrets(text)
+    return secret_detectors.without_secrets(text)
 
 
 def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:

@@ -60,6 +60,7 @@ FACT_SELECTION = {
         "slurmfab-gpu-check.timer",
         "slurmfab-idle-gpus.service",
         "slurmfab-idle-gpus-policy.timer",
+        "slurmfab-mig.service",
         "slurmfab-power.timer",
     ),
 }
@@ -71,10 +72,7 @@ CLOCK_MARGIN = 1.0  # seconds by which the clocks of two hosts may differ when t
 
 
 def ask_ahead(run: Run) -> None:
-    """Ask the hosts of a run for their facts and do not wait; `gather` takes the answers later.
-
-    `run`: its hosts and inventory must stay the same until `gather`, since the requests depend on them.
-    """
+    """Ask a run's hosts for facts without waiting; its hosts and inventory stay until `gather` takes them."""
     hosts = run.remaining(hosts_to_ask(run))
     run.pending.answers[hosts] = begin_asking(run, hosts)
 
@@ -91,18 +89,10 @@ def hosts_to_ask(run: Run) -> tuple[str, ...]:
 
 
 def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dict[str, HostFacts]:
-    """Ask hosts for their facts, all at once.
+    """The facts of those hosts that answer, in their order, all asked at once; `may_prepare` may install python3.
 
-    Args:
-        may_prepare: whether a missing python3 may be installed.
-
-    Returns:
-        The facts of the hosts that answered, by name, in the order of `hosts`.
-
-    Raises:
-        InputError: the ssh section cannot work for any host, as when the private key file is missing; a new host
-            belongs to another cluster, and another one lacks python3; or only the controller has the lock.
-        DeployFailed: the controller does not answer; nothing was changed on any host.
+    Raises InputError if SSH works for none, a new host is another cluster's while one lacks python3, or only the
+    controller has the lock; DeployFailed if the controller does not answer. Nothing was changed.
     """
     run.progress.begin("asking", hosts)
     answers = run.pending.answers.pop(hosts, None) or begin_asking(run, hosts)
@@ -131,10 +121,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
 
 
 def refuse_in_use(run: Run, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse new hosts of another cluster before python3 is installed on others.
-
-    Raises InputError if there is such a host.
-    """
+    """Refuse new hosts of another cluster by InputError, before python3 is installed on others."""
     from slurmfab.core.plan.preflight import other_clusters  # hosts without python3 are rare
 
     inventory, allowed = run.inventory, run.options.approvals.allowed
@@ -174,12 +161,7 @@ def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabErr
 
 
 def may_be_asleep(run: Run, host: str, error: HostError) -> bool:
-    """Whether a host may be silent because Slurm has powered it down.
-
-    Args:
-        host: a host that did not answer.
-        error: how that showed; a host that refuses a login, or shows another key, is awake.
-    """
+    """Whether Slurm may have powered a silent host down: no sleeper refuses logins, or shows another key."""
     return type(error) is Unreachable and run.inventory.cluster.roles(host) == ("compute",)
 
 
@@ -204,10 +186,7 @@ def without_sleepers(
 
 
 def ask_woken(run: Run, hosts: tuple[str, ...], seconds: float) -> CollectedFacts:
-    """Ask hosts that have just booted for their facts; Slurm may have met slurmd there before sshd listens.
-
-    `seconds`: how long the silent ones are asked again.
-    """
+    """Ask hosts that have just booted for facts, silent ones for so long: slurmd may be up before sshd listens."""
     deadline = time.monotonic() + seconds
     facts, without_python, silent = collect_facts(run, begin_asking(run, hosts) if hosts else ())
     while silent and time.monotonic() < deadline:
@@ -233,10 +212,7 @@ def install_on(run: Run, hosts: Iterable[str]) -> dict[str, HostFacts]:
 
 
 def install_python(run: Run, host: str) -> HostFacts:
-    """Install python3 on a host, and return the host's facts.
-
-    Raises HostError if python3 cannot be installed, or the host does not answer.
-    """
+    """Install python3 on a host, and return the host's facts; HostError if it fails, or gives no answer."""
     begun = time.monotonic()
     run.before_change()
     try:
@@ -264,6 +240,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "groups": groups,
         "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,
+        "members": known.cluster.member_groups if node == known.cluster.controller else (),
         "site_files": known.cluster.site_file_names,
         "services": (*FACT_SELECTION["services"], *((FIREWALLD,) if known.cluster.firewall else ())),
         "state_directories": (known.cluster.state_directory,),
@@ -285,15 +262,10 @@ def ask_facts(
     names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
     is_new: bool = False,
 ) -> HostFacts:
-    """Ask one host for its facts.
+    """Ask one host for its facts; with secrets (munge key, slurm.conf) the controller alone.
 
-    Args:
-        with_secrets: whether the facts include the munge key and slurm.conf; only the controller is asked for these.
-        names: the users, groups, packages and services to look up, by kind.
-        is_new: whether the host is new to the lock, so that the facts include whether a cluster uses it.
-
-    Raises:
-        HostError: the host does not answer.
+    `names`: to look up, by kind. `is_new`: new to the lock, so that it tells whether a cluster uses it. Raises
+    HostError.
     """
     request = {"op": "facts", **names, "with_munge_key": with_secrets, "with_slurm_conf": with_secrets}
     request |= {"is_new": True} if is_new else {}
@@ -326,15 +298,7 @@ def require_shown_key(host: str, facts: HostFacts, shown: tuple[str, str] | None
 def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Step:
     """Have a host's agent change what differs; if the host is lost meanwhile, what it did until then is kept.
 
-    Args:
-        run: the run; gains a step if the host is lost after it began.
-
-    Returns:
-        The step with all outcomes, which is not in the run yet.
-
-    Raises:
-        SlurmfabError: another run is changing the cluster.
-        HostError: the host does not answer, or was lost.
+    The step is not in the run yet. Raises SlurmfabError for another run; HostError if the host was lost.
     """
     wanted = tuple(resources)
     require_claim(run)
@@ -351,10 +315,7 @@ def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Ste
 
 
 def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostError) -> tuple[Outcome, ...]:
-    """The outcomes that a host sent before it was lost, and an unknown one for the resource at work then.
-
-    `resources`: what the host was to have, in order.
-    """
+    """The outcomes of ordered resources that a lost host sent, and an unknown one for that at work then."""
     if not isinstance(error, (AgentFailed, ConnectionLost)):
         return ()  # the agent was never given the resources, or refused them
     known: tuple[Outcome, ...] = ()
@@ -371,18 +332,10 @@ def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostE
 def request_apply(
     run: Run, host: str, resources: Iterable[Any], *, dry_run: bool, heard: Callable[[Line], None] = lambda _: None
 ) -> list[Outcome]:
-    """Have a host's agent compare resources, or change what differs.
+    """Have a host's agent compare resources, or change what differs: an outcome for each, in order.
 
-    Args:
-        dry_run: whether the agent only compares.
-        heard: called with each line of the answer as it arrives; what the host waits for is shown to the user.
-
-    Returns:
-        An outcome for each resource, in order.
-
-    Raises:
-        SlurmfabError: another run is changing the cluster, and this is no dry run.
-        HostError: the host does not answer.
+    `heard`: gets each line as it arrives. Raises SlurmfabError if another run changes the cluster, and this is no dry
+    run; HostError if the host does not answer.
     """
     if not dry_run:
         require_claim(run)
@@ -399,11 +352,7 @@ def request_apply(
 
 
 def outcomes_of(host: str, lines: Iterable[Line], wanted: Sequence[Any]) -> list[Outcome]:
-    """The outcomes in a host's answer, one for each resource and in their order.
-
-    `host`: the host that answered. `wanted`: the resources that it was asked about. Raises AgentFailed if it reports
-    something else.
-    """
+    """The outcomes of wanted resources in a host's answer, in order; AgentFailed if it reports others."""
     outcomes = [outcome_from(line["outcome"], host) for line in lines if "outcome" in line]
     if len(outcomes) != len(wanted):
         raise AgentFailed(
@@ -435,10 +384,7 @@ def apply_request(run: Run, resources: Iterable[Any], *, dry_run: bool) -> dict[
 
 
 def require_claim(run: Run) -> None:
-    """Make sure that no other run changes the cluster; called before anything is changed on any host.
-
-    Raises SlurmfabError if another run is changing the cluster. Raises HostError if the controller does not answer.
-    """
+    """Make sure, before any change, that no other run is at work; SlurmfabError if one is, or HostError."""
     with run.claim.mutex:
         if not run.claim.is_held:
             take_claim(run)
@@ -448,15 +394,8 @@ def take_claim(run: Run) -> bool:
     """Take the lock on the primary controller for this run, before the run changes anything on any host.
 
     Every run takes this lock first. So of two runs that begin at the same moment, one changes nothing. A run that
-    waited for it, or before it, does not undo what another run or an editor has written into its files meanwhile.
-
-    Returns:
-        Whether another run had the lock after the hosts were asked for facts, so that the facts may be outdated.
-
-    Raises:
-        SlurmfabError: another run has the lock; the message says who started it.
-        FilesChanged: the cluster file or the lock has changed since this run read it.
-        HostError: the controller does not answer.
+    waited for it does not undo what another has written into its files. Returns whether another run had it after the
+    facts, which may be outdated. Raises SlurmfabError while another run has it; FilesChanged; HostError.
     """
     try:
         lines = run.transport.call(run.controller, apply_request(run, (), dry_run=False))

@@ -19,21 +19,14 @@ NODES = "nodes"  # name of the phase in which slurmctld is asked, on the control
 
 
 def refuse_others(hosts: str, plan_file: str) -> None:
-    """Refuse options that contradict `--retry-failed`, which chooses the hosts itself.
-
-    `hosts`: value of `--hosts`. `plan_file`: value of `--plan`. Raises InputError if one of them was given.
-    """
+    """Refuse, by InputError, `--hosts` and `--plan` beside `--retry-failed`, which chooses the hosts itself."""
     others = [flag for flag, value in (("--hosts", hosts), ("--plan", plan_file)) if value]
     if others:
         raise InputError(f"--retry-failed chooses the hosts itself; leave out {' and '.join(others)}.")
 
 
 def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
-    """The hosts to deploy to again, as a hostlist.
-
-    `tell`: prints a line; it tells which hosts these are, and why. Returns the hostlist; empty for all hosts, and
-    `None` if there is no host to retry.
-    """
+    """The hosts to deploy to again, which `tell` prints: a hostlist, empty for all, `None` for none."""
     records, complaints = record.load_all(known.path)
     for complaint in complaints:
         tell(complaint)

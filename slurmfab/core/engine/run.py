@@ -56,24 +56,12 @@ class PackageSource(Protocol):
     """Gives hosts the packages that a deployment installs: the repositories that they have, or files that are sent."""
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
-        """The hosts that lack packages which this source does not have, each with the reason.
-
-        `plan_input`: what the plan is made from. Raises InputError if a file that is needed is missing, damaged or
-        another one than before.
-        """
+        """The hosts that lack packages which this source does not have, with reasons; InputError for bad files."""
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
-        """Send packages to the hosts that lack them.
+        """Send packages to hosts that lack them; the phase's resources, which install from there, by host.
 
-        Args:
-            run: a host to which packages cannot be sent is excluded from it.
-            resources: the resources of the next phase, by host.
-
-        Returns:
-            These resources, with packages to be installed from what was sent.
-
-        Raises:
-            InputError: a file that is needed is missing, damaged or another one than before.
+        Hosts that get none are excluded. Raises InputError if a file is missing, damaged or another one than before.
         """
 
 
@@ -155,14 +143,7 @@ class Run:
     """One run of a command over hosts of a cluster.
 
     What came of it (steps, failed hosts, impact on jobs) and what it is about (inventory, hosts) are changed by the
-    methods alone; all else stays as it was given.
-
-    Args:
-        hosts: the hosts that the run is about.
-        progress: shows the user what is going on.
-        packages: where hosts get packages from.
-        write_record: writes the run's record; see `RecordKeeping`.
-        started: when the run began; now when left out.
+    methods alone; all else stays as it was given. `write_record`: see `RecordKeeping`. `started`: now by default.
     """
 
     def __init__(
@@ -279,11 +260,7 @@ class Run:
         self.progress.host_lost(host, self._failed_hosts[host])
 
     def confirm(self, consequences: str, question: str) -> None:
-        """Ask whether to go on, if the command asks and a user is there to answer.
-
-        `consequences`: what will happen, for the user's decision; empty for nothing to add. `question`: ends with a
-        question mark. Raises SlurmfabError if the user did not say yes.
-        """
+        """Ask whether to go on, if the command asks and a user is there; SlurmfabError unless the answer is yes."""
         if not (self.options.asks and can_ask()):
             return
         self.progress.end()
@@ -334,29 +311,20 @@ class Run:
         self._other_hardware = nodes
 
     def before_change(self) -> None:
-        """Begin the record, unless it is begun; called before anything that may change a host.
-
-        Raises InputError if the record cannot be written.
-        """
+        """Begin the record, once, before anything may change a host; InputError if it cannot be written."""
         with self.record.mutex:
             if not self.record.is_begun:
                 self.record.write(self)
                 self.record.is_begun = True
 
     def update_record(self) -> None:
-        """Write the record as of now, if it is begun, so that it tells what an interrupted run did.
-
-        A disk that is full by now does not stop the run; the end of the run reports that.
-        """
+        """Write the record as of now, if begun; a full disk stops no run, whose end reports it."""
         if self.record.is_begun:
             with suppress(InputError):
                 self.record.write(self)
 
     def require_controller(self) -> None:
-        """Stop if the controller is excluded; call after all hosts finished a step, so that every failure is reported.
-
-        Raises DeployFailed if the controller is excluded, and nothing may start without it.
-        """
+        """Stop, by DeployFailed, if the controller is excluded; after a step, so that every failure is reported."""
         error = self._failed_hosts.get(self.controller)
         if error is None:
             return

@@ -120,12 +120,7 @@ def new_key() -> str:
 
 
 def from_run(run: Run, files: Files) -> SavedPlan:
-    """The plan that a dry run found.
-
-    Args:
-        run: the dry run, which has ended; its steps hold all outcomes.
-        files: digests of the cluster's files before the hosts were asked.
-    """
+    """The plan of a dry run that has ended, with the digests that files had before hosts were asked."""
     return SavedPlan(
         slurmfab=__version__,
         saved=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -154,10 +149,7 @@ def differences(steps: Sequence[Step]) -> Iterator[Difference]:
 
 
 def refuse_other_file(path: Path) -> None:
-    """Refuse to replace a file that is not a saved plan, and a path that cannot be written.
-
-    Raises InputError if there is such a file, or nothing can be written there.
-    """
+    """Refuse, by InputError, to replace what is no saved plan, and a path that cannot be written."""
     atomic_file.require_writable(path, "--save")
     if path.exists() and not is_plan(path):
         raise InputError(f"--save {path}: this file exists and is not a saved plan. Give another file name.")

@@ -63,10 +63,7 @@ class Output:
             atomic_file.write(Path(self.json), text)
 
     def asker(self, stdin: TextIO | None = None) -> Callable[[], str] | None:
-        """A function that asks for the sudo password; `None` where no user can answer.
-
-        `stdin`: where the password is read; standard input when left out.
-        """
+        """A function that asks for the sudo password on `stdin`; `None` where no user can answer."""
         source = stdin or sys.stdin
         if source is not None and source.isatty():
             return lambda: hidden_input.ask("sudo password: ")
@@ -74,10 +71,7 @@ class Output:
 
 
 def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
-    """Do the work of a run, print the result, and write the record, also when an error ends the work.
-
-    Raises SlurmfabError if the work raises it.
-    """
+    """Do the work of a run, print the result, and write the record, also when an error, which goes on, ends it."""
     try:
         work(run)
         keep_lock_copy(run)
@@ -123,16 +117,10 @@ def start(
     accept_new: bool = False,
     hooks: RunHooks | None = None,
 ) -> Run:
-    """Prepare a run over hosts of a cluster; no host is connected to yet.
+    """Prepare a run over hosts (empty for all) of a cluster; no host is connected to yet.
 
-    Args:
-        hosts: hostlist; empty for all hosts of the cluster.
-        password: sudo password; empty where it is not known, or there is none.
-        accept_new: whether host keys are trusted of hosts that have none in known_hosts or the lock.
-        hooks: functions of the command; when left out, the lock is saved and no survey is checked.
-
-    Raises:
-        InputError: a host is not in the cluster, or the lock is missing.
+    `password`: for sudo, if known. `accept_new`: trust hosts without known key. `hooks`: of the command; by default the
+    lock is saved and no survey is checked. Raises InputError for other hosts, or a missing lock.
     """
     missing_lock.refuse(known)
     names = select_hosts(known.cluster, hosts, known.path)
@@ -169,10 +157,7 @@ def format_upgrade(upgrade: UpgradeUnderWay) -> str:
 
 
 def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
-    """The hosts of a hostlist, in the cluster's order.
-
-    `hosts`: hostlist; empty for all hosts. Raises InputError if a host is not in the cluster.
-    """
+    """The hosts of a hostlist (empty: all) in the cluster's order; InputError if one is not in the cluster."""
     named = expand(hosts) if hosts else cluster.hosts
     known, wanted = frozenset(cluster.hosts), frozenset(named)
     unknown = [host for host in named if host not in known]
@@ -184,20 +169,14 @@ def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
 
 
 def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
-    """The host keys that are trusted for a host: those in the lock, or else those in known_hosts files.
-
-    Returns the public keys in base64, one or several by type, such as `ssh-ed25519`.
-    """
+    """A host's trusted keys, base64 by type such as `ssh-ed25519`: the lock's, or else of known_hosts."""
     if host in known.lock.hosts and known.lock.hosts[host].host_keys:
         return {kind: (key,) for kind, key in known.lock.hosts[host].host_keys.items()}
     return known_host(route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))).keys()
 
 
 def finish(run: Run, output: Output, error: str = "") -> Report:
-    """Finish the record of a run, and write the report as JSON where `--json` asks for it.
-
-    `run`: the run, which has ended. `error`: why the run stopped early; empty where it did not.
-    """
+    """Finish the record of a run, with the error that ended it if any, and write the report of `--json`."""
     record.finish(run, error)
     report = run.report()
     output.write_json(report)

@@ -66,18 +66,7 @@ def state_mount(cluster: Cluster, host: str) -> Mount | None:
 
 
 def apply_all(files: Mapping[str, LeftFile], apply: ApplyFile, is_dry: bool) -> dict[str, Outcome]:
-    """Apply one file on each host at once.
-
-    Args:
-        files: by host.
-        is_dry: whether the hosts only compare.
-
-    Returns:
-        The outcomes, by host.
-
-    Raises:
-        HostError: a host failed.
-    """
+    """Apply, or only compare, one file on each host at once; the outcomes by host, or HostError."""
     outcomes: dict[str, Outcome] = {}
     for host, outcome in on_each(files, lambda host: apply(host, files[host], is_dry)):
         if isinstance(outcome, SlurmfabError):
@@ -93,10 +82,7 @@ def apply_all(files: Mapping[str, LeftFile], apply: ApplyFile, is_dry: bool) -> 
 
 
 def not_shared(directory: str, host: str, other: str) -> str:
-    """The message about a state directory that is not shared.
-
-    `host`: the controller that does not see the file. `other`: the controller that wrote it.
-    """
+    """The message about a state directory that is not shared: `host` does not see the file that `other` wrote."""
     return (
         f"state_directory: {directory} is not the same directory on {other} and on {host}: a file that {other} "
         f"wrote there is not visible on {host}. A backup controller continues with the primary's state. Mount one "

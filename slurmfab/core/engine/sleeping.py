@@ -36,10 +36,7 @@ def find(run: Run, facts: Mapping[str, HostFacts], silent: Mapping[str, HostErro
 
 
 def among(run: Run, silent: Iterable[str]) -> dict[str, Asleep]:
-    """Those of the silent hosts that Slurm says it has powered down, or is powering down or up.
-
-    `run`: the run, whose controller is asked. `silent`: names of hosts that did not answer.
-    """
+    """The silent hosts of which Slurm, by the controller, says that they are powered down, or on the way."""
     from slurmfab.core.status import snapshot  # few runs have a sleeping node
 
     try:

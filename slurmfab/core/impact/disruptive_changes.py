@@ -53,6 +53,7 @@ class Disruption:
     everywhere: bool = False
     # the removed partitions; `--drain-first` closes them and waits for their jobs, without draining nodes
     partitions: tuple[str, ...] = ()
+    only_drained: bool = False  # whether no option does it under running jobs
 
     @property
     def helped_by_draining(self) -> bool:
@@ -64,7 +65,7 @@ class Disruption:
         """The options with which a deployment does it, the one that hurts least first."""
         allow = f"--allow {self.name}"
         if self.helped_by_draining:
-            return ("--drain-first", allow)
+            return ("--drain-first",) if self.only_drained else ("--drain-first", allow)
         # Where pending jobs are hurt too, draining saves at least the running ones.
         return (f"--drain-first {allow}", allow) if any(job.nodes for job in self.jobs) else (allow,)
 
@@ -240,10 +241,7 @@ KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)  # the names that `--a
 def disruptions(
     differences: Iterable[Difference], version: SlurmVersion, jobs: Iterable[Job]
 ) -> tuple[Disruption, ...]:
-    """The disruptions by these differences for the present jobs; empty when no job is hurt.
-
-    `differences`: as `PlanInput.differences` has them. `jobs`: all that run or wait, as `status.snapshot` has them.
-    """
+    """The disruptions by `PlanInput.differences` for the present jobs; empty when no job is hurt."""
     known = tuple(difference for difference in differences if not is_spelled_out(difference, version))
     there = tuple(jobs)
     rules = (rule for rule in RULES if rule.since <= (version.major, version.minor))
@@ -274,10 +272,7 @@ def refused(found: Iterable[Disruption], approvals: Approvals) -> tuple[Disrupti
 
 
 def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = "") -> str:
-    """Why a deployment is refused, for people; empty when nothing is `refused`.
-
-    `command`: the task that takes the options that allow them; empty where it is the one that is refused.
-    """
+    """Why a deployment is refused, with the task that allows it if another; empty if nothing is refused."""
     stopping = refused(found, approvals)
     if not stopping:
         return ""
@@ -285,10 +280,7 @@ def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = ""
 
 
 def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, ...]:
-    """A disruption in lines: change and reason, the jobs that it hurts, and how to proceed anyway.
-
-    `command`: the task that takes the options that allow it; empty where it is the one that is refused.
-    """
+    """A disruption in lines: change, reason, jobs that it hurts, and how to proceed, by `command` if another."""
     options = disruption.ways
     ways = " or ".join(f"{FAB} {command} {option}" for option in options) if command else f"add {' or '.join(options)}"
     return (*harm(disruption), f"    To proceed anyway: {ways}.")

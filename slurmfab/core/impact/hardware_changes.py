@@ -18,10 +18,8 @@ GPUS = "GPUs"  # the name of the difference in GPUs
 def differences(known: HostLock, hardware: Hardware | None, gpus: tuple[Gpu, ...] | None, margin: str) -> list[Change]:
     """How a node's hardware differs from the lock, whose values are the wanted ones.
 
-    Args:
-        hardware: what Slurm counts there now; `None` when it could not be read.
-        gpus: the GPUs there now; `None` where they are not compared.
-        margin: the cluster's memory margin, such as `3%`; the memory in slurm.conf must be there in any case.
+    `hardware`, `gpus`: of now; `None` if unreadable, or not compared. `margin`: of memory, such as `3%`; what
+    slurm.conf has must be there in any case.
     """
     if known.hardware is None or hardware is None:
         return []

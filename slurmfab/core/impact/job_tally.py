@@ -103,10 +103,7 @@ def running(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def missing(before: Iterable[Job], now: Iterable[Job]) -> tuple[Job, ...]:
-    """Jobs that ran or waited before and do not go on; jobs that were ending already do not count.
-
-    A job whose run time is shorter than before was started again.
-    """
+    """Jobs of before that do not go on, without those that were ending; a shorter run time is another start."""
     present = {job.number: job for job in now}
     return tuple(job for job in before if job.state != "COMPLETING" and not goes_on(job, present.get(job.number)))
 
@@ -131,13 +128,8 @@ def tally(
 ) -> JobTally:
     """Compare the jobs before and after a change.
 
-    Args:
-        before: all that ran or waited.
-        now: the same, after it.
-        ends: what slurmctld says of jobs that are `missing`, by job id.
-        remembers: whether slurmctld must still know all jobs that ended since.
-        accepted: ids of the jobs that an allowed change hurts.
-        earlier: ids of the jobs whose processes were gone before the first change.
+    `ends`: what slurmctld says of `missing` ones. `remembers`: whether it must know all that ended since. `accepted`:
+    ids that an allowed change hurts. `earlier`: ids whose processes were gone before.
     """
     jobs, present = tuple(before), tuple(now)
     ended, lost = [], []
@@ -151,11 +143,7 @@ def tally(
 
 
 def end_of(job: Job, now: Job | None, *, remembers: bool, accepted: bool) -> JobEnd:
-    """How a job ended.
-
-    `job`: the job before the change. `now`: the job as slurmctld shows it now; `None` when it does not know it.
-    `remembers`: whether slurmctld must still know it.
-    """
+    """How a job of before ended, by what slurmctld shows (`None`: unknown) and must still remember."""
     nodes = job.node_list if job.state in RUNS else ""
     if now is None:
         return JobEnd(job.id, job.user, nodes, GONE if remembers else FORGOTTEN, accepted=accepted)

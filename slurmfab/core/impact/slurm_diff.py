@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand, fold, fold_in_order
 from slurmfab.cluster.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
-from slurmfab.cluster.slurm.gres_text import gres_by_node, is_same_gres
+from slurmfab.cluster.slurm.gres import gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
 from slurmfab.cluster.slurm.meaning import (
     DEFAULTS,
@@ -93,7 +93,7 @@ class Difference:
         """A value of the difference for people and records."""
         if self.kind != SETTING:
             return value
-        from slurmfab.on_hosts.agent.logs.secret_texts import value_without_secrets  # few runs need it
+        from slurmfab.on_hosts.agent.logs.secret_detectors import value_without_secrets  # few runs need it
 
         return value_without_secrets(self.name, value)
 
@@ -134,10 +134,7 @@ def says_the_same(file: str, before: str, after: str, is_same_host: SameHost = o
 def of_file(
     file: str, before: str, after: str, is_same_host: SameHost = operator.eq, slurm_conf: str = ""
 ) -> Iterator[Difference]:
-    """The differences between two texts of one file.
-
-    `slurm_conf`: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about.
-    """
+    """The differences of one file's texts; nodes of gres.conf lines without NodeName are those of `slurm_conf`."""
     if before == after:
         return
     old, new = parse(before), parse(after)
@@ -235,10 +232,7 @@ def of_partitions(old: ConfText, new: ConfText) -> Iterator[Difference]:
 
 
 def of_devices(old: ConfText, new: ConfText, slurm_conf: str = "") -> Iterator[Difference]:
-    """Nodes whose devices change in gres.conf; what changes for nodes without a line of their own is for `all nodes`.
-
-    `slurm_conf`: as for `of_file`.
-    """
+    """Nodes whose devices change in gres.conf, as `of_file`; those without a line of their own are `all nodes`."""
     before, after = devices(old), devices(new)
     named = dict.fromkeys((*before, *after))
     if "" in named:

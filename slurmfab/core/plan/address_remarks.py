@@ -17,10 +17,7 @@ NOBODY = HostLock()
 
 
 def newly_trusted(plan_input: PlanInput, before: Mapping[str, HostLock]) -> Iterator[tuple[str, str]]:
-    """A host and a text for each address that others trust from now on because the host tells of it.
-
-    `plan_input`: what is planned from, with the lock that is to be. `before`: the lock's entries until now.
-    """
+    """A host and a text for each address that others, by the new lock, trust because the host tells of it."""
     for host in plan_input.members:
         known = before.get(host, NOBODY).trusted
         for address in plan_input.host(host).trusted:
@@ -32,10 +29,7 @@ def newly_trusted(plan_input: PlanInput, before: Mapping[str, HostLock]) -> Iter
 
 
 def missing(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str, str]]:
-    """A host and a text where logins from the host may be refused, or where it tells of an address of others.
-
-    `plan_input`: what is planned from.
-    """
+    """A host and a text where its logins may be refused, or where it tells of an address of others."""
     cluster = plan_input.cluster
     if cluster.slurm_ssh.logins == "none" and cluster.user_ssh == "own":
         return
@@ -48,11 +42,7 @@ def missing(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str
 
 
 def _claims(plan_input: PlanInput, host: str, own: Sequence[str], owners: Mapping[str, str]) -> Iterator[str]:
-    """What is told of addresses that a host tells of and that are, or may be, those of others.
-
-    `plan_input`: what is planned from. `own`: the addresses that it tells of. `owners`: the hosts by their addresses in
-    the cluster file.
-    """
+    """What is told of addresses that a host tells of and that are, or may be, those of others."""
     near, trusted = in_networks(plan_input.cluster, own), plan_input.trusted_addresses(host)
     for address in own:
         if owners.get(address, host) != host:

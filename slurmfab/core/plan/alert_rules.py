@@ -31,10 +31,7 @@ class Rule(NamedTuple):
 
 
 def alert_rules(cluster: Cluster) -> str:
-    """The rules of a cluster as a rule file of Prometheus.
-
-    `cluster`: the cluster file; rules about what it does not ask for are left out.
-    """
+    """The rules of a cluster as a rule file of Prometheus, without those about what its file does not ask for."""
     lines = [
         "# Made by slurmfab from the cluster file; edits here are overwritten.",
         "groups:",

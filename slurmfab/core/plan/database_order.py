@@ -52,11 +52,7 @@ def needs_slurmdbd(plan_input: PlanInput) -> bool:
 
 
 def require_slurmdbd(plan_input: PlanInput, failed: Collection[str]) -> None:
-    """Stop if slurmdbd's host failed while the new slurm.conf makes slurmctld depend on it.
-
-    `failed`: the hosts that are excluded from the run. Raises DeployFailed if slurmdbd's host is among the failed
-    hosts, and the new slurm.conf needs slurmdbd.
-    """
+    """Stop, by DeployFailed, if slurmdbd's host failed while the new slurm.conf makes slurmctld depend on it."""
     lost = [host for host in plan_input.cluster.database_hosts if host in failed]
     if lost and needs_slurmdbd(plan_input):
         raise DeployFailed(

@@ -14,7 +14,7 @@ from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand, fold_in_order
 from slurmfab.cluster.facts import MADE_BY_SLURMFAB, HostFacts
 from slurmfab.cluster.slurm.conf_text import Settings, parse
-from slurmfab.cluster.slurm.gres_text import GresLine, gres_by_node, is_same_gres
+from slurmfab.cluster.slurm.gres import GresLine, gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.meaning import SameHost
 from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
 
@@ -81,10 +81,7 @@ def is_runtime(one: Difference) -> bool:
 
 
 def is_same_for(name: str, nodes: Sequence[str], present: str, rendered: str) -> bool:
-    """Whether two texts of a file say the same about some nodes.
-
-    `present`: one text; empty if the file is missing. `rendered`: the other one.
-    """
+    """Whether two texts of a file, of which the present one may be empty, say the same about some nodes."""
     if name != GRES:
         return is_same_text(name, present, rendered)
     was, will = devices(present), devices(rendered)
@@ -108,11 +105,7 @@ def of_host(
 ) -> dict[str, str]:
     """The wanted texts of a host's files by name, where the primary controller's slurm.conf was made by hand.
 
-    Args:
-        present: the texts that the host told; files that slurmfab wrote may be missing.
-        node: its name as a compute node; empty if it is none.
-        rendered: the files that slurmfab would write.
-        primary: what `alike` returned.
+    `present`: as told; slurmfab's own may be missing. `node`: empty if it is none. `primary`: of `alike`.
     """
     found: dict[str, str] = {}
     for name, text in rendered.items():
@@ -126,10 +119,7 @@ def of_host(
 
 
 def may_keep_gres(present: str, node: str) -> bool:
-    """Whether a hand-made gres.conf may stay where slurmfab would write none.
-
-    `node`: the host's name as a compute node; empty if it is none.
-    """
+    """Whether a hand-made gres.conf may stay where slurmfab would write none; `node` is empty on no compute node."""
     return is_hand_made(present) and (not node or is_same_for(GRES, (node,), present, ""))
 
 

@@ -7,10 +7,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 
 
 def own_address(plan_input: PlanInput, host: str, named: str = "") -> str:
-    """The one address on which a daemon listens: by default that of the cluster file, or the host's first own.
-
-    `named`: the address that the cluster file has for this daemon; empty for none.
-    """
+    """The one address on which a daemon listens: the one named for it, the file's, or the host's first own."""
     wanted = named or plan_input.address(host)
     if family(wanted) != NO_ADDRESS:
         return wanted
@@ -21,10 +18,7 @@ def own_address(plan_input: PlanInput, host: str, named: str = "") -> str:
 
 
 def trusted_address(plan_input: PlanInput, host: str, named: str = "") -> str:
-    """The address by which others reach such a daemon: never one that only the host itself tells of.
-
-    `named`: the address that the cluster file has for this daemon; empty for none.
-    """
+    """The address by which others reach such a daemon: never one that only the host itself tells of."""
     wanted = named or plan_input.address(host)
     if family(wanted) != NO_ADDRESS:
         return wanted

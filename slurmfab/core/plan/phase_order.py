@@ -8,15 +8,9 @@ from slurmfab.core.plan.plan import ALL, Phase
 
 
 class PhaseOrder:
-    """How far each host is; a host that leaves the run is waited for no longer.
+    """How far each host is; one that leaves the run is waited for no longer. `places`: hosts by role.
 
-    Args:
-        phases: the phases, in order.
-        hosts: the hosts, all before the first phase.
-        places: the hosts of each role that a phase may need.
-
-    Attributes:
-        front: number of the first phase that not all hosts have passed.
+    `front`: number of the first phase that not all hosts have passed.
     """
 
     def __init__(
@@ -43,10 +37,7 @@ class PhaseOrder:
         self._move_front()
 
     def may_begin(self, number: int, host: str) -> bool:
-        """Whether a host that is through with its earlier phases may begin this one.
-
-        `host`: its name; all hosts but the primary controller get the same answer.
-        """
+        """Whether a host that is through with earlier phases may begin; alike for all but the primary controller."""
         phase = self.phases[number]
         if ALL in phase.needs:
             is_ready = self.front >= number

@@ -13,6 +13,7 @@ from slurmfab.cluster.inventory import people_ids, trusted_addresses
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, Spool
 from slurmfab.core.impact import gpu_changes
+from slurmfab.core.plan import mig
 from slurmfab.core.plan.preflight import cgroups
 from slurmfab.core.plan.slurm_series import in_lock
 
@@ -22,27 +23,24 @@ _SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNO
 def pin(
     cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False, may_lose: bool = False
 ) -> Lock:
-    """Complete the lock from these facts; hostname and hardware that it has already stay.
+    """Complete the lock from facts of hosts that answered; hostname and hardware that it has already stay.
 
-    Args:
-        facts: facts by host name, of the hosts that answered.
-        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts.
-        may_lose: whether control groups that limit less than those in the lock replace them.
-
-    Raises:
-        IdConflict: the UIDs or GIDs of slurm, munge or users conflict with those on a host.
+    `may_lose`: whether control groups that limit less replace others. Raises IdConflict with a host's numbers.
     """
     installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
     now = installed or lock.slurm
     hosts = of_other_series(lock, now)
     for name, fact in facts.items():
         old = hosts.get(name, HostLock())
+        divided = mig.pinned(cluster, name, old, gpu_changes.pinned(cluster, name, old, fact), fact)
         hosts[name] = replace(
             old,
             hostname=old.hostname or fact.hostname,
             host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
             hardware=fact.hardware if is_first_sight(old, fact) else old.hardware or fact.hardware,
-            gpus=gpu_changes.pinned(cluster, name, old, fact),
+            gpus=divided.gpus,
+            mig_before=divided.before,
+            on_trial=old.on_trial or (divided.differs and old.hardware is not None),
             cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",
@@ -111,8 +109,5 @@ def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
 
 
 def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:
-    """The host keys that the lock gets: those that a host tells of join the one that was pinned at first contact.
-
-    `old`: the keys in the lock, base64 by type. `shown`: the keys that the host tells of.
-    """
+    """The host keys for the lock, base64 by type: those that a host tells of join the pinned one."""
     return shown if len(old) <= 1 and old.items() <= shown.items() and shown else old

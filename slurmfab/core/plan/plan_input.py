@@ -25,10 +25,9 @@ from slurmfab.cluster.slurm.gres import SHARED, gres_value
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
 from slurmfab.cluster.slurm.meaning import meaning
 from slurmfab.cluster.slurm.node import Node
-from slurmfab.cluster.slurm.node_programs import NodePrograms
 from slurmfab.cluster.slurm.oci import oci_conf
 from slurmfab.cluster.slurm.platform import Platform, wanted
-from slurmfab.cluster.slurm.power_saving import PowerSaving
+from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
 from slurmfab.cluster.slurm.topology import topology_conf
 from slurmfab.cluster.slurm.versions import OLDEST, SlurmVersion
@@ -63,6 +62,8 @@ class LocalInput:
     # on the database's host and stays there
     database_password: str = field(default="", repr=False)
     mail_password: str = field(default="", repr=False)  # password for the relay of mail about jobs; empty for none
+    directory_password: str = field(default="", repr=False)  # of the entry as which SSSD searches; empty for none
+    directory_ca: str = ""  # the certificate of the directory's authority; empty without a directory
     # who may log in to the image registry, with hashes of passwords; empty for none
     registry_users: str = field(default="", repr=False)
     # name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key
@@ -176,10 +177,7 @@ class PlanInput(LocalInput):
 
     @cached_property
     def gres_before(self) -> str:
-        """One gres.conf that says for each node what it has now; where files are hand-made, they differ between nodes.
-
-        A node that does not answer counts as right then.
-        """
+        """A gres.conf of what each node has now, hand-made ones too; silent nodes count as right."""
         present, rendered = self.controller_facts.slurm_files, self.rendered.get(by_hand.GRES, "")
         if self.has_one_gres or not (self.keeps_files or by_hand.is_hand_made(present["slurm.conf"])):
             return present[by_hand.GRES]
@@ -213,10 +211,7 @@ class PlanInput(LocalInput):
 
     @cached_property
     def site_files(self) -> tuple[SiteFile, ...]:
-        """The site's own files in Slurm's directory, with topology.conf for its switches, and oci.conf.
-
-        A job submit script is not among them where slurmfab's script contains it.
-        """
+        """The site's own files, topology.conf and oci.conf; a job submit script that ours contains is left out."""
         switches = self.cluster.topology
         text = topology_conf(switches, self._compute_nodes) if switches else ""
         files = (one for one in self.slurm_files if one.name != SCRIPT or not self.cluster.explains_refusals)
@@ -231,10 +226,7 @@ class PlanInput(LocalInput):
         return render.job_submit_script(self.cluster.name, site)
 
     def is_same_host(self, one: str, other: str) -> bool:
-        """Whether two names or addresses are those of one host; `localhost` is the primary controller.
-
-        SlurmUser's name and number on that controller are one, too.
-        """
+        """Whether names or addresses are one host's (`localhost`: the controller), or SlurmUser's name and number."""
         return one == other or bool(
             self._aliases.get(canonical(one.lower()), NO_HOSTS) & self._aliases.get(canonical(other.lower()), NO_HOSTS)
         )
@@ -387,10 +379,7 @@ class PlanInput(LocalInput):
         return next(filter(None, found), {})
 
     def comparable_files(self) -> Iterator[Mapping[str, str]]:
-        """Yield the wanted texts that hand-made files are compared with: for this Slurm, then for earlier ones.
-
-        What was right for an earlier one stays.
-        """
+        """Yield the texts that hand-made files are compared with: this Slurm's, then earlier ones', which may stay."""
         # The line about private directories is the only one of slurmfab's own that a newer Slurm may refuse.
         older = () if self.cluster.private_tmp else reversed(reached(self.oldest_slurm))
         for version in (self.oldest_slurm, *(one for one in older if one >= OLDEST)):
@@ -398,10 +387,7 @@ class PlanInput(LocalInput):
 
     @cached_property
     def comparable_conf(self) -> render.SlurmConf:
-        """The wanted values as those of hand-made files are compared with them.
-
-        A slurm.conf that lets root run jobs is right, too, if the cluster file does not mention it.
-        """
+        """Wanted values to compare with hand-made files, which may let root run jobs if the file is silent on it."""
         main, own = by_hand.texts_of(self.controller_facts)[by_hand.MAIN], self.slurm_conf.slurm_conf
         if not by_hand.is_hand_made(main) or ROOT_JOBS.lower() in {key.lower() for key in own}:
             return self.slurm_conf
@@ -420,10 +406,7 @@ class PlanInput(LocalInput):
         return dict(self.files)
 
     def files_of(self, host: str) -> tuple[tuple[str, str], ...]:
-        """Name and text of each of Slurm's files on a host that has local files.
-
-        They are the same on all hosts, but for hand-made ones.
-        """
+        """Name and text of each of Slurm's files on a host with local files: the same on all, but for hand-made."""
         if not self.hand_made or self.has_one_gres:
             return self.files
         present = by_hand.texts_of(self.facts[host]) if host in self.facts else {}
@@ -517,10 +500,7 @@ class PlanInput(LocalInput):
         return Node(*place, pinned.hardware, pinned.gpus, settings, scratch, shares)
 
     def has_plain_shares(self, node: str, gres: str) -> bool:
-        """Whether slurm.conf gives a node this Gres with shares of GPUs (MPS, shards) that have no type.
-
-        Slurm takes the type of these shares for another Gres, which needs a drained node.
-        """
+        """Whether a node's Gres has untyped shares, whose type Slurm takes for another Gres, needing a drain."""
         if not any(f"{name}:" in gres for name in SHARED) or self.cluster.controller not in self.facts:
             return False
         present = self.conf_before.nodes

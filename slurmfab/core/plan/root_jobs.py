@@ -31,10 +31,7 @@ def notices(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
 
 
 def is_refused(settings: Settings) -> bool:
-    """Whether slurm.conf has Slurm refuse jobs of root.
-
-    `settings`: the values of its keys, whose names are in lower case.
-    """
+    """Whether slurm.conf, its keys in lower case, has Slurm refuse jobs of root."""
     return settings.get(ROOT_JOBS.lower(), "").lower() in ("yes", "up", "true", "1")
 
 

@@ -13,10 +13,7 @@ def port(plan_input: PlanInput) -> str:
 
 
 def site_servers(plan_input: PlanInput, host: str) -> str:
-    """The `--conf-server` that the site has given to a node's slurmd, if it names controllers of this cluster alone.
-
-    Returns the option's value; empty where slurmd has none, or slurmfab's.
-    """
+    """The site's `--conf-server` of a slurmd, if of this cluster's controllers alone; empty otherwise."""
     facts = plan_input.facts.get(host)
     if not facts or facts.fetches or not plan_input.cluster.fetches(host):
         return ""

@@ -12,38 +12,24 @@ parsed = cache(SlurmVersion.parse)  # the series of a version; cached, because t
 
 
 def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:
-    """The series of Slurm that is installed on a host, or that it would get: the cluster file's or its distribution's.
-
-    Raises SlurmfabError if slurmfab does not know this version or distribution.
-    """
+    """The series that a host has, or would get by file or distribution; SlurmfabError if unknown."""
     return parsed(fact.slurm_version) if fact.slurm_version else wanted(fact.codename, cluster)
 
 
 def wanted(codename: str, cluster: Cluster) -> SlurmVersion:
-    """The series of Slurm that a host without any gets.
-
-    `cluster`: the cluster file, which may want a version. Raises SlurmfabError if slurmfab does not know this version
-    or distribution.
-    """
+    """The series that a host without Slurm gets, by file or codename; SlurmfabError if unknown."""
     return cluster.slurm.series or distribution_version(codename)
 
 
 def version(fact: HostFacts, cluster: Cluster) -> str:
-    """The version that is installed on a host, or else the series that it would get.
-
-    Raises SlurmfabError if slurmfab does not know this version or distribution.
-    """
+    """The version on a host, or else the series that it would get; SlurmfabError if either is unknown."""
     return fact.slurm_version or str(series(fact, cluster))
 
 
 def in_lock(before: str, installed: str, now: str, cluster_before: str) -> str:
-    """A host's version in the lock, which has one only where its series is not the cluster's.
+    """A host's version in the lock, `now` the cluster's there, only where its series is another one.
 
-    Args:
-        before: what the lock has of the host.
-        installed: its version by its facts; empty where it did not answer, or has no Slurm.
-        now: the cluster's version that the lock gets.
-        cluster_before: the cluster's version in the lock before.
+    `installed`: by its facts; empty if it did not answer, or has no Slurm.
     """
     known = installed or before or cluster_before
     return known if now and known.split(".")[:2] != now.split(".")[:2] else ""

@@ -229,10 +229,7 @@ def earliest(group: StateGroup, nodes: Sequence[Node]) -> str:
 
 
 def usage(nodes: Iterable[Node], total: Callable[[Node], int], used: Callable[[Node], int]) -> Usage:
-    """Add up the CPUs or GPUs of nodes.
-
-    `total`: returns the number that a node has. `used`: returns the number that is in use on a node.
-    """
+    """Add up the CPUs or GPUs of nodes by two functions: those that a node has, and those in use."""
     pairs = [(total(node), used(node), node.state.is_in_service) for node in nodes]
     there, taken = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
     free = sum(has - uses for has, uses, is_in_service in pairs if is_in_service)

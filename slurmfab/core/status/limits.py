@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slurmfab.on_hosts.agent.accounting.qos_usage import OF_ACCOUNT, OF_ALL, OF_USER
-from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
+from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, OF_ACCOUNT, OF_ALL, OF_USER, QOS_FIELDS
 from slurmfab.on_hosts.programs.user_tools.limits import Association, rows, set_limits
 from slurmfab.on_hosts.programs.user_tools.limits import associations as read_associations
 from slurmfab.on_hosts.programs.user_tools.use import amounts, named, sentence
@@ -102,10 +101,7 @@ class UserLimits:
 
 
 def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str]] = ()) -> UserLimits | None:
-    """The limits in an agent's answer; `None` if slurmdbd did not answer.
-
-    `partitions`: the fields of each partition, by scontrol's names.
-    """
+    """The limits in an agent's answer, `None` if slurmdbd did not give it; partitions have scontrol's field names."""
     if "associations" not in answer:
         return None
     associations = read_associations(answer["associations"], ASSOCIATION_FIELDS)

@@ -74,11 +74,7 @@ class LimitedUse:
 
 
 def ask(transport: Transport, controller: str) -> tuple[LimitedUse, ...]:
-    """Ask slurmctld; nothing is changed.
-
-    Returns accounts, users and QOS in Slurm's order; none if slurmctld does not answer. Raises HostError if the host
-    does not answer.
-    """
+    """Accounts, users and QOS by slurmctld, in its order; none if it is silent, HostError if the host is."""
     lines = transport.call(controller, {"op": "slurm", "parts": [LIMITS]})
     with readable(controller):
         return parse(answer_value(controller, lines, "slurm").get(LIMITS, ""))
@@ -143,12 +139,7 @@ def part_of(value: str, place: int) -> float | None:
 
 
 def read_limits(values: Mapping[str, str], *, is_user: bool) -> tuple[tuple[Limit, ...], dict[str, float]]:
-    """The limits that are set, and how much running jobs have.
-
-    Args:
-        values: by scontrol's names, such as `GrpTRES: cpu=100(12),gres/gpu=N(2)`.
-        is_user: whether they are those of a user.
-    """
+    """Limits that are set, and what running jobs have, by scontrol's `GrpTRES: cpu=100(12),gres/gpu=N(2)`."""
     limits: list[Limit] = []
     running: dict[str, float] = {}
     for name, (resource, limit, used) in amounts(values):

@@ -132,11 +132,7 @@ class Snapshot:
 
 
 def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str = "") -> Snapshot:
-    """Read a snapshot from a controller, with one request.
-
-    `parts`: any of `nodes`, `partitions` and `jobs`. `user`: the user whose limits to read; empty for none. Raises
-    HostError if the host does not answer.
-    """
+    """Read parts (`nodes`, `partitions`, `jobs`) of a snapshot, and a user's limits, in one request; HostError."""
     lines = transport.call(host, {"op": "slurm", "parts": list(parts), "user": user})
     with readable(host):
         return from_answer(answer_value(host, lines, "slurm"))
@@ -144,10 +140,7 @@ def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str
 
 @contextmanager
 def readable(host: str) -> Iterator[None]:
-    """Turns errors in an agent's answer about Slurm into an error of its host.
-
-    Raises AgentFailed if the block raised one.
-    """
+    """Turns errors in an agent's answer about Slurm into AgentFailed of its host."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -155,10 +148,7 @@ def readable(host: str) -> Iterator[None]:
 
 
 def ask_up(transport: Transport, host: str, parts: Iterable[str] = PARTS) -> Snapshot:
-    """Read a snapshot from a controller whose slurmctld must answer; the arguments are those of `ask`.
-
-    Raises HostError if the host does not answer, or slurmctld does not.
-    """
+    """Read a snapshot as `ask` does; HostError if the host, or slurmctld, does not answer."""
     snapshot = ask(transport, host, parts)
     if not snapshot.is_up or snapshot.trouble:
         raise HostError(host, no_answer(snapshot))
@@ -217,10 +207,7 @@ def partition_from(fields: Mapping[str, str]) -> Partition:
 
 
 def jobs_from(rows: Iterable[Sequence[str]]) -> tuple[Job, ...]:
-    """The jobs in an agent's answer.
-
-    `rows`: the values of `JOB_FIELDS` of each job. Raises ValueError if a row is no job.
-    """
+    """The jobs in an agent's answer, of values of `JOB_FIELDS`; ValueError if a row is no job."""
     return tuple(map(job_from, rows))
 
 

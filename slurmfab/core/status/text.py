@@ -21,10 +21,7 @@ MOST_JOBS = 50  # how many of a user's jobs are listed; --json has all of them
 
 
 def write(status: Status, user: str, out: TextIO) -> None:
-    """Write the whole text, errors first.
-
-    `user`: the user whose jobs are listed; empty for no list of jobs. `out`: where to.
-    """
+    """Write the whole text, errors first, with the jobs of `user`, if any."""
     paint = Paint(out)
     lines = [*(paint(line, RED) for line in status.trouble().splitlines()), *headline(status, paint)]
     if status.seen.nodes:
@@ -158,10 +155,7 @@ def job_row(job: Job) -> tuple[str, ...]:
 def colour_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, colours: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of a table with a bold header, as wide as the screen at most.
-
-    `rows`: as many values each. `colours`: one for each row; none when left out.
-    """
+    """The lines of a table with bold header, at most as wide as the screen; `colours` has one for each row."""
     coloured = [
         [Cell(text, colour) for text in row] for row, colour in zip(rows, colours or [""] * len(rows), strict=True)
     ]

@@ -46,6 +46,7 @@ def values(found: Offer) -> dict[str, Any]:
         "containers": [_container(way, found) for way in use],
         "docker": "docker" in use,
         **_registry(cluster),
+        "notebooks": f"https://{cluster.jupyter.host}:{cluster.jupyter.port}" if cluster.jupyter else "",
         "power": cluster.power is not None,
         "mail": cluster.mail is not None,
         "help": [plain(line) for line in cluster.motd.splitlines()] if isinstance(cluster.motd, str) else [],

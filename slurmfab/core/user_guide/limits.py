@@ -49,18 +49,12 @@ class Cap:
 
 
 def limit_texts(settings: Mapping[str, str], *, is_qos: bool) -> list[str]:
-    """The limits among settings of the cluster file, each in a few words.
-
-    `settings`: of a QOS, an account or a user. `is_qos`: whether it is a QOS.
-    """
+    """The limits of a QOS (`is_qos`), or of an account or user, in the cluster file, each in a few words."""
     return [text for name, value in _normal(settings, is_qos) if (text := _phrase(name, value))]
 
 
 def caps(settings: Mapping[str, str], whose: str, *, is_qos: bool) -> Iterator[Cap]:
-    """Yield what no job can exceed by these settings.
-
-    `settings`: of a QOS or an account. `whose`: such as `QOS gpu`, for the words. `is_qos`: whether it is a QOS.
-    """
+    """Yield what no job can exceed by these settings of a QOS or account, `whose` name is in the words."""
     for name, value in _normal(settings, is_qos):
         if name == "MaxWall":
             minutes = (seconds_of(value) or 0) // 60

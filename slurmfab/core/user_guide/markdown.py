@@ -28,12 +28,7 @@ _AS_THEY_ARE = ("|", "#")  # how lines begin that are no part of a paragraph: ro
 
 
 def fill(template: str, /, **values: Any) -> str:
-    """Fill in a template of `templates/guide/` that is Markdown.
-
-    Args:
-        template: its file name, such as `guide.md.j2`.
-        values: what it names; texts of others have to go through its filters.
-    """
+    """Fill in a Markdown template of `templates/guide/`; texts of others go through its filters."""
     return wrapped(_environment().get_template(template).render(**values))
 
 
@@ -101,10 +96,7 @@ def _paragraph(text: str) -> str:
 
 
 def html(text: str) -> tuple[Markup, list[tuple[str, str]]]:
-    """Markdown as HTML; HTML in it is text.
-
-    `text`: the Markdown. Returns the HTML, and the id and text of each heading of the second level.
-    """
+    """Markdown as HTML, in which HTML is text, and the id and text of each heading of the second level."""
     from markdown_it import MarkdownIt  # 30 ms that clusters without a guide need not pay
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -108,10 +108,7 @@ class Offer:
 
 
 def offer(cluster: Cluster, lock: Lock) -> Offer:
-    """What a cluster offers.
-
-    `lock`: what is known of the nodes' hardware; nodes that it does not know have what the file says.
-    """
+    """What a cluster offers; nodes whose hardware the lock does not know have what the file says."""
     by_node = shapes(cluster, lock)
     memory = _default_memory(cluster, by_node.values())
     partitions = tuple(
@@ -140,10 +137,7 @@ def _values(partition: Partition) -> dict[str, str]:
 def _partition(
     cluster: Cluster, partition: Partition, by_node: Mapping[str, Shape], default_memory: str
 ) -> OfferedPartition:
-    """A partition, as users see it.
-
-    `default_memory`: what jobs get that ask for no memory, where the partition says nothing of it.
-    """
+    """A partition, as users see it, with the memory of jobs that ask for none where it says nothing of it."""
     values = _values(partition)
     own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
     nodes = cluster.compute_nodes if partition.nodes == "ALL" else partition.nodes
@@ -224,10 +218,7 @@ def _default_memory(cluster: Cluster, found: Iterable[Shape]) -> str:
 
 
 def _memory_in_words(settings: Mapping[str, str]) -> str:
-    """What settings give a job that asks for no memory; empty if they say nothing of it.
-
-    `settings`: values by key in lower case, empty for Slurm's own default.
-    """
+    """What settings, keys in lower case, give a job that asks for no memory; empty if they say nothing of it."""
     for key, words in _DEFAULT_MEMORY.items():
         if key in settings:
             number = whole_number(settings[key])

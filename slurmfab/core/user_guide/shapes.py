@@ -41,12 +41,7 @@ def shapes(cluster: Cluster, lock: Lock) -> dict[str, Shape]:
 
 
 def _shape(cluster: Cluster, host: str, known: HostLock | None, by_kind: dict[Kind, Shape]) -> Shape:
-    """The shape of a node.
-
-    Args:
-        known: the lock's entry for it; `None` if it never answered.
-        by_kind: shapes that were found before, by kind of node; large clusters have few kinds.
-    """
+    """The shape of a node by the lock's entry, if it answered once; `by_kind` has those found before."""
     own = cluster.settings_of(host)
     scratch = cluster.scratch.of_node(host) if cluster.scratch else 0
     if known is None or known.hardware is None:
@@ -83,10 +78,7 @@ def shape_of(settings: Mapping[str, str]) -> Shape:
 
 
 def cpus_of(values: Mapping[str, str]) -> int:
-    """The CPUs of a node line: `CPUs`, or what the layout has; 0 if neither is there.
-
-    `values`: by key in lower case.
-    """
+    """The CPUs of a node line, keys in lower case: `CPUs`, or what the layout has; 0 if neither is there."""
     for key in ("cpus", "procs"):
         if values.get(key, "").isdigit():
             return int(values[key])

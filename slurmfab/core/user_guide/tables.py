@@ -19,10 +19,7 @@ _FEW_CPUS, _MANY_CPUS = 2, 8
 
 
 def values_of_examples(partition: OfferedPartition | None) -> dict[str, str | int]:
-    """What jobs of the guide ask for, by the names that its template has for them.
-
-    `partition`: the one to which they go; `None` for numbers of no cluster in particular.
-    """
+    """What the guide's example jobs ask for, by template names, in a partition, or in general (`None`)."""
     shapes = [shape for shape, _ in partition.shapes] if partition else []
     cpus = min((shape.cpus for shape in shapes if shape.cpus), default=_MANY_CPUS)
     memory = min((shape.memory for shape in shapes if shape.memory), default=_MUCH_MEMORY)

@@ -62,11 +62,7 @@ MARKDOWN, PAGE, JOB_PAGE = "guide.md", "guide.html", "job.html"
 
 
 def write_files(cluster: str, output: str) -> int:
-    """Write the files, and say where they are; no host is asked.
-
-    `output`: the directory for the files; empty for one with the cluster's name in the current directory. Raises
-    InputError if the cluster file is wrong, or a file cannot be written.
-    """
+    """Write the files into a directory, by default the cluster's name here, asking no host; or InputError."""
     known = loading.load_named(cluster)
     folder = Path(output or f"{known.cluster.name}-users")
     texts = files(known.cluster, known.lock)

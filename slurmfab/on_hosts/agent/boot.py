@@ -12,10 +12,7 @@ OLDEST = (3, 9)  # the oldest Python that the agent runs on
 
 
 class Sources:
-    """A finder and loader (importlib) of modules whose source text is in memory.
-
-    `sources`: source text by full module name.
-    """
+    """A finder and loader (importlib) of modules whose source text is in memory, by full module name."""
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self.sources: "dict[str, str]" = {}
@@ -71,11 +68,7 @@ def compiled(source: str, path: str) -> CodeType:
 
 
 def run(sources: "dict[str, str]", *place: str) -> int:
-    """Answer requests until the deployer disconnects.
-
-    `sources`: source text of the agent's first modules, by full name. `place`: directory for compiled modules, if not
-    the default one. Returns the exit code: 0 after a normal end, 3 when this Python is too old.
-    """
+    """Answer requests by the first modules until the deployer leaves; 0, or 3 if this Python is too old."""
     if sys.version_info < OLDEST:
         message = "this host's python3 is %d.%d, and slurmfab needs %d.%d or later" % (sys.version_info[:2] + OLDEST)
         sys.stdout.write('{"error": "%s", "traceback": ""}\n{"done": true}\n' % message)

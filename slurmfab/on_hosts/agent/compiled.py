@@ -20,10 +20,7 @@ CHECKED = (3).to_bytes(4, "little")  # the flags of a pyc file that is valid onl
 
 
 class Compiled:
-    """Compiled modules, from the cache or compiled now and then added to it.
-
-    `directory`: of the cache; empty for no cache.
-    """
+    """Compiled modules, from the cache's directory, or compiled now and added to it; empty for no cache."""
 
     def __init__(self, directory: str = DIRECTORY) -> None:
         self.folder: Optional[int] = None
@@ -33,10 +30,7 @@ class Compiled:
             return
 
     def code(self, source: str, path: str) -> CodeType:
-        """The code of a module.
-
-        `path`: its file name in tracebacks; with dots for slashes also its name in the cache.
-        """
+        """The code of a module; `path` is its file in tracebacks and, with dots for slashes, its name in the cache."""
         data = source.encode()
         head = MAGIC_NUMBER + CHECKED + source_hash(data)
         name = "%s.%s.pyc" % (path[: -len(".py")].replace("/", "."), sys.implementation.cache_tag)
@@ -81,10 +75,7 @@ class Compiled:
 
 
 def opened(path: str) -> int:
-    """Open a directory, and make it if it is missing; returns its descriptor.
-
-    Raises OSError if it cannot be made, is not a directory, or other users can read or change it.
-    """
+    """Open, perhaps make, a directory; OSError if that fails, or others can read or change it."""
     if not os.path.lexists(path):
         os.mkdir(path, 0o700)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

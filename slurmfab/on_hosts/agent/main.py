@@ -6,6 +6,7 @@ another:
     {"op": "facts", ...}    -> {"facts": {...}}, {"done": true}
     {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}
     {"op": "slurm", ...}    -> {"slurm": {...}}, {"done": true}
+    {"op": "neighbours", ...} -> {"neighbours": {...}}, {"done": true}
     {"op": "job-processes"} -> {"job_processes": {...}}, {"done": true}
     {"op": "node-health"} -> {"node_health": {...}}, {"done": true}
     {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
@@ -80,11 +81,7 @@ MODULES = b"modules\n"
 def serve(
     stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE, learn: Callable[[bytes], None] = lambda _: None
 ) -> int:
-    """Answer requests until the deployer disconnects.
-
-    `stdin`: input with frames; its end means that the deployer disconnected. `silence`: seconds without data after
-    which the deployer counts as disconnected.
-    """
+    """Answer requests until the input's frames end, or are silent for so many seconds."""
     answers, lock = Answers(stdout), Lock()
 
     def leave(*_: object) -> None:
@@ -138,10 +135,7 @@ def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
 
 
 def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Send the facts of this host.
-
-    Raises Refused if the agent does not run as root; it could not read all facts, and its first change would fail.
-    """
+    """Send this host's facts; Refused without root, which could not read all, nor change anything."""
     from slurmfab.on_hosts.agent.facts import facts  # a host gets only the modules that its request needs
 
     if os.geteuid() != 0 and request.get("root", "/") == "/":
@@ -271,13 +265,14 @@ def read_updates(request: Mapping[str, Any], answers: Answers, lock: Lock) -> No
 
 
 READINGS = {
+    "neighbours": "facts.neighbours",
     "slurm": "slurm.reading",
     "job-processes": "nodes.job_processes",
     "node-health": "nodes.health",
     "node-jobs": "nodes.jobs",
     "kept": "undo.undo_store",
     "lock-copy": "undo.lock_copy",
-    "munge": "munge.credentials",
+    "munge": "munge.rotation",
     "backup": "backup.reading",
     "accounts": "accounting.reading",
     "directory-sizes": "people.directory_sizes",

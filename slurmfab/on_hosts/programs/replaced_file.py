@@ -6,11 +6,7 @@ import os
 
 
 def write(path: str, text: str) -> None:
-    """Write a file whose directory exists. Only one run of a program writes it at a time.
-
-    `text`: the whole content; surrogates, as from names that are no UTF-8, are written out. Raises OSError if the disk
-    is full, for example; the old file is unchanged.
-    """
+    """Write a file, surrogates too, in one step, by a single run; OSError, with the old one unchanged."""
     fresh = path + ".new"
     with open(fresh, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 
 from slurmfab.base.answers import values
-from slurmfab.on_hosts.agent.accounting.idle_gpus import IDLE_FIELDS
-from slurmfab.on_hosts.agent.accounting.job_record import amounts, gpu_types, seconds_of
-from slurmfab.on_hosts.agent.accounting.job_records import FIELDS, SUMS, grid, read
+from slurmfab.on_hosts.agent.accounting.job_records import (
+    FIELDS,
+    IDLE_FIELDS,
+    SUMS,
+    amounts,
+    gpu_types,
+    grid,
+    read,
+    seconds_of,
+)
 from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurmfab.on_hosts.agent.accounting.qos_usage import read, rows_of
+from slurmfab.on_hosts.agent.accounting.user_limits import read_qos_usage, rows_of
 from slurmfab.on_hosts.agent.core.resource import Context
 
 SHOWN = """Current Association Manager state
@@ -88,10 +88,10 @@ def test_rows_are_those_of_the_user_the_users_accounts_and_all(user: str, other:
 )
 def test_slurmctld_is_asked_about_the_qos_of_partitions_alone(partitions: str, asked: list[str]) -> None:
     slurm = Slurm()
-    rows = read("root", (), partitions, slurm)
+    rows = read_qos_usage("root", (), partitions, slurm)
     assert slurm.asked == asked
     assert bool(rows) is bool(asked)
 
 
 def test_a_slurmctld_that_does_not_tell_is_no_failure() -> None:
-    assert read("root", (), "PartitionName=a QoS=gpu State=UP\n", Slurm(code=1)) == []
+    assert read_qos_usage("root", (), "PartitionName=a QoS=gpu State=UP\n", Slurm(code=1)) == []

@@ -10,9 +10,8 @@ import pytest
 from account_trees import TREE, Recorded, tree
 from slurm_output_files import VERSIONS
 
-from slurmfab.on_hosts.agent.accounting.commands import Commands, difference, removals
 from slurmfab.on_hosts.agent.accounting.reading import ActualTree
-from slurmfab.on_hosts.agent.accounting.tree import RestOfAccounts, flatten
+from slurmfab.on_hosts.agent.accounting.tree import Commands, RestOfAccounts, difference, flatten, removals
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed, apply, compare
 
 

@@ -11,8 +11,7 @@ import pytest
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.database import mariadb
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH, SlurmdbdConf, password_in, place_in
-from slurmfab.on_hosts.agent.database.storage import ALL_PRIVILEGES
-from slurmfab.on_hosts.agent.database.storage_login import StorageLogin
+from slurmfab.on_hosts.agent.database.storage import ALL_PRIVILEGES, StorageLogin
 from slurmfab.on_hosts.agent.services.listening import Listening, last_errors, listens
 
 OURS = "# Made by slurmfab\nDbdHost=ctl\nStorageHost=localhost\nStorageLoc=slurm_acct_db\n"

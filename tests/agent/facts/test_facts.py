@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.cluster.facts import MADE_BY_SLURMFAB, Account, Cgroup, Hardware, from_answer
-from slurmfab.on_hosts.agent.facts import cgroups, facts, hardware, network
+from slurmfab.on_hosts.agent.facts import cgroups, facts, hardware
 
 STATUS = """Package: munge
 Status: install ok installed
@@ -216,9 +216,9 @@ def test_control_groups_when_v2_has_no_controllers_are_not_usable(root: Path) ->
 def test_addresses_when_listed_by_the_kernel_are_without_loopback() -> None:
     trie = "Main:\n  |-- 10.0.0.0\n     /24 link UNICAST\n  |-- 10.0.0.7\n     /32 host LOCAL\n"
     trie += "  |-- 127.0.0.1\n     /32 host LOCAL\n"
-    assert network.ipv4_addresses(trie + trie) == ["10.0.0.7"]
+    assert facts.ipv4_addresses(trie + trie) == ["10.0.0.7"]
     table = "fd000000000000000000000000000002 02 40 00 80 eth0\nfe800000000000000000000000000002 02 40 20 80 eth0\n"
-    assert network.ipv6_addresses(table) == ["fd00::2"]
+    assert facts.ipv6_addresses(table) == ["fd00::2"]
 
 
 @pytest.mark.parametrize("flags", ["01", "21", "08", "40", "c0"])
@@ -226,7 +226,7 @@ def test_addresses_when_temporary_or_unusable_are_left_out_so_that_tomorrows_pla
     table = (
         f"fd0000000000000000000000000000ab 02 40 00 {flags} eth0\nfd000000000000000000000000000002 02 40 00 80 eth0\n"
     )
-    assert network.ipv6_addresses(table) == ["fd00::2"]
+    assert facts.ipv6_addresses(table) == ["fd00::2"]
 
 
 def test_a_boot_when_asked_for_twice_is_the_same_and_names_the_kernels_mark() -> None:

@@ -17,7 +17,7 @@ from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services import login_guard
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 from slurmfab.on_hosts.agent.undo import undo_store
-from slurmfab.on_hosts.agent.undo.earlier_logins import EarlierLogins
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierLogins
 
 RUN = "20261121T100000.000000Z-deploy"
 SITES = "table inet site { chain in { type filter hook input priority 0; }; }"

@@ -15,8 +15,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.identities.mounts import Mount
-from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
-from slurmfab.on_hosts.agent.identities.owned_files import FileSearch, mount_of
+from slurmfab.on_hosts.agent.identities.moved_ids import FileSearch, MovedIds, mount_of
 from slurmfab.on_hosts.agent.identities.user import User
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
@@ -377,7 +376,7 @@ import json, os, subprocess, sys
 from pathlib import Path
 from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
 from slurmfab.on_hosts.agent.core.resource import Context, apply
-from slurmfab.on_hosts.agent.identities.owned_files import FileSearch
+from slurmfab.on_hosts.agent.identities.moved_ids import FileSearch
 root, old, new = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 def sh(*words): subprocess.run(words, check=True)
 sh("mount", "--bind", root, root)

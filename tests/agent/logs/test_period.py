@@ -14,7 +14,7 @@ import pytest
 
 from slurmfab.base.answers import checked_object, values
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.logs import log_file, period, reading
+from slurmfab.on_hosts.agent.logs import period, reading
 
 BEGIN = 1_790_000_000
 SECRETS = {
@@ -93,17 +93,17 @@ def test_a_period_before_the_first_line_of_a_log_is_read_from_the_rotated_file_t
 
 def test_a_period_in_a_large_log_is_found_without_reading_all_of_it(root: Path, monkeypatch: Any) -> None:
     path = log(root, "slurmd.log", *((after, f"line {after} {'x' * 400}") for after in range(5000)))
-    monkeypatch.setattr(log_file, "PART_BYTES", 1 << 18)
-    part = log_file.read_part(str(path), BEGIN + 2000, BEGIN + 2003)
+    monkeypatch.setattr(period, "PART_BYTES", 1 << 18)
+    part = period.read_part(str(path), BEGIN + 2000, BEGIN + 2003)
     assert part is not None
-    assert len(part.text) < 2 * (log_file.LOOK_BYTES + log_file.NEAR_BYTES)
+    assert len(part.text) < 2 * (period.LOOK_BYTES + period.NEAR_BYTES)
     found = period.gather(Host(root), BEGIN + 2000, BEGIN + 2003)
     assert [text[:9] for text in texts(found)] == ["line 2000", "line 2001", "line 2002"]
 
 
 def test_of_a_period_with_too_much_the_end_is_read_and_the_rest_named(root: Path) -> None:
     path = log(root, "slurmd.log", *((after, "x" * 100) for after in range(1000)))
-    part = log_file.read_part(str(path), BEGIN, BEGIN + 1000, most=10_000)
+    part = period.read_part(str(path), BEGIN, BEGIN + 1000, most=10_000)
     assert part is not None
     assert part.is_cut
     assert len(part.text) <= 10_000

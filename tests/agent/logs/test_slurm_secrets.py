@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.on_hosts.agent.logs.secret_texts import value_without_secrets, without_secrets
+from slurmfab.on_hosts.agent.logs.secret_detectors import value_without_secrets, without_secrets
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,15 @@ import pytest
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
 from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
 from slurmfab.on_hosts.agent.kinds import build
-from slurmfab.on_hosts.agent.mounts.export_files import ExportFiles
-from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS, LOADED, SETTINGS, TABLE, entries
-from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
+from slurmfab.on_hosts.agent.mounts.exports import (
+    EXPORTS,
+    LOADED,
+    SETTINGS,
+    TABLE,
+    ExportFiles,
+    ExportsLoaded,
+    exports_entries,
+)
 
 HOME, SOFTWARE = "/srv/home", "/srv/software"
 CONF = "[nfsd]\nvers3=n\n"
@@ -45,7 +51,7 @@ class Host(Context):
         assert list(argv) == ["exportfs", "-ra"]
         self.asked += 1
         if not self.words:
-            lines = (f"{path}\t{to}({text},sync)\n" for (path, to), text in entries(self.text(EXPORTS)).items())
+            lines = (f"{path}\t{to}({text},sync)\n" for (path, to), text in exports_entries(self.text(EXPORTS)).items())
             self.put(TABLE, "".join(lines))
         return subprocess.CompletedProcess(list(argv), int(bool(self.words)), b"", self.words.encode())
 
@@ -91,7 +97,7 @@ def test_former_entries_go_in_the_later_phase_alone_and_all_files_with_the_last(
     assert serve(host, BOTH[0]) == ["ok", "ok"]
     assert f"{SOFTWARE} 10.0.0.2(ro)" in host.text(EXPORTS)
     assert serve(host, BOTH[0], drops=True) == ["changed", "changed"]
-    assert list(entries(host.text(TABLE))) == [(HOME, "10.0.0.2")]
+    assert list(exports_entries(host.text(TABLE))) == [(HOME, "10.0.0.2")]
     assert serve(host, drops=True) == ["changed", "changed"]
     assert not any(host.text(path) for path in (EXPORTS, SETTINGS, LOADED, TABLE, f"{OWNED}/exports.json"))
     assert (host.scratch / SOFTWARE[1:]).is_dir()
@@ -102,7 +108,7 @@ def test_what_a_host_that_is_away_may_have_mounted_stays_with_a_remark(host: Hos
     done = apply(files(drops=True, away=(("10.0.0.2", "n2"), ("10.0.0.9", "n9"))), host)
     assert done.status == "changed"
     assert f"{HOME}, {SOFTWARE} stay exported to n2" in done.message
-    assert list(entries(host.text(EXPORTS))) == [(HOME, "10.0.0.2"), (SOFTWARE, "10.0.0.2")]
+    assert list(exports_entries(host.text(EXPORTS))) == [(HOME, "10.0.0.2"), (SOFTWARE, "10.0.0.2")]
     assert host.text(SETTINGS) == CONF
 
 

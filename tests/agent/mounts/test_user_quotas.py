@@ -15,8 +15,7 @@ import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply, as_request
 from slurmfab.on_hosts.agent.kinds import build
-from slurmfab.on_hosts.agent.mounts.quota_report import Limits, parse
-from slurmfab.on_hosts.agent.mounts.user_quotas import RECORD, UserQuotas
+from slurmfab.on_hosts.agent.mounts.quotas import RECORD, Limits, UserQuotas, parse_quotas
 
 HEADER = (
     "User,BlockStatus,FileStatus,BlockUsed,BlockSoftLimit,BlockHardLimit,BlockGrace,"
@@ -115,4 +114,8 @@ def test_a_plan_before_the_programs_are_installed_shows_what_will_be_set(host: H
 
 def test_rows_of_repquota_are_read_whatever_their_grace() -> None:
     text = HEADER + "#0,ok,ok,20,0,0,,2,0,0,\n#1001,soft,ok,99,50,100,6days,3,0,0,\n1002,-,-,1,2,3,0,4,5,6,0\n"
-    assert parse(text) == {0: Limits(20, 0, 0, 0, 0), 1001: Limits(99, 50, 100, 0, 0), 1002: Limits(1, 2, 3, 5, 6)}
+    assert parse_quotas(text) == {
+        0: Limits(20, 0, 0, 0, 0),
+        1001: Limits(99, 50, 100, 0, 0),
+        1002: Limits(1, 2, 3, 5, 6),
+    }

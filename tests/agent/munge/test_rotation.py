@@ -16,7 +16,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.kinds import build
-from slurmfab.on_hosts.agent.munge import credentials
+from slurmfab.on_hosts.agent.munge import rotation
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.munge.rotation import MungeKeySwitch, StagedMungeKey, digest, staged
 
@@ -176,14 +176,14 @@ def test_a_file_that_is_not_a_secret_may_have_leftovers(root: Path, context: Con
     ],
 )
 def test_the_output_of_unmunge_gives_the_status(shown: str, status: str) -> None:
-    assert credentials.status(shown) == status
+    assert rotation.status(shown) == status
 
 
 def test_credentials_come_from_the_socket_that_slurm_conf_names(root: Path) -> None:
     context = Context(str(root))
-    assert credentials.place_of_socket(context) == []
+    assert rotation.place_of_socket(context) == []
     conf = root / "etc/slurm/slurm.conf"
     conf.parent.mkdir(parents=True, exist_ok=True)
     conf.write_text("Include auth.conf\n")
     (conf.parent / "auth.conf").write_text("authinfo = ttl=60,socket=/opt/munge/sock # ours\n")
-    assert credentials.place_of_socket(context) == ["--socket", "/opt/munge/sock"]
+    assert rotation.place_of_socket(context) == ["--socket", "/opt/munge/sock"]

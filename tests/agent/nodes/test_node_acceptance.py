@@ -15,9 +15,9 @@ from slurm_tables import environment, printed
 from slurmfab.on_hosts.agent.core.resource import Outcome, apply
 from slurmfab.on_hosts.agent.nodes import jobs as node_jobs
 from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
+from slurmfab.on_hosts.agent.nodes.drain import NewNodeDrain
 from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
-from slurmfab.on_hosts.agent.nodes.new_node_drain import NewNodeDrain
-from slurmfab.on_hosts.agent.packages.removed_packages import removed
+from slurmfab.on_hosts.agent.packages.former_packages import removed
 
 OURS = f"slurmfab: new, no job has run there yet ({STAMP})"
 FAN = ("IDLE+DRAIN", "broken fan", "ann")

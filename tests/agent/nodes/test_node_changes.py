@@ -15,8 +15,7 @@ from slurm_tables import environment, printed
 from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
 from slurmfab.on_hosts.agent.nodes import health, job_processes
 from slurmfab.on_hosts.agent.nodes import resume as node_resume
-from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
-from slurmfab.on_hosts.agent.nodes.partition_drain import PartitionDrain
+from slurmfab.on_hosts.agent.nodes.drain import NodeDrain, PartitionDrain
 from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED, SlurmNodes
 from slurmfab.on_hosts.agent.nodes.resume import NodeResume
 from slurmfab.on_hosts.agent.slurm import reading

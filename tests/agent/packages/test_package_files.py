@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.on_hosts.agent.packages import package_files
+from slurmfab.on_hosts.agent.packages import packages
 
 LISTS = {
     "slurmd.list": "/usr/sbin\n/usr/sbin/slurmd-wlm\n/usr/sbin/slurmstepd-wlm\n/usr/share/doc/slurmd/copyright\n",
@@ -45,20 +45,20 @@ LINKS = ("usr/sbin/slurmd", "usr/sbin/slurmstepd", "etc/alternatives/slurmd", "e
 def test_a_missing_program_or_library_is_told_with_its_package(
     root: Path, gone: tuple[str, ...], told: str | None
 ) -> None:
-    info = root / package_files.INFO.lstrip("/")
+    info = root / packages.INFO.lstrip("/")
     info.mkdir(parents=True)
     for name, text in LISTS.items():
         (info / name).write_text(text)
-    record = root / package_files.ALTERNATIVES[0].lstrip("/") / "slurmd"
+    record = root / packages.ALTERNATIVES[0].lstrip("/") / "slurmd"
     record.parent.mkdir(parents=True)
     record.write_text(RECORD)
     for path in {*FILES, *LINKS} - set(gone):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).touch()
-    assert package_files.text(package_files.missing(str(root))) == told
+    assert packages.missing_files_text(packages.missing_files(str(root))) == told
 
 
 def test_many_missing_files_are_counted() -> None:
-    assert package_files.text(tuple(("slurmd", f"/x{n}") for n in range(5))) == (
+    assert packages.missing_files_text(tuple(("slurmd", f"/x{n}") for n in range(5))) == (
         "/x0 of slurmd, /x1 of slurmd, /x2 of slurmd, 2 more"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.on_hosts.agent.packages import reboot_need
+from slurmfab.on_hosts.agent.packages import updates
 
 BUILD = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.115-1 (2024-11-01)"
 RELEASE = "6.1.0-25-amd64"
@@ -27,7 +27,7 @@ def kernels(host: Path, *releases: str) -> None:
 
 
 def reasons(host: Path, release: str = RELEASE, build: str = BUILD) -> list[str]:
-    return reboot_need.reasons(str(host), release, build)
+    return updates.reboot_reasons(str(host), release, build)
 
 
 def test_a_host_with_the_kernel_that_runs_needs_no_reboot(host: Path) -> None:

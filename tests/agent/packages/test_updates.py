@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
-from slurmfab.on_hosts.agent.packages import apt_simulation, daemon_policy, updates
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
-from slurmfab.on_hosts.agent.packages.updates import Updates
+from slurmfab.on_hosts.agent.packages import daemon_policy, updates
+from slurmfab.on_hosts.agent.packages.updates import Candidate, Updates
 
 OUTPUT = Path(__file__).with_name("apt_output")
 """What `apt-get -q -s --with-new-pkgs upgrade` printed on hosts of both suites."""
@@ -26,7 +25,7 @@ SLURM = ("slurmd", "slurm-*")
 
 
 def read(suite: str) -> list[Candidate]:
-    return apt_simulation.candidates((OUTPUT / f"{suite}.txt").read_text())
+    return updates.simulated_candidates((OUTPUT / f"{suite}.txt").read_text())
 
 
 def test_real_output_of_bookworm_when_read_tells_versions_and_security_fixes() -> None:
@@ -54,16 +53,16 @@ def test_real_output_of_trixie_when_read_counts_a_version_that_is_in_both_archiv
     ],
 )
 def test_an_origin_is_for_security_by_its_archive_alone(origins: str, is_security: bool) -> None:
-    assert apt_simulation.is_security(origins) is is_security
+    assert updates.is_security(origins) is is_security
 
 
 def test_new_packages_and_sources_without_a_name_are_read_too() -> None:
     printed = "Inst kernel-2 (2.0 localhost [all])\nInst meta [1.0] (1.1 [all]) []\nConf meta (1.1 [all])\n"
-    assert apt_simulation.candidates(printed) == [
+    assert updates.simulated_candidates(printed) == [
         Candidate("kernel-2", "", "2.0", False),
         Candidate("meta", "1.0", "1.1", False),
     ]
-    assert apt_simulation.removed("Remv tock [1.0]\nRemv tuck [1] [x:amd64 ]\n") == ["tock", "tuck"]
+    assert updates.simulated_removals("Remv tock [1.0]\nRemv tuck [1] [x:amd64 ]\n") == ["tock", "tuck"]
 
 
 class Apt(Context):
@@ -147,7 +146,7 @@ def test_with_security_alone_other_updates_are_neither_made_nor_told(host: Path)
 
 def test_the_sites_own_preferences_stay_in_force(host: Path) -> None:
     (host / "etc/apt/preferences").write_text("Package: x\nPin: version 1\nPin-Priority: 1001\n")
-    with apt_simulation.left_alone(Context(str(host)), ["b", "a"]) as options:
+    with updates.left_alone(Context(str(host)), ["b", "a"]) as options:
         text = Path(options[1].partition("=")[2]).read_text()
     assert text.startswith("Package: a b\nPin: release *\nPin-Priority: -1\n\nPackage: x\n")
 
@@ -181,7 +180,7 @@ def test_apt_that_refuses_is_an_error_unless_dpkg_is_unfinished(host: Path, monk
     def refuse(*_: Any) -> str:
         raise ResourceFailed("dependencies cannot be met")
 
-    monkeypatch.setattr(apt_simulation, "simulate", refuse)
+    monkeypatch.setattr(updates, "simulate_upgrade", refuse)
     with pytest.raises(ResourceFailed, match="dependencies cannot be met"):
         told(Apt(host, []))
     status = host / "var/lib/dpkg/status"

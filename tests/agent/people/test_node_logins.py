@@ -19,7 +19,7 @@ from slurmfab.on_hosts.agent.people.node_logins import ACCOUNT, EXEMPT, LOGIN_FI
 from slurmfab.on_hosts.agent.services import login_guard
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 from slurmfab.on_hosts.agent.undo import undo_store
-from slurmfab.on_hosts.agent.undo.earlier_logins import EarlierLogins
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierLogins
 
 DEBIANS = """\
 @include common-auth

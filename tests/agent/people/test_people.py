@@ -19,13 +19,10 @@ from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, apply
 from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.identities.id_processes import with_numbers
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
-from slurmfab.on_hosts.agent.people import person_home
-from slurmfab.on_hosts.agent.people.authorized_keys import BEGIN, END, AuthorizedKeys
+from slurmfab.on_hosts.agent.people import person
 from slurmfab.on_hosts.agent.people.home_worker import HomeTrouble, worker
-from slurmfab.on_hosts.agent.people.person import Person
-from slurmfab.on_hosts.agent.people.person_home import PersonHome
+from slurmfab.on_hosts.agent.people.person import BEGIN, END, AuthorizedKeys, Person, PersonHome, SudoRules
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
-from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
 
@@ -442,7 +439,7 @@ def test_a_home_on_a_dead_server_fails_as_no_job_of_its_user_runs_there(
     def ask(*_: object) -> None:
         raise HomeTrouble("it does not answer", number)
 
-    monkeypatch.setattr(person_home.worker, "ask", ask)
+    monkeypatch.setattr(person.worker, "ask", ask)
     outcome = apply(HOME, context)
     assert (outcome.status, outcome.message) == (
         status,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,6 +95,15 @@ def test_a_daemon_that_ends_before_it_knows_its_log_has_its_last_words_in_the_jo
 ) -> None:
     host = Journal(root, own, about)
     assert daemon_log.last_words(host, "slurmd", daemon_log.position(host, "slurmd")) == words
+
+
+def test_a_port_that_another_process_has_is_told_with_that_process(root: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        host = Journal(root, own=f"slurmd: error: Unable to bind listen port ({port}): Address already in use\n")
+        words = daemon_log.last_words(host, "slurmd", daemon_log.position(host, "slurmd"))
+    assert [words[0].partition(" (")[0], len(words)] == ["error: Unable to bind listen port", 2]
+    assert words[1].endswith(f"(PID {os.getpid()}) has port {port}")
 
 
 def test_the_journal_is_asked_about_this_start_when_all_of_it_is_written(root: Path) -> None:

@@ -21,7 +21,7 @@ from slurmfab.on_hosts.agent.nodes.states import NodeState, states_from
 from slurmfab.on_hosts.agent.services import daemon_log, listening, process, service, systemctl
 from slurmfab.on_hosts.agent.services.listening import Listening
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 from slurmfab.on_hosts.agent.slurm import files as slurm_files
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 

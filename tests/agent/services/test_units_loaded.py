@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 PLACES = {unit: f"/etc/systemd/system/{unit}.d/10-slurmfab.conf" for unit in ("munge.service", "slurmd.service")}
 

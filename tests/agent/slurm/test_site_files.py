@@ -8,7 +8,7 @@ import pytest
 
 from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
 from slurmfab.on_hosts.agent.core.resource import Context, apply
-from slurmfab.on_hosts.agent.facts import site_files as facts
+from slurmfab.on_hosts.agent.facts import facts
 from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
 
 TOPOLOGY = "SwitchName=s1 Nodes=n[1-2]\n"
@@ -60,7 +60,7 @@ def test_a_file_made_by_hand_with_the_same_bytes_is_left_as_it_is_and_never_take
     assert apply(SiteFiles("/etc/slurm", FILES[:1]), context).status == "ok"
     assert (path.stat().st_ctime_ns, path.stat().st_ino) == (before.st_ctime_ns, before.st_ino)
     assert record(root) == []
-    assert facts.read(str(root), ("topology.conf",))["written_site_files"] == []
+    assert facts.read_site_files(str(root), ("topology.conf",))["written_site_files"] == []
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o664, 0o646])
@@ -120,6 +120,6 @@ def test_facts_tell_digests_of_the_files_asked_about_and_of_those_that_slurmfab_
     apply(WRITTEN, context)
     (slurm / "topology.conf").unlink()
     (slurm / "mpi.conf").write_text("")
-    found = facts.read(str(root), ("mpi.conf", "topology.conf", "oci.conf"))
+    found = facts.read_site_files(str(root), ("mpi.conf", "topology.conf", "oci.conf"))
     assert sorted(found["site_files"]) == ["mpi.conf", "plugstack.conf.d/x11.conf", "prolog.sh"]
     assert found["written_site_files"] == sorted(name for name, _, _ in FILES)

@@ -8,7 +8,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource, ap
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.undo import undo_store
-from slurmfab.on_hosts.agent.undo.earlier_files import EarlierFiles
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierFiles
 
 EARLIER, RUN = "20260101T120001.000000Z-deploy", "20260101T120002.000000Z-deploy"
 CONF, GRES, OTHER = "/etc/slurm.conf", "/etc/gres.conf", "/etc/other.conf"

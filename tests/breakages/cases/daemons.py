@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Checked, Mended, Setting
+from breakage import Breakage, Checked, Mended, Setting, Told
 
 TABLES = "table=$(mariadb -N slurm_acct_db -e 'show tables' | grep _job_table$); echo $table >/root/table;"
 """Notes the name of the table of jobs."""
+
+SQUATS = 'import signal, socket; kept = socket.create_server(("", 6818)); signal.pause()'
+SQUATTED = "until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 6818))'; do sleep 0.1; done"
 
 ROWS = (
     Breakage(
@@ -60,6 +63,17 @@ ROWS = (
         plan_code=4,
         deploy=("task/nonsense", "Slurm's earlier files are back on ctl,n[1-2], and slurmctld runs with them."),
         deploy_code=1,
+    ),
+    Breakage(
+        name="slurmd-port-taken",
+        what="slurmd was stopped, and another program listens on its port",
+        breaks=f"systemctl stop slurmd; systemd-run --quiet --unit=squatter python3 -c '{SQUATS}'; {SQUATTED}",
+        check=("slurmd.service is inactive",),
+        plan=("service:slurmd",),
+        deploy=Told(
+            words=("n1", "Unable to bind listen port (6818): Address already in use", "python3 (PID", "has port 6818"),
+            repair="systemctl stop squatter",
+        ),
     ),
     Breakage(
         name="slurmctld-ended-at-its-start",

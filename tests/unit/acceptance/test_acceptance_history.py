@@ -11,9 +11,8 @@ from json_shapes import assert_fits
 from ruled_shells import RuledShell
 
 from slurmfab.base.json_output import as_json
-from slurmfab.commands.accept import history
-from slurmfab.commands.accept.history import Entry, middle_of, parse
-from slurmfab.commands.accept.listing import History, last_runs
+from slurmfab.commands.accept import listing
+from slurmfab.commands.accept.listing import Entry, History, last_runs, middle_of, parse
 from slurmfab.commands.checks.hosts import CheckedHost
 
 ENTRY = Entry("r1", "2026-11-23T08:15:00Z", "speed", "", "n1", "n1", "GB/s", "passed", "", "slurm", 100.0, 90.0, 3.0)
@@ -68,11 +67,11 @@ def test_lines_are_added_behind_a_line_that_was_cut_and_old_ones_go(
 ) -> None:
     place = tmp_path / "acceptance"
     command = (
-        history.ADD.replace("/var/lib/slurmfab/acceptance", str(place))
-        .replace(str(2 * history.MOST_BYTES), "4000")
-        .replace(str(history.MOST_BYTES), "2000")
+        listing.ADD.replace("/var/lib/slurmfab/acceptance", str(place))
+        .replace(str(2 * listing.MOST_BYTES), "4000")
+        .replace(str(listing.MOST_BYTES), "2000")
     )
-    monkeypatch.setattr(history, "ADD", command)
+    monkeypatch.setattr(listing, "ADD", command)
 
     class Here:
         """A shell on this machine."""
@@ -82,11 +81,11 @@ def test_lines_are_added_behind_a_line_that_was_cut_and_old_ones_go(
             return history_result(done)
 
     host = CheckedHost("c1", Here())  # type: ignore[arg-type]
-    assert history.add(host, [ENTRY]) == ""
+    assert listing.add_history(host, [ENTRY]) == ""
     file = place / "history.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
     for _ in range(30):
-        assert history.add(host, [ENTRY, ENTRY]) == ""
+        assert listing.add_history(host, [ENTRY, ENTRY]) == ""
     assert len(file.read_bytes()) <= 4000
     assert all(parse(one) == ENTRY for one in file.read_bytes().splitlines())
 
@@ -99,5 +98,7 @@ def history_result(done: subprocess.CompletedProcess[bytes]) -> object:
 
 def test_a_history_that_cannot_be_written_says_why() -> None:
     shell = RuledShell({})
-    assert "not found" in history.add(CheckedHost("c1", shell), [ENTRY])
-    assert history.read(CheckedHost("c1", RuledShell({"tail": "damaged\n" + line().decode() + "\n"}))) == (ENTRY,)
+    assert "not found" in listing.add_history(CheckedHost("c1", shell), [ENTRY])
+    assert listing.read_history(CheckedHost("c1", RuledShell({"tail": "damaged\n" + line().decode() + "\n"}))) == (
+        ENTRY,
+    )

@@ -11,8 +11,8 @@ from json_shapes import assert_fits
 from support import THREE_HOSTS, cluster
 
 from slurmfab.base.json_output import as_json
-from slurmfab.commands.accept import judging
-from slurmfab.commands.accept.judging import LONGEST_LINE, NoFigure, figure_in
+from slurmfab.commands.accept import queue
+from slurmfab.commands.accept.queue import LONGEST_LINE, NoFigure, figure_in
 from slurmfab.commands.accept.results import (
     FAILED,
     NO_FIGURE,
@@ -76,7 +76,7 @@ def test_what_is_no_figure_is_told(output: str, pattern: str, words: str) -> Non
 
 
 def test_a_pattern_that_a_text_keeps_busy_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "SECONDS", 0.5)
+    monkeypatch.setattr(queue, "SECONDS", 0.5)
     begun = time.monotonic()
     with pytest.raises(NoFigure, match="takes more than"):
         figure_in("a" * 60 + "!", "^(a+)+$")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.cluster.inventory.shipped_jobs import SHIPPED
-from slurmfab.commands.accept.judging import figure_in
+from slurmfab.commands.accept.queue import figure_in
 from slurmfab.commands.accept.wanted import SHIPPED_SCRIPTS
 
 NCCL = """\

@@ -9,7 +9,7 @@ import pytest
 
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.backup.archive import Backup
-from slurmfab.commands.backup.refusals import PresentState, orphans, overwrite_refusal, refusal, version_refusal
+from slurmfab.commands.backup.restoring import PresentState, orphans, overwrite_refusal, refusal, version_refusal
 
 BACKUP = Backup(
     Path("lab.tar"), "0" * 64, "lab", "24.11.5", "2026-11-21 14:32:00+00:00", "ann@laptop", 18, frozenset({16, 17})

@@ -9,7 +9,7 @@ from saved_archives import CLUSTER_TEXT, PARTS, archive
 from support import cluster, facts_of, plan_input, prepared
 
 from slurmfab.commands.backup.archive import verified
-from slurmfab.commands.backup.restore_phases import RestorePhases
+from slurmfab.commands.backup.restoring import RestorePhases
 from slurmfab.core.plan.plan import PHASES
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import as_request

@@ -14,7 +14,7 @@ from saved_bundles import DEBS, saved
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, run_over
 
 from slurmfab.base.errors import AgentFailed
-from slurmfab.commands.bundle import archive, pushing
+from slurmfab.commands.bundle import archive, sending
 from slurmfab.commands.bundle.package_source import BundleSource
 from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.plan_input import PlanInput
@@ -93,7 +93,7 @@ def test_hosts_get_only_the_packages_that_they_lack_and_install_them_from_the_bu
 
 def test_a_large_package_is_sent_in_pieces(case: Case) -> None:
     case.delivered()
-    assert case.hosts.longest == pushing.PIECE_BYTES < max(len(data) for data in DEBS.values())
+    assert case.hosts.longest == sending.PIECE_BYTES < max(len(data) for data in DEBS.values())
 
 
 def test_a_host_that_cannot_store_packages_is_excluded_and_the_others_continue(case: Case) -> None:

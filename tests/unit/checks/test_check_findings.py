@@ -478,6 +478,29 @@ def test_job_without_room_beside_other_jobs_is_left_out_and_not_tried_again(benc
     assert sum("srun" in command for command in bench.shells["ctl"].commands) == 1
 
 
+TURN = "--reservation=slurmfab-check-"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "refused", "passes"), [("41\n", "", True), ("", "", False), ("41\n", "scontrol: error: denied", False)]
+)
+def test_test_jobs_when_jobs_of_users_wait_then_pass_them_by_a_reservation_that_ends_with_the_checks(
+    bench: Bench, waiting: str, refused: str, passes: bool
+) -> None:
+    rules, commands = bench.shells["ctl"].rules, bench.shells["ctl"].commands
+    rules["^squeue"] = lambda command: waiting if "--states=PENDING" in command and "--name=" not in command else ""
+    rules["^sinfo .*--states=idle,mixed"] = "n2\nn1\n"
+    rules["create reservation .*Nodes=n2 CoreCnt=1 .*Flags=IGNORE_JOBS,FLEX"] = refusal(refused) if refused else ""
+    rules["srun .*uname -n"] = "n1\n"
+    slurm = bench.slurm
+    for _ in range(2):
+        test_jobs.test_job_runs(bench.hosts["n1"], slurm, bench.known.lock)
+    slurm.cancel()
+    assert sum("create reservation" in command for command in commands) == (waiting != "")
+    assert sum(TURN in command for command in commands if "srun" in command) == 2 * passes
+    assert any("delete ReservationName=slurmfab-check-" in command for command in commands) == passes
+
+
 def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: Bench) -> None:
     bench.shells["ctl"].rules["srun .*uname -n"] = refusal("srun: error: Unable to allocate resources: Invalid account")
     with pytest.raises(AssertionError, match="does not run a job there: Unable to allocate resources: Invalid account"):

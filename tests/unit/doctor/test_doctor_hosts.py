@@ -10,8 +10,7 @@ from slurmfab.base.errors import HostError, InputError, LoginRefused, Unreachabl
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.doctor import hosts
 from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Finding
-from slurmfab.commands.doctor.hosts import Answer
-from slurmfab.commands.doctor.systems import SYSTEM, System, parsed
+from slurmfab.commands.doctor.hosts import SYSTEM, Answer, System, parsed_system
 
 TRIXIE = System("trixie", ("debian",))
 MIRROR = "http://mirror.example.org/debian/"
@@ -126,7 +125,7 @@ def test_mirrors_when_a_host_has_none_then_that_is_told() -> None:
     ],
 )
 def test_a_system_when_a_host_tells_it_then_words_alone_are_taken(output: str, system: System) -> None:
-    assert parsed(output.encode()) == system
+    assert parsed_system(output.encode()) == system
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.base.errors import Asleep, DeployFailed, SlurmfabError
-from slurmfab.commands.drift import alarm, memory
+from slurmfab.commands.drift import alarm
 from slurmfab.core.engine.session import Output
 
 Drift = Callable[..., int]
@@ -152,6 +152,6 @@ def test_a_mail_when_it_is_not_taken_then_the_next_run_sends_it(drift: Drift, tm
 def test_the_memory_when_its_file_is_broken_then_everything_is_told_anew(drift: Drift, tmp_path: Path) -> None:
     drift(**WRONG)
     mails(tmp_path)
-    memory.path_of(tmp_path / "cluster.yaml").write_text('{"version": 1, "problems": [["n1"]]}')
+    alarm.path_of(tmp_path / "cluster.yaml").write_text('{"version": 1, "problems": [["n1"]]}')
     drift(**WRONG)
     assert "New:" in mails(tmp_path)

@@ -15,7 +15,7 @@ from slurmfab.base.errors import AnotherRun, FilesChanged, SlurmfabError
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.people import changing
+from slurmfab.commands.people import users
 from slurmfab.core.engine import file_writing, record
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.report import Step
@@ -214,5 +214,5 @@ def test_a_user_who_was_added_meanwhile_is_not_removed_by_an_older_add_user(tmp_
     with_ann = f"{THREE_HOSTS}users: [{{name: ann}}]\n"
     path.write_text(with_ann)
     with pytest.raises(FilesChanged):
-        changing.write(run, f"{THREE_HOSTS}users: [{{name: bob}}]\n")
+        users.write(run, f"{THREE_HOSTS}users: [{{name: bob}}]\n")
     assert path.read_text() == with_ann

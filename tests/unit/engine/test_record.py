@@ -18,7 +18,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.history import listing
-from slurmfab.commands.history.rollback import target
+from slurmfab.commands.history.rollback import undoing
 from slurmfab.core.engine import record
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.report import UNKNOWN, Step
@@ -363,7 +363,7 @@ def test_a_run_whose_only_changes_were_on_a_host_that_was_lost_is_the_one_that_a
     run = recorded(tmp_path, hosts, started=NOON + timedelta(hours=1))
     perform(run, Output(), deploy)
     records, _ = record.load_all(run.inventory.path)
-    assert target.latest(records).run == run.id
+    assert undoing.target_latest(records).run == run.id
 
 
 def test_a_host_that_another_run_is_changing_was_changed_by_nobody_here(tmp_path: Path) -> None:

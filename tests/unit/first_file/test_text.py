@@ -7,15 +7,14 @@ import re
 import pytest
 
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.init.answers import QUESTIONS, Answers
-from slurmfab.commands.init.text import complaint, text
+from slurmfab.commands.init.asking import QUESTIONS, Answers, cluster_file_text, complaint
 
 FEW = Answers("lab", "ctl", "n[1-4]")
 ALL = Answers("lab", "ctl", "n[1-4],g[1-2]", "login1", "admin", True, "g[1-2]", "nas:/export/home", "ann, bob")
 
 
 def test_a_file_of_few_answers_has_one_partition_of_all_nodes_and_no_other_keys() -> None:
-    cluster = loading.parse(text(FEW), "a file")
+    cluster = loading.parse(cluster_file_text(FEW), "a file")
     assert (cluster.name, cluster.controllers, cluster.compute_nodes) == ("lab", ("ctl",), ("n1", "n2", "n3", "n4"))
     assert (cluster.ssh.user, cluster.ssh.become) == (None, "sudo")
     assert [(one.name, one.nodes) for one in cluster.partitions] == [("main", "ALL")]
@@ -23,7 +22,7 @@ def test_a_file_of_few_answers_has_one_partition_of_all_nodes_and_no_other_keys(
 
 
 def test_a_file_of_all_answers_has_a_key_for_each() -> None:
-    cluster = loading.parse(text(ALL), "a file")
+    cluster = loading.parse(cluster_file_text(ALL), "a file")
     assert (cluster.login, cluster.ssh.user, cluster.database_hosts) == (("login1",), "admin", ("ctl",))
     assert [group.hosts for group in cluster.nodes] == [("n1", "n2", "n3", "n4"), ("g1", "g2")]
     assert [(one.name, one.nodes) for one in cluster.partitions] == [
@@ -35,9 +34,9 @@ def test_a_file_of_all_answers_has_a_key_for_each() -> None:
 
 
 def test_what_is_commented_out_is_right_once_it_is_no_comment() -> None:
-    wanted = re.findall(r"^# (  .*|[a-z_]+:(?: .*)?)$", text(ALL), re.M)
+    wanted = re.findall(r"^# (  .*|[a-z_]+:(?: .*)?)$", cluster_file_text(ALL), re.M)
     more = "\n".join(wanted)
-    cluster = loading.parse(f"{text(ALL)}\n{more}\n", "a file")
+    cluster = loading.parse(f"{cluster_file_text(ALL)}\n{more}\n", "a file")
     assert cluster.backup is not None
     assert cluster.addresses["g2"] == "10.0.1.6"
     assert [one.name for one in cluster.accounts] == ["physics"]
@@ -45,13 +44,13 @@ def test_what_is_commented_out_is_right_once_it_is_no_comment() -> None:
 
 @pytest.mark.parametrize(("nodes", "gpu_nodes"), [("g[1-2]", "g[1-2]"), ("ctl", "")])
 def test_nodes_that_are_all_alike_are_in_one_partition(nodes: str, gpu_nodes: str) -> None:
-    cluster = loading.parse(text(Answers("lab", "ctl", nodes, gpu_nodes=gpu_nodes)), "a file")
+    cluster = loading.parse(cluster_file_text(Answers("lab", "ctl", nodes, gpu_nodes=gpu_nodes)), "a file")
     assert [(one.name, one.nodes) for one in cluster.partitions] == [("main", "ALL")]
     assert len(cluster.nodes) == 1
 
 
 def test_root_needs_no_sudo() -> None:
-    assert loading.parse(text(Answers("lab", "ctl", "n1", user="root")), "a file").ssh.become is None
+    assert loading.parse(cluster_file_text(Answers("lab", "ctl", "n1", user="root")), "a file").ssh.become is None
 
 
 @pytest.mark.parametrize(

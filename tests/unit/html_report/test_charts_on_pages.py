@@ -10,10 +10,10 @@ import pytest
 from made_pages import sources
 from report_data import ASSOCIATIONS, HOSTILE, big_record, measured, record, step, usage
 
-from slurmfab.commands.report.page import page
 from slurmfab.commands.report.section import Missing, Section, Sources
 from slurmfab.commands.report.sections import accounts, changes, drift, gpu_checks, runs
 from slurmfab.commands.report.sections import usage as use
+from slurmfab.commands.report.writing import page
 from slurmfab.core.engine.report import Report, Step
 from slurmfab.core.status import limits_in_use
 from slurmfab.on_hosts.agent.core.resource import Change, Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.commands.report.columns import BELOW, HEIGHT, LEFT, TOP, WIDTH, columns
+from slurmfab.commands.report.charts import BELOW, HEIGHT, LEFT, TOP, WIDTH, columns
 
 DAY = 86400
 BEGIN = 1_795_392_000

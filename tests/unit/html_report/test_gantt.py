@@ -7,8 +7,7 @@ from pathlib import Path
 from report_data import HOSTILE, big_record, record, step
 
 from slurmfab.base.markup import fill
-from slurmfab.commands.report.gantt import LEFT, WIDTH, gantt
-from slurmfab.commands.report.timeline import timeline
+from slurmfab.commands.report.gantt import LEFT, WIDTH, gantt, timeline
 
 GOLDEN = Path(__file__).with_name("gantt.svg")
 STEPS = (

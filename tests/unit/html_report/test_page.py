@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 
 from made_pages import HOSTILE, sources
 
-from slurmfab.commands.report.page import page
 from slurmfab.commands.report.section import Missing
+from slurmfab.commands.report.writing import page
 
 SMALL = sources()
 TEXT = page(SMALL)

@@ -13,7 +13,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.checks.results import Result, Verdict
-from slurmfab.commands.report import gathering, page, writing
+from slurmfab.commands.report import writing
 from slurmfab.commands.report.node_views import Look, look_of
 from slurmfab.commands.report.section import NOT_ASKED, Missing
 from slurmfab.commands.report.sections import checks, hardware, nodes, picture
@@ -71,7 +71,7 @@ def test_picture_when_nodes_are_out_of_service_then_they_are_told_by_reason() ->
 
 def test_page_when_it_is_about_checks_alone_then_it_has_no_picture_and_a_table_from_the_lock() -> None:
     assert not isinstance(SMALL.checks, Missing)
-    shown = gathering.of_checks(SMALL.inventory, SMALL.checks)
+    shown = writing.of_checks(SMALL.inventory, SMALL.checks)
     assert picture.section(shown) is None
     table = nodes.section(shown)
     assert table is not None
@@ -80,7 +80,7 @@ def test_page_when_it_is_about_checks_alone_then_it_has_no_picture_and_a_table_f
 
 
 def test_checks_when_never_run_then_the_section_says_so_and_how_to_run_them() -> None:
-    section = checks.section(replace(SMALL, checks=gathering.NEVER_CHECKED))
+    section = checks.section(replace(SMALL, checks=writing.NEVER_CHECKED))
     assert section is not None
     assert "report --check" in section.note
     assert checks.section(replace(SMALL, checks=NOT_ASKED)) is None
@@ -120,7 +120,7 @@ def test_head_when_all_is_well_then_every_statement_is_good() -> None:
     status = Status("alpine", Snapshot(SMALL.status.seen.controllers, (node("IDLE"),)), {})  # type: ignore[union-attr]
     run = CheckRun(datetime(2026, 11, 23, tzinfo=timezone.utc), "ann@desk", verdict)
     well = replace(SMALL, silent={}, status=status, checks=run)
-    assert {one.tone for one in page.statements(well)} == {"good"}
+    assert {one.tone for one in writing.statements(well)} == {"good"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import random
 import pytest
 from report_data import big_record, record, step
 
-from slurmfab.commands.report.timeline import Row, Span, timeline
+from slurmfab.commands.report.gantt import Row, Span, timeline
 from slurmfab.core.engine.record import Record
 
 

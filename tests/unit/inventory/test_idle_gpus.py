@@ -17,7 +17,7 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 KEY = "idle_gpus: {after: 2h, mail: nobody, then: cancel, spare: [ann]}\n"
 WHOLE = (Gpu("/dev/nvidia0", "h100"),)

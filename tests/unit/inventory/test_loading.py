@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.base.errors import ClusterFileError, InputError
-from slurmfab.cluster.inventory import json_schema, loading
+from slurmfab.cluster.inventory import loading, schema_file
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.lock import Lock
 
@@ -116,7 +116,7 @@ COMPLAINTS = {
     "a tag": (SMALL + "login: !python [a]\n", "5: login: the tag !python is not supported"),
     "a key like no other in a group": (
         SMALL + "    color: red\n",
-        "5: nodes[0].color: unknown key; known: hosts and Slurm's own",
+        "5: nodes[0].color: unknown key; known: hosts, mig and Slurm's own",
     ),
     "a merge key": (SMALL + "ids: {<<: {slurm: 5}}\n", "5: ids.<<: merge keys are not supported"),
     "no cluster": ("controllers: mn\nnodes: [{hosts: n1}]\n", "1: cluster: this key is missing"),
@@ -417,7 +417,7 @@ def test_default_path_when_the_environment_names_one_then_it_counts(monkeypatch,
 
 def model_keys():
     """Every key of a cluster file that is slurmfab's or that it looks at, as `place.key`."""
-    made = json_schema.schema()
+    made = schema_file.schema()
     keys = list(made["properties"])
     keys += [f"ssh.{key}" for key in made["definitions"]["Ssh"]["properties"]]
     return [*keys, "nodes[].hosts", "partitions[].PartitionName", "partitions[].Nodes", "ids.slurm", "ids.munge"]

@@ -15,7 +15,7 @@ MEANS_ROOT = {
     "files", "ids", "state_directory", "database", "users", "backup", "mounts", "exports", "homes", "private_tmp",
     "scratch", "mail", "modules", "mpi", "containers", "registry", "firewall", "monitoring", "gpu_checks", "acceptance",
     "drift", "prolog", "epilog", "job_environment", "health", "power", "bundle", "slurm_ssh", "user_ssh", "slurm_user",
-    "guard_directories", "rest",
+    "guard_directories", "rest", "directory", "jupyter",
 }  # fmt: skip
 MEANS_MORE_OF_USER = {"uid", "gid", "groups", "home", "keys", "sudo", "settings"}
 

@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab.addresses import choose_network, gateway, host_addresses
+from slurmfab.lab.network import choose_network, gateway, host_addresses
 
 
 def networks(*texts: str) -> list[IPv4Network]:

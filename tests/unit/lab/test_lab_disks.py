@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.base.errors import InputError, LabError
-from slurmfab.lab import addresses, disks, layout, state
+from slurmfab.lab import disks, layout, network, state
 from slurmfab.lab.disks import Disks
 from slurmfab.lab.spec import LabSpec
 from slurmfab.lab.state import LabState
@@ -101,6 +101,6 @@ def test_disks_that_were_kept_by_half_are_none() -> None:
 
 def test_addresses_of_a_copy_when_they_are_taken_then_it_is_refused() -> None:
     kept = Disks("kept", "trixie", "root", "10.7.7.0/24", "/base", {})
-    assert addresses.require_free(kept.network, [IPv4Network("0.0.0.0/0")]) == IPv4Network("10.7.7.0/24")
+    assert network.require_free(kept.network, [IPv4Network("0.0.0.0/0")]) == IPv4Network("10.7.7.0/24")
     with pytest.raises(LabError, match="another copy"):
-        addresses.require_free(kept.network, [IPv4Network("10.7.0.0/16")])
+        network.require_free(kept.network, [IPv4Network("10.7.0.0/16")])

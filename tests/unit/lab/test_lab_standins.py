@@ -2,7 +2,7 @@
 
 import subprocess
 
-from slurmfab.lab import standins
+from slurmfab.lab import roots
 from slurmfab.on_hosts.agent.facts import nvidia_gpus
 
 MODELS = ("NVIDIA Lab Stand-in", "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
@@ -12,8 +12,8 @@ def ask(tmp_path, count: int, *arguments: str) -> str:
     for number in range(count):
         (tmp_path / f"nvidia{number}").touch()
     (tmp_path / "nvidiactl").touch()
-    (tmp_path / "lab-gpus").write_text(standins.gpu_models(MODELS))
-    script = (standins.SHIPPED / "nvidia-smi").read_text()
+    (tmp_path / "lab-gpus").write_text(roots.gpu_models(MODELS))
+    script = (roots.SHIPPED / "nvidia-smi").read_text()
     script = script.replace("/dev/nvidia", f"{tmp_path}/nvidia").replace("/etc/", f"{tmp_path}/")
     return subprocess.run(
         ["sh", "-c", script, "nvidia-smi", *arguments], check=True, capture_output=True, text=True
@@ -56,7 +56,7 @@ def test_tool_when_asked_anything_else_then_it_says_that_it_is_a_stand_in(tmp_pa
 
 
 def test_devices_when_two_gpus_then_tmpfiles_makes_them_and_the_control_device():
-    assert standins.gpu_devices(2).splitlines() == [
+    assert roots.gpu_devices(2).splitlines() == [
         "c /dev/nvidia0 0666 root root - 195:0",
         "c /dev/nvidia1 0666 root root - 195:1",
         "c /dev/nvidiactl 0666 root root - 195:255",

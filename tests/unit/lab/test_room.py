@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import room
+from slurmfab.lab import needs
 
 
 @pytest.fixture
@@ -17,23 +17,23 @@ def on_an_overlay(monkeypatch, tmp_path) -> list[list[str]]:
         called.append(argv)
         return "overlayfs\n"
 
-    monkeypatch.setattr(room, "CACHE", tmp_path / "cache")
-    monkeypatch.setattr(room, "LABS", tmp_path / "lib/labs")
-    monkeypatch.setattr(room, "holds_overlays", lambda _: any(argv[0] == "mount" for argv in called))
-    monkeypatch.setattr(room, "call", call)
+    monkeypatch.setattr(needs, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(needs, "LABS", tmp_path / "lib/labs")
+    monkeypatch.setattr(needs, "holds_overlays", lambda _: any(argv[0] == "mount" for argv in called))
+    monkeypatch.setattr(needs, "call", call)
     return called
 
 
 def memory(monkeypatch, directory: Path, kilobytes: int) -> None:
     file = directory / "meminfo"
     file.write_text(f"MemTotal:       99999999 kB\nMemAvailable:   {kilobytes} kB\n")
-    monkeypatch.setattr(room, "MEMORY", file)
+    monkeypatch.setattr(needs, "MEMORY", file)
 
 
 def test_ensure_when_a_place_cannot_hold_disks_then_a_tmpfs_is_mounted_and_told(on_an_overlay, monkeypatch, tmp_path):
     memory(monkeypatch, tmp_path, 8 << 20)
     told: list[str] = []
-    room.ensure(told.append)
+    needs.ensure_room(told.append)
     assert [argv[-1] for argv in on_an_overlay if argv[0] == "mount"] == [str(tmp_path / "cache")]
     assert ["(overlayfs)" in line for line in told] == [True]
 
@@ -41,7 +41,7 @@ def test_ensure_when_a_place_cannot_hold_disks_then_a_tmpfs_is_mounted_and_told(
 def test_ensure_when_there_is_no_memory_either_then_says_what_is_missing(on_an_overlay, monkeypatch, tmp_path):
     memory(monkeypatch, tmp_path, 2 << 20)
     with pytest.raises(LabError, match=r"2048 MiB of memory are too little for a tmpfs\. Mount a file system that can"):
-        room.ensure(print)
+        needs.ensure_room(print)
     assert [argv[0] for argv in on_an_overlay] == ["stat"]
 
 
@@ -54,6 +54,6 @@ def test_ensure_when_mounting_is_forbidden_then_says_what_a_container_needs(monk
             raise LabError("`mount` failed on this machine with exit code 32: permission denied")
         return "overlayfs\n"
 
-    monkeypatch.setattr(room, "call", refuse)
+    monkeypatch.setattr(needs, "call", refuse)
     with pytest.raises(LabError, match=r"--privileged.*permission denied"):
-        room.ensure(print)
+        needs.ensure_room(print)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from slurmfab.commands.logs.merging import HostLine, Told, is_about, merge
+from slurmfab.commands.logs.asking import HostLine, Told, is_about, merge
 
 HOSTS = ("ctl", "n1", "n2", "n3", "gpu01")
 

@@ -12,7 +12,7 @@ from support import THREE_HOSTS, cluster, facts_of, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.monitoring_files import dashboard, writing
+from slurmfab.commands.monitoring_files import writing
 from slurmfab.core.plan.pinned import pin
 
 
@@ -69,7 +69,7 @@ def test_a_cluster_when_there_is_nothing_to_watch_then_is_refused(inventory: Inv
 
 
 def test_the_dashboard_when_read_then_its_panels_have_places_and_queries_of_the_chosen_cluster() -> None:
-    found = dashboard.dashboard()
+    found = writing.dashboard()
     places = set[tuple[int, int]]()
     for panel in found["panels"]:
         place = panel["gridPos"]
@@ -79,10 +79,10 @@ def test_the_dashboard_when_read_then_its_panels_have_places_and_queries_of_the_
             for y in range(place["y"], place["y"] + place["h"])
         }
         assert not places & cells, panel["title"]
-        assert place["x"] + place["w"] <= dashboard.COLUMNS
+        assert place["x"] + place["w"] <= writing.COLUMNS
         places |= cells
         for target in panel["targets"]:
             assert 'cluster="$cluster"' in target["expr"]
             assert target["datasource"]["uid"] == "${datasource}"
     assert [one["name"] for one in found["templating"]["list"]] == ["datasource", "cluster"]
-    assert len({panel["id"] for panel in found["panels"]}) == len(dashboard.PANELS)
+    assert len({panel["id"] for panel in found["panels"]}) == len(writing.PANELS)

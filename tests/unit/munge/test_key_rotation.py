@@ -16,7 +16,7 @@ from support import MUNGE_KEY, cluster, facts_of, lost_words, prepared, run_over
 from slurmfab.base.errors import AnotherRun, DeployFailed, InputError, SlurmfabError
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import ClusterMark, SlurmUse
-from slurmfab.commands.munge import key_proof, key_rotation
+from slurmfab.commands.munge import key_rotation
 from slurmfab.core.engine.run import Run
 from slurmfab.hosts.session import Line
 
@@ -228,11 +228,11 @@ def test_the_key_is_new_in_every_run_and_in_no_report() -> None:
 def test_a_host_is_proved_by_credentials_in_both_directions_and_by_an_old_credential(
     decoded: tuple[str, ...], back: str, failed: list[str]
 ) -> None:
-    outcomes = key_proof.credential_outcomes("c1", key_proof.MungeAnswer("MUNGE:x", decoded), back)
+    outcomes = key_rotation.credential_outcomes("c1", key_rotation.MungeAnswer("MUNGE:x", decoded), back)
     assert [one.id for one in outcomes if one.status == "failed"] == failed
 
 
 def test_a_host_that_makes_no_credential_fails_with_its_reason() -> None:
-    answer = key_proof.MungeAnswer("", ("Success (0)",), "munge: Error: no socket")
-    outcomes = key_proof.credential_outcomes("c1", answer, "unmunge printed nothing")
+    answer = key_rotation.MungeAnswer("", ("Success (0)",), "munge: Error: no socket")
+    outcomes = key_rotation.credential_outcomes("c1", answer, "unmunge printed nothing")
     assert ["no socket" in one.message for one in outcomes if one.status == "failed"] == [True]

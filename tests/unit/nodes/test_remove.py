@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.edits import node_removal
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.nodes import decommission, remove
+from slurmfab.commands.nodes import remove
 from slurmfab.commands.nodes.remove import RemoveNodeOptions, refuse
 from slurmfab.core.engine import job_waiting
 from slurmfab.core.engine.run import Run
@@ -56,7 +56,9 @@ def leaving(folder: Path, *, asks: bool = False) -> tuple[Run, LeavingHosts, str
     path.write_text("# Ours.\n" + THREE_HOSTS)
     lock = pin(cluster(), Lock(slurm="24.11.5"), facts_of(cluster(), prepared))
     locks.save(lock, loading.lock_path(path))
-    hosts = LeavingHosts(facts_of(cluster(), prepared), {"n2": {resource.id for resource in decommission.stopped()}})
+    hosts = LeavingHosts(
+        facts_of(cluster(), prepared), {"n2": {resource.id for resource in remove.decommission_stopped()}}
+    )
     run = run_over(
         hosts, cluster(), lock=lock, path=path, hooks=remove.hooks(Inventory(cluster(), lock, path), ("n2",)), asks=asks
     )
@@ -110,10 +112,10 @@ def test_a_removal_with_now_when_jobs_are_there_then_says_which_are_cancelled() 
 
 
 def test_packages_are_removed_only_with_purge_and_after_all_cluster_files() -> None:
-    assert "packages-gone" not in [resource.kind for resource in decommission.cleaned(purge=False)]
-    *_, last = decommission.cleaned(purge=True)
+    assert "packages-gone" not in [resource.kind for resource in remove.decommission_cleaned(purge=False)]
+    *_, last = remove.decommission_cleaned(purge=True)
     assert last.kind == "packages-gone"
-    assert not {"openssh-client", "slurmctld"} & decommission.purged()
+    assert not {"openssh-client", "slurmctld"} & remove.purged()
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -212,9 +214,9 @@ def with_options() -> tuple[Inventory, HostFacts]:
 
 def test_all_that_a_node_has_for_optional_keys_is_taken_back_in_the_order_of_a_deployment() -> None:
     known, facts = with_options()
-    opened = [one.id for one in decommission.open_again(known, facts)]
+    opened = [one.id for one in remove.open_again(known, facts)]
     assert opened == ["login-guard:taken back", "node-logins:/etc/pam.d/sshd"]
-    resources = decommission.taken_back(known, facts)
+    resources = remove.taken_back(known, facts)
     assert [one.id for one in resources] == [
         "owned-files:files",
         "in-effect:files",
@@ -237,7 +239,7 @@ def test_all_that_a_node_has_for_optional_keys_is_taken_back_in_the_order_of_a_d
 
 def test_copies_of_secrets_go_after_all_files_and_before_packages() -> None:
     known, facts = with_options()
-    resources = decommission.cleaned(purge=True, taken_back=decommission.taken_back(known, facts))
+    resources = remove.decommission_cleaned(purge=True, taken_back=remove.taken_back(known, facts))
     kinds = [one.kind for one in resources]
     assert kinds[-3:] == ["no-kept-secrets", "packages-former", "packages-gone"]
     assert kinds.index("absent") < kinds.index("released-mounts")
@@ -246,12 +248,12 @@ def test_copies_of_secrets_go_after_all_files_and_before_packages() -> None:
 def test_a_node_of_which_no_optional_key_asks_anything_has_nothing_to_take_back() -> None:
     known = Inventory(cluster(), pin(cluster(), Lock(), facts_of(cluster(), prepared)), Path("cluster.yaml"))
     facts = prepared("n2")
-    assert (decommission.open_again(known, facts), decommission.taken_back(known, facts)) == ((), ())
+    assert (remove.open_again(known, facts), remove.taken_back(known, facts)) == ((), ())
 
 
 def test_files_of_a_capability_without_a_phase_of_its_own_are_taken_back_too() -> None:
     known, facts = with_options()
-    resources = decommission.taken_back(known, replace(facts, owned=(*OWNED, "something-new")))
+    resources = remove.taken_back(known, replace(facts, owned=(*OWNED, "something-new")))
     assert resources[-1] == OwnedFiles("something-new", ())
 
 
@@ -271,5 +273,5 @@ def test_a_node_whose_logins_are_not_open_again_for_another_login_keeps_them_and
 def test_the_keys_by_which_something_may_be_left_on_a_dead_node_are_those_that_ask_for_it_there() -> None:
     known, _ = with_options()
     keys = ("mounts", "node_logins", "user_ssh", "files", "packages", "modules", "health", "users")
-    assert decommission.left_on(known.cluster, "n2") == keys
-    assert decommission.left_on(cluster(), "n2") == ()
+    assert remove.left_on(known.cluster, "n2") == keys
+    assert remove.left_on(cluster(), "n2") == ()

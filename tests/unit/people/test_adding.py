@@ -12,7 +12,7 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.people.adding import AddUserOptions, grown_text, read_keys
+from slurmfab.commands.people.users import AddUserOptions, grown_text, read_keys
 
 
 def key(number: int) -> str:

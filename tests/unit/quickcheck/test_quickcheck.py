@@ -404,6 +404,31 @@ def test_gpus_that_jobs_have_are_left_to_them(tiny: Tiny) -> None:
     assert (line.outcome, line.words) == ("not run", "other jobs use all GPUs of n1.")
 
 
+POLICY = b"srun: error: Unable to allocate resources: Job violates accounting/QOS policy (job submit limit, ...)\n"
+HELD = b"srun: job 8 queued and waiting for resources\nsrun: error: Unable to allocate resources: Job revoked\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "why"),
+    [
+        pytest.param(POLICY, "", "Slurm says: Unable to allocate resources: Job violates accounting/QOS", id="refused"),
+        pytest.param(HELD, "QOSMaxGRESPerUser", "Slurm's reason: QOSMaxGRESPerUser", id="held"),
+    ],
+)
+def test_gpus_that_the_users_limit_forbids_are_no_failure_and_those_that_it_allows_are_tried(
+    tiny: Tiny, answer: bytes, reason: str, why: str
+) -> None:
+    tiny.rules["srun .*gres=gpu:a100:2 .*CUDA"] = CommandResult(1, b"", answer)
+    tiny.rules["squeue .*--states=all"] = f"{reason}\n"
+    gpus = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus")
+    limit = f"not with all 2: a limit holds the job of slurm. {why}"
+    assert (gpus.outcome, gpus.words.partition("; ")[0]) == ("passed", "a job with one a100"), gpus
+    assert limit in gpus.words
+    tiny.rules["srun .*all_reduce_perf"] = CommandResult(1, b"", answer)
+    nccl = one(tiny.seen(QuickcheckOptions(only="nccl")), "nccl")
+    assert (nccl.outcome, why in nccl.words) == ("not run", True), nccl
+
+
 def test_gpus_that_an_admin_has_taken_out_of_service_are_not_run_with_the_reason(tiny: Tiny) -> None:
     drained = {**A100, "state": "IDLE+DRAIN", "reason": "new fans [ann@2026-11-21T09:00:00]"}
     tiny.rules["show node$"] = records(n1=drained, n2=drained, n3=IDLE)

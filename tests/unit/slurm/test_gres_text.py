@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.cluster.slurm.conf_text import parse
-from slurmfab.cluster.slurm.gres_text import gres_by_node, is_same_gres
+from slurmfab.cluster.slurm.gres import gres_by_node, is_same_gres
 
 OURS = "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"
 

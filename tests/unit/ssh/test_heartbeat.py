@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from slurmfab.base.errors import ConnectionLost
-from slurmfab.hosts.heartbeat import Heartbeat
 from slurmfab.hosts.session import EMPTY_FRAME, Session
+from slurmfab.hosts.transport import Heartbeat
 
 PATIENCE = 10
 

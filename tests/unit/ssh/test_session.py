@@ -19,7 +19,6 @@ from slurmfab.base.errors import (
     SudoPasswordNeeded,
     SudoPasswordWrong,
 )
-from slurmfab.hosts import modules
 from slurmfab.hosts.answer_bounds import (
     ANSWER_BYTES,
     CHATTER_BYTES,
@@ -28,7 +27,7 @@ from slurmfab.hosts.answer_bounds import (
     TEXT_LENGTH,
     AnswerBounds,
 )
-from slurmfab.hosts.payload import BOOT, payload
+from slurmfab.hosts.payload import BOOT, needed_modules, payload
 from slurmfab.hosts.payload import GREETING as GREETING_TEXT
 from slurmfab.hosts.session import GREETING, SUDO_PROMPT, Line, Session, command
 from slurmfab.on_hosts.agent.main import MODULES
@@ -348,7 +347,7 @@ def test_a_session_that_knows_its_first_request_when_started_brings_just_its_mod
     stream = Script(GREETING)
     Session("n1", stream).start(become=False, request=FACTS)
     (code,) = frames(b"".join(stream.sent))
-    assert names_in(code) == modules.needed(FACTS)
+    assert names_in(code) == needed_modules(FACTS)
 
 
 def test_a_later_request_when_it_needs_further_modules_brings_them_once_and_in_front() -> None:
@@ -360,7 +359,7 @@ def test_a_later_request_when_it_needs_further_modules_brings_them_once_and_in_f
         session.ask(request)
     facts, code, first, second = frames(b"".join(stream.sent))
     assert code.startswith(MODULES)
-    assert names_in(code.removeprefix(MODULES)) == modules.needed(COMPARE) - modules.needed(FACTS)
+    assert names_in(code.removeprefix(MODULES)) == needed_modules(COMPARE) - needed_modules(FACTS)
     assert [json.loads(one) for one in (facts, first, second)] == [FACTS, COMPARE, COMPARE]
 
 

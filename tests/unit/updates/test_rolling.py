@@ -22,7 +22,7 @@ from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.run import Run
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.nodes.states import ACCEPTANCE_FAILED, FOR_UPDATE, our_reason
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.packages.updates import Candidate
 
 FOUR = "cluster: lab\ncontrollers: [c1]\nlogin: [l1]\nnodes: [{hosts: 'n[1-4]'}]\n"
 NODES = ("n1", "n2", "n3", "n4")

@@ -13,7 +13,7 @@ from slurmfab.base.json_output import as_json
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.update.host_updates import Daemon, HostUpdates, Kept, groups, may_reboot, slurms_own
 from slurmfab.commands.update.plan import UpdatePlan, plan_text
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.packages.updates import Candidate
 
 SSL = Candidate("libssl3", "3.0.15", "3.0.17", True)
 TAR = Candidate("tar", "1.34", "1.35", False)

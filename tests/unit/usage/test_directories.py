@@ -12,8 +12,7 @@ from slurmfab.base.errors import HostFailed
 from slurmfab.base.json_output import as_json
 from slurmfab.base.terminal import Paint
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.usage.directories import collected, places, table
-from slurmfab.commands.usage.showing import NO_ACCOUNTING, output_of, write
+from slurmfab.commands.usage.showing import NO_ACCOUNTING, collected, directory_table, output_of, places, write
 
 FILE: dict[str, Any] = {
     "cluster": "a",
@@ -51,7 +50,7 @@ def test_directories_are_shown_by_size_and_a_host_without_an_answer_by_its_reaso
         [("ctl", {"rows": rows, "more": 0}), ("n1", {"rows": large, "more": 2}), ("n2", HostFailed("n2", "is away"))]
     )
     assert [one.name for one in found.held] == ["77", "ann", "bob"]
-    lines = "\n".join(table(found, Paint(io.StringIO())))
+    lines = "\n".join(directory_table(found, Paint(io.StringIO())))
     assert "n1    /scratch/77  eve    5.0 TiB (not all could be read)  2023-11-1" in lines
     assert "ctl   /home/bob    bob    not measured in time" in lines
     assert "n2: " in lines

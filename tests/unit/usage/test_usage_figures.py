@@ -11,8 +11,7 @@ from json_shapes import assert_fits
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.json_output import as_json
-from slurmfab.commands.usage.asking import moment
-from slurmfab.commands.usage.figures import Usage, from_answer
+from slurmfab.commands.usage.asking import Usage, from_answer, moment
 from slurmfab.commands.usage.showing import NO_GPU_USE, NO_GPUS, UsageOptions, as_csv, output_of, write
 
 ANN_GPU: list[Any] = ["ann", "physics", "gpu", "a100", [2, 7200, 3600, 7200, 3600, 100, 25, 0, 0, 2, 300, 200]]

@@ -20,8 +20,7 @@ from slurmfab.cluster.inventory.yaml_nodes import compose
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
-    from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.topology import Switch
+    from slurmfab.cluster.inventory.cluster import Cluster, Switch
 
 _WHERE = "the cluster file"
 _COMPARED_BY_HAND: dict[str, Any] = {
@@ -56,12 +55,7 @@ def without_nodes(text: str, hosts: Collection[str]) -> str:
 
 
 def with_address(text: str, host: str, address: str) -> str:
-    """Change the address of a host in the text of a cluster file, also for SSH (its entry in `ssh.endpoints` goes).
-
-    Raises:
-        ClusterFileError: the address is invalid, or another host has it.
-        InputError: the file is written in a way that cannot be changed safely.
-    """
+    """Change a host's address in the file's text, also for SSH; ClusterFileError, or InputError if not safe."""
     old = loading.parse(text, _WHERE)
     if old.addresses.get(host) == address and host not in old.ssh.endpoints:
         return text

@@ -21,11 +21,7 @@ UserValues = Mapping[str, str | Sequence[str]]  # values of a user, by key of th
 
 
 def with_user(text: str, name: str, values: UserValues) -> str:
-    """Add a user to the text of a cluster file.
-
-    `name`: the login name, which no user has yet. Raises ClusterFileError if the text or the values have mistakes.
-    Raises InputError if the file is written in a way that cannot be extended safely.
-    """
+    """Add a new user to the file's text; ClusterFileError for mistakes, InputError if it cannot be done safely."""
     old = loading.parse(text, _WHERE)
     root = compose(text, _WHERE)
     edits = Edits(text)
@@ -71,10 +67,7 @@ def with_more(text: str, name: str, values: UserValues) -> str:
 
 
 def without_user(text: str, name: str) -> str:
-    """Remove a user from the text of a cluster file.
-
-    Raises InputError if the user coordinates accounts, or the file is written in a way that cannot be changed safely.
-    """
+    """Remove a user from a cluster file's text; InputError for a coordinator, or if the text is too special."""
     old = loading.parse(text, _WHERE)
     accounts = [account.name for account in old.accounts if name in account.coordinators]
     if accounts:

@@ -1,7 +1,4 @@
-"""Make a cluster file, and add nodes to an existing one.
-
-An existing file is never written anew from the models: only the bytes that must change do.
-"""
+"""Make a cluster file, and add nodes to an existing one, of which only the bytes change that must."""
 
 from __future__ import annotations
 
@@ -54,11 +51,7 @@ partitions:
 
 
 def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str, compute: Sequence[str]) -> str:
-    """Make the annotated cluster file of first contact.
-
-    `ssh`: how the hosts were reached. `addresses`: address by host, for hosts whose names do not resolve. Raises
-    ClusterFileError if the cluster is invalid, for example its name.
-    """
+    """Make the annotated file of first contact, with addresses of names that do not resolve; or ClusterFileError."""
     values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
     parts = [
         HEAD + f"cluster: {yaml_text(name)}\n",
@@ -85,18 +78,10 @@ def with_nodes(
 ) -> str:
     """Add compute nodes to the text of a cluster file, and change nothing else.
 
-    They join the group with the same settings, or make a new one; and the given partitions, and those of `like`.
-
-    Args:
-        addresses: address by host, for new hosts whose names do not resolve; other hosts are ignored.
-        settings: settings of the new nodes, by key of a NodeName line; they have priority over those of `like`.
-        like: an existing node whose settings and partitions the new nodes get; `None` for none.
-        endpoints: SSH target by host, where it differs from the address; see `Ssh.endpoints`.
-        partitions: names of partitions that get the new nodes.
-
-    Raises:
-        ClusterFileError: the text, an address or a setting has mistakes.
-        InputError: a host exists already, `like` or a partition does not exist, or the text cannot be edited safely.
+    They join the group with the same settings, or make a new one; and the given partitions, and those of `like`, an
+    existing node whose settings yield to `settings`. `addresses`: for names that do not resolve. `endpoints`: see
+    `Ssh.endpoints`. Raises ClusterFileError of the text, an address or a setting; InputError if hosts exist, or the
+    text is not safe to edit.
     """
     old = loading.parse(text, _WHERE)
     _check_new(old, hosts, like)
@@ -114,10 +99,7 @@ def with_nodes(
 
 
 def write(path: Path, text: str) -> None:
-    """Write a cluster file atomically; a file with the same text is left unchanged.
-
-    Raises InputError if the file cannot be written.
-    """
+    """Write a cluster file atomically, unless it has this text already; InputError if it cannot be written."""
     atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
 
 
@@ -155,7 +137,8 @@ def _check_new(cluster: Cluster, hosts: Sequence[str], like: str | None) -> None
 
 def _group(cluster: Cluster, wanted: Mapping[str, str], like: str | None) -> int | None:
     """The number of a group with these settings, preferably that of `like`; `None` if there is none."""
-    fitting = [number for number, group in enumerate(cluster.nodes) if group.settings == wanted]
+    mig = cluster.mig_of(like) if like else None
+    fitting = [number for number, one in enumerate(cluster.nodes) if (one.settings, one.mig) == (wanted, mig)]
     of_like = [number for number in fitting if like in cluster.nodes[number].hosts]
     return next(iter(of_like or fitting[-1:]), None)
 

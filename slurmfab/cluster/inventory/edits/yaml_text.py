@@ -118,10 +118,7 @@ class Edits:
         self._insert_lines(items.value[-1], lines)
 
     def append_entry(self, section: tuple[Node, Node], pairs: Pairs, in_flow: bool) -> None:
-        """Add a mapping at the end of a list of mappings, which may be empty or missing after its key.
-
-        `in_flow`: whether the section is inside `{ }`.
-        """
+        """Add a mapping at the end of a list of mappings, empty or missing after its key, inside `{ }` or not."""
         key, value = section
         if isinstance(value, SequenceNode) and value.value:
             self.append_mapping(value, pairs, in_flow or bool(value.flow_style))

@@ -10,29 +10,17 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.rules import (
     acceptance,
     accounting,
-    containers,
-    database,
-    directories,
-    exports,
-    files_on_hosts,
-    gpu_checks,
-    gres,
-    idle_gpus,
+    directory,
+    gpus,
     job_environment,
+    jupyter,
     logins,
-    mail,
-    monitoring,
-    mounts,
     people,
     power,
-    quota,
-    registry,
-    rest,
-    scratch,
-    site_packages,
+    services,
     slurm_conf,
-    slurm_files,
-    slurm_packages,
+    software,
+    storage,
 )
 from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.values import is_address
@@ -183,16 +171,16 @@ def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Pl
         return
     place = cluster.backup.directory
     for saved in (cluster.state_directory, "/etc/slurm"):
-        if directories.overlap(place, saved):
+        if storage.overlap(place, saved):
             yield ("backup", "directory"), f'"{place}" contains or is inside {saved}, which is backed up'
 
 
 def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A base directory inside a directory that is private to each job would be hidden from the jobs."""
     private = cluster.private_tmp
-    for directory in private.directories if private else ():
-        if private and f"{private.base}/".startswith(f"{directory}/"):
-            yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {directory}, which is private to each job'
+    for path in private.directories if private else ():
+        if private and f"{private.base}/".startswith(f"{path}/"):
+            yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {path}, which is private to each job'
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
@@ -207,31 +195,19 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     ids_are_free_to_use,
     backups_are_outside_saved_directories,
     private_tmp_is_outside_its_directories,
-    *directories.RULES,
-    *mounts.RULES,
-    *scratch.RULES,
-    *containers.RULES,
-    *exports.RULES,
-    *quota.RULES,
-    *registry.RULES,
-    *rest.RULES,
-    *database.RULES,
+    *directory.RULES,
+    *storage.RULES,
+    *software.RULES,
+    *services.RULES,
+    *jupyter.RULES,
     *accounting.RULES,
     *people.RULES,
-    *gpu_checks.RULES,
+    *gpus.RULES,
     *acceptance.RULES,
     *power.RULES,
-    *mail.RULES,
-    *monitoring.RULES,
-    *gres.RULES,
-    *idle_gpus.RULES,
     *logins.RULES,
     *slurm_conf.RULES,
-    *slurm_files.RULES,
-    *site_packages.RULES,
-    *slurm_packages.RULES,
     *job_environment.RULES,
-    *files_on_hosts.RULES,
 )
 
 

@@ -30,10 +30,10 @@ from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.firewall_rules import RULE_FILES
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts
-from slurmfab.on_hosts.agent.mounts.exports_file import EXPORTS
-from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
+from slurmfab.on_hosts.agent.mounts.exports import EXPORTS, ExportsLoaded
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
+from slurmfab.on_hosts.agent.people import directory_service
 from slurmfab.on_hosts.agent.people.node_logins import LOGIN_FILES, SSHD
 from slurmfab.on_hosts.agent.services.listening import Listening
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
@@ -42,8 +42,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.slurm.state import SlurmState
-from slurmfab.on_hosts.agent.undo.earlier_logins import EarlierLogins
-from slurmfab.on_hosts.agent.undo.restored_file import Restored
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierLogins, Restored
 
 UNITS = {"slurmctld": ("controller",), "slurmd": ("compute",), "munge": ("controller", "database", "compute", "login")}
 """The roles that need each daemon; daemons in the order in which they are stopped."""
@@ -239,7 +238,7 @@ def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     others = (
         file
         for file in rollback.undo_state(host).files
-        if file.path not in (MUNGE_KEY, *LOGIN_FILES, *RULE_FILES)
+        if file.path not in (MUNGE_KEY, *LOGIN_FILES, *RULE_FILES, *directory_service.UNDONE)
         and not (rollback.is_slurms(file) or is_cluster_name(file))
     )
     back = restored(file for file in others if not is_run_by_slurmd(rollback, file) or file.existed)
@@ -406,6 +405,11 @@ def firewall(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     return guarded(rollback, host, FIREWALL_RULES, RULE_FILES)
 
 
+def directory(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore the files of SSSD, PAM and NSS, likewise."""
+    return guarded(rollback, host, directory_service.UNDONE[0], directory_service.UNDONE)
+
+
 def guarded(rollback: RollbackInput, host: str, main: str, paths: Iterable[str]) -> tuple[Resource, ...]:
     """Restore files under the guard of logins. `main`: the file that names the others."""
     files = {file.path: file for file in rollback.undo_state(host).files}
@@ -420,10 +424,7 @@ def phase(
     controller_first: bool = False,
     guards_logins: bool = False,
 ) -> Phase:
-    """A phase of a rollback, which can only be planned from a `RollbackInput`.
-
-    `controller_first`: whether the controller converges before the other hosts. `guards_logins`: see `Phase`.
-    """
+    """A phase that is planned from a `RollbackInput`; see `Phase` for the arguments."""
 
     def of_host(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         assert isinstance(plan_input, RollbackInput), "a rollback is planned from the undo state of hosts"
@@ -436,6 +437,7 @@ PHASES = (
     phase("daemons stop", stopping),
     phase("former mounts", former_mounts),
     phase("firewall", firewall, guards_logins=True),
+    phase("directory", directory, guards_logins=True),
     phase("files", files),
     phase("exports", exports_loaded),
     phase("mounts", earlier_mounts),

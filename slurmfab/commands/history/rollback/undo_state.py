@@ -81,18 +81,7 @@ def from_answer(answer: Mapping[str, Any]) -> UndoState:
 
 
 def ask_undo_states(run: Run, hosts: Iterable[str], since: str) -> dict[str, UndoState]:
-    """Ask all hosts at once for their undo states.
-
-    Args:
-        run: the rollback's run; hosts that do not answer are excluded from it.
-        since: id of the run that is undone.
-
-    Returns:
-        The undo states of the hosts that answered, by host.
-
-    Raises:
-        DeployFailed: the controller does not answer.
-    """
+    """The undo states of all hosts since a run; silent ones are excluded, DeployFailed without the controller."""
 
     def ask(host: str) -> UndoState:
         lines = run.transport.call(host, {"op": "kept", "since": since})

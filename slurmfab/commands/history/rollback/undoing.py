@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slurmfab.base.errors import ClusterFileError, HostFailed, SlurmfabError
-from slurmfab.base.hostlist import fold
+from slurmfab.base.errors import ClusterFileError, HostFailed, InputError, SlurmfabError
+from slurmfab.base.exit_codes import DONE, LEFT_OUT
+from slurmfab.base.hostlist import fold, shell_word
 from slurmfab.base.paths import MUNGE_KEY
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
@@ -15,24 +17,280 @@ from slurmfab.cluster.inventory import loading, shared_files
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.edits import writing
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.history import listing
-from slurmfab.commands.history.rollback import target as targets
 from slurmfab.commands.history.rollback.plan_input import PHASES, RollbackInput
-from slurmfab.commands.history.rollback.target import COMMAND, Target
-from slurmfab.commands.history.rollback.undo_state import ask_undo_states
+from slurmfab.commands.history.rollback.undo_state import UndoState, ask_undo_states
 from slurmfab.core.engine import converge as deployment
 from slurmfab.core.engine import file_writing, planning, record, session
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.plan_text import overview, plan_text, slurm_part
-from slurmfab.core.engine.record import Record
-from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.record import CONVERGING, Record
+from slurmfab.core.engine.report import UNKNOWN, Step
 from slurmfab.core.engine.requests import gather
 from slurmfab.core.engine.run import Run, RunHooks, RunOptions
-from slurmfab.core.engine.session import Output
+from slurmfab.core.engine.session import UPGRADE, Output
 from slurmfab.core.impact.approvals import NOTHING, Approvals
 from slurmfab.core.impact.disruptive_changes import require_known
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.on_hosts.agent.core.differences import difference
+from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED
+
+COMMAND = "rollback"
+RESTORE = "restore"
+
+NODE_STATES = {
+    "node-drain", "node-resume", "node-reboot", "node-gate", "node-trial", "jobs-ended", "slurm-nodes",
+    "partition-drain",
+}  # fmt: skip
+"""Kinds of resources that change the state of nodes, partitions or jobs in Slurm, but no file."""
+
+DIVIDED = "mig"  # the kind of resources that divide GPUs
+NODE_COMMANDS = ("drain", "reboot")  # commands that change only such states, even if they were interrupted
+
+UNDOABLE_KINDS = {
+    "absent", "block", "earlier-logins", "file", "munge-key", "munge-key-switch", "node-logins", "restored", "scripts",
+    "service",
+}  # fmt: skip
+"""Kinds of resources that store the earlier state in the host's undo store whenever they change something."""
+
+NO_UNDO_STATE = (
+    "its undo store does not have the changes that were made there, so it was probably reinstalled since. After the "
+    f"rollback of the other hosts, {FAB} deploy configures it like them."
+)
+"""Why a host cannot be rolled back."""
+
+INVERSE = {"drain": f"{FAB} resume {{hosts}} undoes it", "resume": f"{FAB} drain {{hosts}} undoes it"}
+"""The command that undoes a run which changed no file, by the run's command."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The state that a rollback leads to."""
+
+    undone: str  # id of the run that is undone, together with all later runs
+    cluster_file: str | None = None  # text of the cluster file before that run; `None` if the file is not changed
+    lock: Lock | None = None  # the lock before that run; `None` if it is not changed
+    # whether the cluster was deployed before that run; if not, daemons go back to their earlier state
+    was_deployed: bool = True
+    why: str = ""  # the reason why the cluster file is not changed, as a sentence; empty if it is
+
+
+def changes_hosts(record: Record) -> bool:
+    """Whether a run changed, or may have changed, more on hosts than the states of nodes and jobs."""
+    may_have_changed = record.ended is None and record.command not in NODE_COMMANDS
+    return may_have_changed or bool(changed_kinds(record) - NODE_STATES - {"trial"})
+
+
+def changed_kinds(record: Record) -> set[str]:
+    """The kinds of resources that a run changed, or may have changed."""
+    return {
+        outcome.id.split(":")[0]
+        for step in record.steps
+        for outcome in step.outcomes
+        if outcome.status in (CHANGED, FAILED, UNKNOWN)
+    }
+
+
+def target_latest(records: Sequence[Record]) -> Record:
+    """The run that is undone if the user names none: the last one that changed something.
+
+    A rollback that was interrupted, or left hosts out, is continued. A run that completed an interrupted one is undone
+    together with that one, because half of a change is not a useful state. Raises InputError if no run changed
+    anything.
+    """
+    changing = [record for record in records if changes_hosts(record)]
+    if not changing:
+        raise InputError("No recorded run has changed anything on the hosts, so there is nothing to roll back.")
+    last = changing[-1]
+    by_id = {record.run: record for record in records}
+    if last.command == COMMAND and last.undoes in by_id and (last.ended is None or last.exit_code != DONE):
+        return by_id[last.undoes]
+    settling = [record for record in records if settles(record) and record.run <= last.run]
+    place = len(settling) - 1
+    while place and settling[place - 1].ended is None:
+        place -= 1
+    return settling[place]
+
+
+def settles(record: Record) -> bool:
+    """Whether a run changed hosts, or verified that they match the cluster file."""
+    return changes_hosts(record) or record.command in CONVERGING
+
+
+def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
+    """Refuse, by InputError, to go back behind a restored backup, an upgrade of Slurm, or a division of GPUs."""
+    divided = next((one.run for one in records if one.run >= undone.run and DIVIDED in changed_kinds(one)), "")
+    if divided:
+        raise InputError(
+            f"{divided} divided GPUs into other MIG instances, which no undo store can give back. Write into the "
+            f"cluster file what `mig` was before, or remove the key, and then: {FAB} deploy."
+        )
+    restored = next((one.run for one in records if one.run >= undone.run and one.command == RESTORE), "")
+    if restored:
+        raise InputError(
+            f"{restored} replaced data by that of a backup, and the undo stores of hosts do not have the earlier data. "
+            f"Only another backup can bring it back: {FAB} restore."
+        )
+    upgraded = next((one.run for one in records if one.run >= undone.run and one.command == UPGRADE), "")
+    if upgraded:
+        raise InputError(
+            f"{upgraded} upgraded Slurm, and an older Slurm reads neither the database nor the state that a newer one "
+            "has written. The way back needs the packages and the backup of before; see docs/upgrade.md."
+        )
+
+
+def target_before(records: Sequence[Record], undone: Record) -> Target:
+    """The target of a run's rollback; InputError if what was before it is unknown, or data is of since then."""
+    if undone.cluster_file is None and undone.ended:
+        raise InputError(f"{undone.run} cannot be undone: that slurmfab had no undo store on hosts yet.")
+    refuse_other_data(records, undone)
+    earlier = [record for record in records if record.run < undone.run]
+    if not earlier:
+        why = f"{undone.run} was the first run, so the hosts go back to before it; the cluster file is not changed."
+        return Target(undone.run, was_deployed=False, why=why)
+    settling = [record for record in earlier if settles(record)]
+    if settling and settling[-1].ended is None:
+        raise InputError(
+            f"The run before {undone.run} was interrupted, so the state between them is half of a change. Undo both: "
+            f"{FAB} rollback {settling[-1].run}."
+        )
+    newest = earlier[-1]
+    was_deployed = any(record.exit_code in (DONE, LEFT_OUT) for record in earlier if record.ended)
+    if newest.cluster_file is None or newest.lock is None:
+        why = f"The record of {newest.run} does not have the cluster file, so the file is not changed; see {FAB} plan."
+        return Target(undone.run, was_deployed=was_deployed, why=why)
+    lock = locks.parse(json.dumps(newest.lock).encode(), Path(newest.run))
+    return Target(undone.run, newest.cluster_file, lock, was_deployed)
+
+
+def refuse_unnamed(target: Target) -> None:
+    """Refuse, by InputError, the state before the first run, which takes the cluster down, unless named."""
+    if target.cluster_file is None and not target.was_deployed:
+        raise InputError(
+            f"{target.undone} made the cluster. To undo it takes the cluster down: daemons stop, and Slurm's files "
+            f"and keys are removed. If this is intended, name the run: {FAB} rollback {target.undone}. "
+            "Nothing was changed."
+        )
+
+
+def inventory_then(target: Target, present: Inventory) -> Inventory:
+    """The cluster file and the lock after the rollback.
+
+    SSH host keys that were pinned since stay pinned, and Slurm's version stays, because packages are not rolled back.
+    `target`: the target, from `before`. `present`: the cluster file and the lock now. Raises ClusterFileError if this
+    slurmfab cannot read the earlier cluster file.
+    """
+    if target.cluster_file is None or target.lock is None:
+        return present
+    cluster = loading.parse(target.cluster_file, f"{present.path} before {target.undone}")
+    lock = replace(target.lock, slurm=present.lock.slurm or target.lock.slurm)
+    for name, host in target.lock.hosts.items():
+        if name in present.lock.hosts:
+            keys = {**host.host_keys, **present.lock.hosts[name].host_keys}
+            lock = locks.with_host(lock, name, replace(host, host_keys=keys))
+    return replace(present, cluster=cluster, lock=lock)
+
+
+def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> None:
+    """Refuse a rollback to other hosts or machines, or to other UIDs and GIDs.
+
+    `present`: the cluster file and the lock now. `then`: the cluster file and the lock after the rollback. Raises
+    InputError if there are such hosts or numbers; the message has what to do first, or instead.
+    """
+    hosts_now, hosts_then = frozenset(present.cluster.hosts), frozenset(then.cluster.hosts)
+    joined = [host for host in present.cluster.hosts if host not in hosts_then]
+    left = [host for host in then.cluster.hosts if host not in hosts_now]
+    replaced = [host for host in then.cluster.hosts if is_another(present.lock, then.lock, host)]
+    reasons = []
+    if joined:
+        reasons.append(joined_reason(joined, undone, present))
+    if left:
+        names = fold(left)
+        reasons.append(
+            f"{names}: in the cluster before {undone}, but not now. A removed node has lost its keys, so this cannot "
+            f"be undone; {FAB} add-node {shell_word(left)} adds it again."
+        )
+    if replaced:
+        reasons.append(
+            f"{fold(replaced)}: another machine than before {undone}, by its SSH host key, which has no undo state of "
+            f"that time. Change the cluster file instead, and run {FAB} deploy."
+        )
+    if then.lock.ids and present.lock.ids != then.lock.ids:
+        numbers = moved(present.lock.ids, then.lock.ids)
+        reasons.append(
+            f"Since {undone} users or groups have other numbers ({numbers}), and undo stores do not have these. "
+            f"Set the old ones in the cluster file instead, as ids, and run {FAB} deploy --move-ids."
+        )
+    if reasons:
+        raise InputError("\n".join((*reasons, "Nothing was changed.")))
+
+
+def joined_reason(joined: Sequence[str], undone: str, present: Inventory) -> str:
+    """The message about hosts that joined the cluster since a run, with the way to remove them."""
+    names = fold(joined)
+    refusal = f"{names}: not in the cluster before {undone}."
+    if any(present.cluster.is_for_database_alone(host) for host in joined):
+        return f"{refusal} To remove the database host, delete the key database from the cluster file and {FAB} deploy."
+    return f"{refusal} Remove it first: {FAB} remove-node {shell_word(joined)}."
+
+
+def is_another(now: Lock, then: Lock, host: str) -> bool:
+    """Whether a host shows another SSH host key in the lock of now than in that of then, of a type pinned then."""
+    if host not in now.hosts or host not in then.hosts:
+        return False
+    keys = now.hosts[host].host_keys
+    return any(keys.get(kind, key) != key for kind, key in then.hosts[host].host_keys.items())
+
+
+def moved(now: Mapping[str, int], then: Mapping[str, int]) -> str:
+    """The UIDs and GIDs that differ, as `NAME OLD -> NEW`."""
+    return ", ".join(
+        f"{name} {number} -> {now.get(name, number)}" for name, number in then.items() if now.get(name) != number
+    )
+
+
+def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records: Sequence[Record]) -> None:
+    """Refuse, by InputError, a run whose state undo stores no longer have; the text has the oldest possible."""
+    gone = {host: of_host.dropped for host, of_host in undo_states.items() if of_host.dropped >= undone}
+    if not gone:
+        return
+    newest = max(gone.values())
+    left = [record.run for record in records if record.run > newest and changes_hosts(record)]
+    way = (
+        f"The oldest run that can be undone is {left[0]}: {FAB} rollback {left[0]}."
+        if left
+        else "No run can be undone."
+    )
+    raise InputError(
+        f"{fold(gone)}: the undo store there does not have the state before {undone} any more. It has the newest runs "
+        f"only, and none from before the host left a cluster. {way} Nothing was changed."
+    )
+
+
+def nothing_to_undo(record: Record) -> str:
+    """The message about a run that changed no file and no service."""
+    hosts = shell_word(record.hosts)
+    inverse = INVERSE.get(record.command, "").format(hosts=hosts)
+    text = f"{record.run} changed no file and no service, and neither did any run since"
+    return f"{text}; {inverse}." if inverse else f"{text}. There is nothing to roll back."
+
+
+def without_undo_state(undo_states: Mapping[str, UndoState], undone: str, records: Sequence[Record]) -> tuple[str, ...]:
+    """The hosts whose undo store lacks a change that a run, or a later one, made there according to its record."""
+    changed = {
+        (step.host, record.run)
+        for record in records
+        for step in record.steps
+        for outcome in step.with_status(CHANGED)
+        if record.run >= undone and outcome.id.split(":")[0] in UNDOABLE_KINDS
+        if {change.name for change in outcome.changes} != {"leftovers"}
+    }
+    return tuple(
+        host
+        for host, of_host in undo_states.items()
+        if any(name == host and run not in of_host.runs for name, run in changed)
+    )
 
 
 @dataclass(frozen=True)
@@ -48,20 +306,13 @@ class Undoing:
 def rollback(cluster: str, word: str, output: Output, approvals: Approvals = NOTHING, *, dry_run: bool = False) -> int:
     """Put configuration and services of all hosts, the cluster file and the lock back into their state before a run.
 
-    Args:
-        word: id of the run, or a unique beginning of it; empty for the last run that changed something.
-        dry_run: whether only to show what the rollback would do.
-
-    Returns:
-        The exit code; 4 if a dry run finds something to do.
-
-    Raises:
-        InputError: there is no such run, or it cannot be undone; nothing was changed.
+    `word`: a run, or a unique beginning of its id; empty for the last that changed something. Returns 4 if a dry run
+    finds something to do. Raises InputError if the run is none, or cannot be undone; nothing was changed.
     """
     require_known(approvals)
     undoing = prepare(loading.named_path(cluster), word)
     if word in ("", listing.LAST) and not dry_run:
-        targets.refuse_unnamed(undoing.target)
+        refuse_unnamed(undoing.target)
     options = RunOptions(COMMAND, approvals, undoes=undoing.undone.run)
     run = session.start(undoing.then, "", output, options, hooks=RunHooks())  # the lock is put back at the end
     if dry_run:
@@ -70,24 +321,18 @@ def rollback(cluster: str, word: str, output: Output, approvals: Approvals = NOT
 
 
 def prepare(path: Path, word: str) -> Undoing:
-    """Find the run and its target in the records.
-
-    `word`: see `rollback`. Raises InputError if there is no such run, or it cannot be undone.
-    """
+    """Find the run (`word`: see `rollback`) and its target; InputError if there is none, or it cannot be undone."""
     records, _ = record.load_all(path)
-    undone = targets.latest(records) if word in ("", listing.LAST) else listing.find(records, word, path)
-    target = targets.before(records, undone)
+    undone = target_latest(records) if word in ("", listing.LAST) else listing.find(records, word, path)
+    target = target_before(records, undone)
     present = current_inventory(path, records)
-    then = targets.inventory_then(target, present)
-    targets.refuse_other_machines(undone.run, present, then)
+    then = inventory_then(target, present)
+    refuse_other_machines(undone.run, present, then)
     return Undoing(target, then, undone, records)
 
 
 def current_inventory(path: Path, records: Sequence[Record]) -> Inventory:
-    """The cluster now; if the cluster file is invalid, with the file of the newest record.
-
-    Raises InputError if neither file can be read.
-    """
+    """The cluster now, by the newest record's file if the cluster file is invalid; InputError if neither is read."""
     try:
         return loading.load(path)
     except ClusterFileError:
@@ -99,16 +344,12 @@ def current_inventory(path: Path, records: Sequence[Record]) -> Inventory:
 
 
 def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
-    """Gather facts and undo states, plan, and compare the hosts: three requests per host.
-
-    Returns the plan input, and the comparison of each phase and host. Raises InputError if the undo store of a host
-    does not have the state before the run any more.
-    """
+    """Facts, undo states, plan, comparison: three requests a host; InputError if an undo store lacks the run."""
     facts = gather(run, run.remaining(run.hosts), may_prepare=False)
     undo_states = ask_undo_states(run, run.remaining(run.hosts), undoing.undone.run)
-    targets.refuse_forgotten(undoing.undone.run, undo_states, undoing.records)
-    for host in targets.without_undo_state(undo_states, undoing.undone.run, undoing.records):
-        run.exclude(host, HostFailed(host, targets.NO_UNDO_STATE))
+    refuse_forgotten(undoing.undone.run, undo_states, undoing.records)
+    for host in without_undo_state(undo_states, undoing.undone.run, undoing.records):
+        run.exclude(host, HostFailed(host, NO_UNDO_STATE))
     answering = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
     plan_input = planning.exclude_unfit_hosts(run, answering, with_scripts=False)  # scripts come from the undo stores
     rollback_input = RollbackInput(
@@ -123,10 +364,7 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
 
 
 def carry_out(run: Run, undoing: Undoing) -> None:
-    """Roll back the hosts, with the same safety for running jobs as a deployment, and then the files here.
-
-    Raises SlurmfabError if the controller failed, or the rollback is refused; the files here are unchanged.
-    """
+    """Roll back the hosts as safely for jobs as a deployment, then the files; SlurmfabError leaves the latter."""
     print_runs(run, undoing)
     rollback_inputs: list[RollbackInput] = []
     deployment.with_job_safety(
@@ -143,17 +381,14 @@ def carry_out(run: Run, undoing: Undoing) -> None:
         run.progress.line(
             "All is as it was before."
             if any(one.files or one.services for one in rollback_input.undo_states.values())
-            else targets.nothing_to_undo(undoing.undone)
+            else nothing_to_undo(undoing.undone)
         )
     if run.failed_hosts:
         run.progress.line(f"To continue with {fold(run.failed_hosts)} later: {FAB} rollback {undoing.undone.run}")
 
 
 def roll_back_hosts(run: Run, undoing: Undoing, job_safety: JobSafety) -> RollbackInput:
-    """Converge the phases of a rollback, from the first one in which a host differs, once no job would be harmed.
-
-    `undoing`: what is undone. Returns the plan input of the rollback.
-    """
+    """Converge the phases of a rollback from the first that differs on, once no job would be harmed."""
     rollback_input, steps = deployment.survey_until_safe(run, job_safety, lambda: survey(run, undoing))
     if differs(steps):
         for line in (*overview(steps), *slurm_part(run.job_impact.forecast)):
@@ -171,7 +406,7 @@ def differs(steps: Sequence[Step]) -> bool:
 
 def print_runs(run: Run, undoing: Undoing) -> None:
     """Print which runs are undone, and the reason if the cluster file is not changed."""
-    undone = [one for one in undoing.records if one.run >= undoing.undone.run and targets.changes_hosts(one)]
+    undone = [one for one in undoing.records if one.run >= undoing.undone.run and changes_hosts(one)]
     later = len(undone) - 1
     others = f", which also undoes {later} later run{'s' if later > 1 else ''}" if later > 0 else ""
     run.progress.line(f"Going back to before {undoing.undone.run}{others}.")
@@ -180,10 +415,7 @@ def print_runs(run: Run, undoing: Undoing) -> None:
 
 
 def write_files(run: Run, undoing: Undoing) -> bool:
-    """Write the earlier cluster file and lock; if no record has the present cluster file, save it beside.
-
-    Returns whether the cluster file was written.
-    """
+    """Write the earlier cluster file, which is told, and lock; a present file that no record has is saved beside."""
     target, path = undoing.target, run.inventory.path
     if target.cluster_file is None:
         return False
@@ -200,10 +432,7 @@ def write_files(run: Run, undoing: Undoing) -> bool:
 
 
 def show(run: Run, undoing: Undoing, output: Output) -> int:
-    """Show what a rollback would do, without doing it.
-
-    `undoing`: what is undone. Returns the exit code: the report's, or 4 if there is something to do.
-    """
+    """Show what a rollback would do; returns the report's exit code, or 4 if there is something to do."""
     try:
         print_runs(run, undoing)
         rollback_input, steps = survey(run, undoing)

@@ -75,10 +75,7 @@ def section(sources: Sources) -> Section | None:
 
 
 def columns(results: Iterable[Result], hosts: Sequence[str]) -> tuple[list[Column], str]:
-    """The columns of the matrix, and the hosts for which there is no room as a hostlist.
-
-    `results`: of all checks. `hosts`: the cluster's hosts in the order of its file.
-    """
+    """The columns of the matrix, and the hosts without room, as a hostlist, in the file's order."""
     outcomes: dict[str, list[tuple[str, str, str]]] = {}
     for result in results:
         outcomes.setdefault(result.host, []).append((result.group, result.check, result.outcome))

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from slurmfab.base.markup import fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.history.listing import at, result_text
-from slurmfab.commands.report.gantt import Gantt, gantt
+from slurmfab.commands.report.gantt import Gantt, gantt, timeline
 from slurmfab.commands.report.section import Missing, Section, Sources, Tone
-from slurmfab.commands.report.timeline import timeline
 from slurmfab.core.engine.record import Record
 
 MOST_RUNS = 5  # so many runs have a chart, the newest ones that changed something on a host

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.report.charts import Plot, amount, duration
-from slurmfab.commands.report.columns import DAY, HOUR, columns, is_by_hours
+from slurmfab.commands.report.charts import DAY, HOUR, Plot, amount, columns, duration, is_by_hours
 from slurmfab.commands.report.section import Missing, Section, Sources, Tone
-from slurmfab.commands.usage.figures import Sums, Usage
+from slurmfab.commands.usage.asking import Sums, Usage
 
 ID, TITLE = "usage", "Use over time"
 

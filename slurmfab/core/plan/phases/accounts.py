@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slurmfab.base.ip_addresses import IPV6
-from slurmfab.cluster.inventory.accounting import ROOT, Account, User
-from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.accounting import ROOT, Account, User, is_name
 from slurmfab.cluster.slurm import limits
 from slurmfab.core.plan.plan_input import PlanInput, families_of
 from slurmfab.on_hosts.agent.accounting.tree import AccountTree, RestOfAccounts
@@ -22,10 +21,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def rest(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The changes that wait until slurmctld runs with the new slurm.conf.
-
-    These are limits of TRES that slurmctld reports to slurmdbd, such as GPUs, and with `prune` the removals.
-    """
+    """What waits for slurmctld with the new slurm.conf: limits of TRES that it reports, and removals."""
     if host not in plan_input.cluster.database_hosts:
         return ()
     wanted = RestOfAccounts(**tree(plan_input), prune=plan_input.prune)
@@ -55,8 +51,11 @@ def tree(plan_input: PlanInput) -> Mapping[str, Any]:
             )
             for one in parents_first(cluster.accounts)
         ),
-        "users": users(cluster),
-        "complete": tuple(name for name, entries in sections.items() if entries),
+        "users": users(plan_input),
+        # While a group is not known, nobody counts as not declared, so that no user goes because of that.
+        "complete": tuple(
+            name for name, some in sections.items() if some and (name == "qos" or not unknown_groups(plan_input))
+        ),
     }
 
 
@@ -87,21 +86,38 @@ def private_conf_text(
     )
 
 
-def users(cluster: Cluster) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
-    """The users with accounts, and the slurm user, whose jobs need an account too.
-
-    Returns the field `users` of `AccountTree`: name, AdminLevel (empty to keep it), and the associations of each user.
-    """
+def users(
+    plan_input: PlanInput,
+) -> tuple[tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], ...]:
+    """`AccountTree.users`: name, AdminLevel (empty: kept) and associations, of the file, by groups, and of slurm."""
+    cluster = plan_input.cluster
     ours = ((SLURM, "", ((ROOT, ()),)),) if cluster.has_accounts else ()
-    return (*ours, *(user(one) for one in cluster.users if one.accounts))
+    named, by_group = {one.name: one for one in cluster.users}, accounts_by_group(plan_input)
+    own = (
+        one.model_copy(update={"accounts": tuple(dict.fromkeys((*one.accounts, *by_group.get(one.name, ()))))})
+        for one in (*cluster.users, *(User.model_construct(name=name) for name in by_group if name not in named))
+    )
+    return (*ours, *(user(one) for one in own if one.accounts))
+
+
+def accounts_by_group(plan_input: PlanInput) -> dict[str, tuple[str, ...]]:
+    """The accounts of each user by the groups that the primary controller knows; names that Slurm takes alone."""
+    found: dict[str, dict[str, None]] = {}
+    for account in plan_input.cluster.accounts:
+        for group in account.from_groups:
+            for name in plan_input.controller_facts.members.get(group, ()):
+                if is_name(name) and name not in (ROOT, SLURM):
+                    found.setdefault(name, {})[account.name] = None
+    return {name: tuple(accounts) for name, accounts in sorted(found.items())}
+
+
+def unknown_groups(plan_input: PlanInput) -> tuple[str, ...]:
+    """The groups of accounts that the primary controller does not know, or not yet."""
+    return tuple(one for one in plan_input.cluster.member_groups if one not in plan_input.controller_facts.members)
 
 
 def user(one: User) -> tuple[str, str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]]:
-    """One entry of `AccountTree.users`: a user with an association for each account.
-
-    Returns name, AdminLevel (sacctmgr's `None` by default), and account and settings of each association, the default
-    account first.
-    """
+    """An entry of `AccountTree.users`: name, AdminLevel (or `None`), account and settings, default first."""
     everywhere = dict(limits.normal(one.settings, limits.USER_BY_NAME))
     level = everywhere.pop(limits.LEVEL, "None")
     return (

@@ -24,7 +24,7 @@ from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 UNITS = tuple(f"{UNIT_FILES}/{BACKUP_UNIT}.{kind}" for kind in ("service", "timer"))
 
@@ -56,10 +56,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The removal of timer and program, if the timer exists.
-
-    The timer's file is removed last: an interrupted run finds it and continues.
-    """
+    """The removal of program and timer, whose file goes last: so the next run completes an interrupted one."""
     if f"{BACKUP_UNIT}.timer" not in plan_input.facts[host].services:
         return ()
     service, timer = UNITS
@@ -71,11 +68,7 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def settings(plan_input: PlanInput, backup: Backup, host: str) -> str:
-    """The settings of the backup program as JSON text.
-
-    `host`: the host; slurmctld's state and the munge key are saved on the primary controller, the database on
-    slurmdbd's host.
-    """
+    """The backup program's settings as JSON: the controller saves state and key, slurmdbd's host the database."""
     cluster = plan_input.cluster
     database = cluster.database if host in cluster.database_hosts else None
     wanted = {

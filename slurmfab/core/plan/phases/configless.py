@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.carried_files import CarriedFiles
 from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
 

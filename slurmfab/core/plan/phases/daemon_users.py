@@ -16,17 +16,14 @@ from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 _PLAIN = re.compile(r"/[\w./-]+")  # a path that means the same to systemd and to a shell
 ROLES = {"slurmctld": "controller", "slurmdbd": "database"}  # the role of a host that has the daemon
 
 
 def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, ...]:
-    """The file that extends a daemon's unit, in force from its next start; its removal where the unit needs none.
-
-    `daemon`: one of `ROLES`.
-    """
+    """The file that extends the unit of one of `ROLES`, from its next start; its removal where it needs none."""
     version = plan_input.slurm_of(host)
     log, pid = log_and_pid(plan_input, host, daemon)
     made = "" if pid == plan_input.platform.pid_files(version)[daemon] else pid

@@ -23,7 +23,7 @@ from slurmfab.core.plan.phases.users import moved
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, RECONFIGURE, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.nodes.new_node_drain import NewNodeDrain
+from slurmfab.on_hosts.agent.nodes.drain import NewNodeDrain
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
@@ -44,10 +44,7 @@ that found no controller tries again within half a minute."""
 
 @once
 def must_stop(plan_input: PlanInput) -> bool:
-    """Whether slurmctld has to be stopped while the files are replaced.
-
-    A controller whose UIDs are changed in this run does not count: phase `users` has stopped its slurmctld already.
-    """
+    """Whether slurmctld stops while files are replaced; with changed UIDs, phase `users` has stopped it."""
     is_running = any(
         runs_slurmctld(plan_input, name) and not moved(plan_input, name) for name in plan_input.cluster.controllers
     )
@@ -70,10 +67,7 @@ def runs_slurmctld(plan_input: PlanInput, host: str) -> bool:
 
 
 def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
-    """A sentence on the daemons that restart or reconfigure for changed files; empty if no file changes.
-
-    `hosts`: the hosts of the run that answered.
-    """
+    """A sentence on daemons of these hosts that restart or reconfigure for changed files; empty for none."""
     files = {difference.file for difference in plan_input.differences}
     if not files:
         return ""
@@ -94,10 +88,7 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
 
 
 def stop(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """slurmctld stopped with a guard, if `must_stop`; or for good, if the host is not a controller any more.
-
-    All controllers stop; otherwise the backup would take over with the old files.
-    """
+    """All slurmctld stopped with a guard, if `must_stop`, as none may take over; former ones for good."""
     if host not in plan_input.cluster.controllers:
         return (Service("slurmctld", running=False),) if runs_slurmctld(plan_input, host) else ()
     if not must_stop(plan_input):

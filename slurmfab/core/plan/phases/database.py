@@ -13,8 +13,7 @@ from slurmfab.core.plan.phases import daemon_users, rest
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH, SlurmdbdConf
-from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage
-from slurmfab.on_hosts.agent.database.storage_login import StorageLogin
+from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage, StorageLogin
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.services.listening import Listening
@@ -25,10 +24,7 @@ READY_SECONDS = 120
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """A database that accepts slurmdbd's login, and slurmdbd; on other hosts, slurmdbd stopped if it runs.
-
-    slurmdbd does not need a restart after one of MariaDB: it retries every few seconds.
-    """
+    """A database with slurmdbd's login, and slurmdbd, which retries by itself; elsewhere it is stopped."""
     database = plan_input.cluster.database
     if database is None:
         return ()
@@ -58,10 +54,7 @@ def log_elsewhere(own: Mapping[str, str | None], owner: tuple[str, str]) -> tupl
 
 
 def server_here(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
-    """MariaDB on slurmdbd's host, with settings for its memory unless it has its own, and slurmdbd.conf.
-
-    The password is generated on the host and stays there.
-    """
+    """MariaDB on slurmdbd's host, with settings unless it has its own, and slurmdbd.conf; the password stays there."""
     return (
         *(server_with_settings(plan_input, database) if database.settings else (Service(MARIADB_UNIT),)),
         SlurmdbdConf(slurmdbd_conf(plan_input, database, "localhost", 0), "", *plan_input.slurm_owner(database.host)),
@@ -90,12 +83,7 @@ def server_elsewhere(plan_input: PlanInput, database: Database) -> tuple[Resourc
 
 
 def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: int) -> str:
-    """The text of slurmdbd.conf, without the password.
-
-    Args:
-        server: address of the database server; `localhost` for one on the same host.
-        port: TCP port of the server; 0 for the default.
-    """
+    """The text of slurmdbd.conf without password; the server may be `localhost`, and port 0 is the default."""
     hostname = plan_input.host(database.host).hostname
     version = plan_input.slurm_of(database.host)
     cluster = plan_input.cluster

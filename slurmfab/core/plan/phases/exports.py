@@ -8,9 +8,7 @@ from slurmfab.cluster.slurm.software import NFS_SERVER
 from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.mounts.export_files import ExportFiles
-from slurmfab.on_hosts.agent.mounts.exports_file import LOADED_OF, OF
-from slurmfab.on_hosts.agent.mounts.exports_loaded import ExportsLoaded
+from slurmfab.on_hosts.agent.mounts.exports import LOADED_OF, OF, ExportFiles, ExportsLoaded
 from slurmfab.on_hosts.agent.services.service import Service
 
 UNIT = "nfs-server"

@@ -58,10 +58,7 @@ def with_packages(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def free_space(plan_input: PlanInput, host: str) -> FreeSpace:
-    """Room for the host's daemons; where there is none, nothing else is changed on the host.
-
-    /etc/slurm is left out: a file that finds no room there is not replaced, and says so itself.
-    """
+    """Room for daemons, before anything is changed; but for /etc/slurm, whose files are replaced or not."""
     roles = plan_input.cluster.roles(host)
     paths = (
         *("/run", *((SLURM_LOGS,) if {"controller", "database"} & {*roles} else ())),

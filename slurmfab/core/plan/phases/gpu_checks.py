@@ -18,7 +18,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 SERVICE_FILE, TIMER_FILE = (f"{UNIT_FILES}/{GPU_CHECK_UNIT}.{kind}" for kind in ("service", "timer"))
 
@@ -61,10 +61,7 @@ def timer_gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The removal of the check program and its units, if the service exists.
-
-    The service's file is removed last: an interrupted run finds it and continues.
-    """
+    """The removal of program and units, whose service goes last: so the next run completes an interrupted one."""
     if f"{GPU_CHECK_UNIT}.service" not in plan_input.facts[host].services:
         return ()
     return (
@@ -77,10 +74,7 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def own_partition(cluster: Cluster, lock: Lock) -> str | None:
-    """The partition of jobs where the cluster file names none; `None` for slurmfab's own.
-
-    Without that, it is the first that has all nodes with GPUs, or else some of them.
-    """
+    """The partition of checks: `None` for slurmfab's, or the first with all, or some, nodes with GPUs."""
     if cluster.own_partition:
         return None
     has_gpus = {host for host, known in lock.hosts.items() if known.gpus}

@@ -15,7 +15,7 @@ from slurmfab.base.paths import (
     IDLE_GPUS_UNIT,
     UNIT_FILES,
 )
-from slurmfab.cluster.inventory.idle_gpus import IdleGpus
+from slurmfab.cluster.inventory.gpu_checks import IdleGpus
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.phases import programs
 from slurmfab.core.plan.phases.owned import owned
@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 from slurmfab.on_hosts.programs.idle_gpus.watch import JOBS
 
 CAPABILITY = "idle-gpus"

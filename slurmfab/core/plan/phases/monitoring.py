@@ -37,8 +37,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import Timer, UnitsLoaded
 
 EXPORTER, SLURM, SERVER = "monitoring", "monitoring-slurm", "monitoring-server"
 """What hosts note slurmfab's files as: the exporter's, those of Slurm's figures, and Prometheus' own."""

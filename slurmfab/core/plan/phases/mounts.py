@@ -15,7 +15,7 @@ from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.mounts.mount_point import MountPoint
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOMOUNT, MOUNT, OF
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 SERVERS = {"nfs": "nfs-server.service", "nfs4": "nfs-server.service", "glusterfs": "glusterd.service"}
 """The server's unit by type, which starts before a host mounts what it serves itself."""

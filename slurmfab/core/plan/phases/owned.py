@@ -12,10 +12,7 @@ from slurmfab.on_hosts.agent.services.service import Service
 
 
 def owned(plan_input: PlanInput, host: str, of: str, files: Iterable[OwnedFile]) -> tuple[Resource, ...]:
-    """The files of a capability on a host; without any, their removal where the host still has some.
-
-    `of`: the capability, such as `mounts`. `files`: the files; empty for none.
-    """
+    """The files of a capability, such as `mounts`, on a host; without any, the removal of former ones."""
     wanted = tuple(files)
     has_some = host in plan_input.facts and of in plan_input.facts[host].owned
     return (OwnedFiles(of, wanted),) if wanted or has_some else ()

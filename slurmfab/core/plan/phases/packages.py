@@ -7,8 +7,10 @@ from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.core.plan.phases import (
     backups,
     containers,
+    directory,
     exports,
     firewall,
+    jupyter,
     logins,
     mail,
     modules,
@@ -87,7 +89,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
     names |= {platform.bus} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
     names |= {
         name
-        for part in (backups, mail, modules, mpi, containers, registry, monitoring, firewall, rest)
+        for part in (backups, mail, modules, mpi, containers, registry, monitoring, firewall, rest, jupyter, directory)
         for name in part.packages(plan_input, host)
     }
     return names | {one.name for one in own(plan_input, host)}

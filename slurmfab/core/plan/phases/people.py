@@ -12,26 +12,20 @@ from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.accounting.removed_associations import AssociationsGone
+from slurmfab.on_hosts.agent.accounting.tree import AssociationsGone
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.mounts import mount_units
-from slurmfab.on_hosts.agent.people.authorized_keys import AuthorizedKeys
-from slurmfab.on_hosts.agent.people.person import Person
-from slurmfab.on_hosts.agent.people.person_home import PersonHome
+from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome, SudoRules
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
-from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 SUDOERS = "/etc/sudoers.d/slurmfab"  # the file with slurmfab's sudo rules
 SUDO_ROLES = ("controller", "login")  # the roles of hosts with sudo rules; a host that is only a compute node has none
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """Groups, users, home directories and SSH keys, and the removal of former users that may be removed.
-
-    Empty if a directory service provides the users (`unix_users: false`).
-    """
+    """Groups, users, homes and keys, and removals of former users; empty with `unix_users: false`."""
     if not plan_input.cluster.unix_users:
         return ()
     numbers = plan_input.lock.ids
@@ -74,10 +68,7 @@ def waits_for_mounts(plan_input: PlanInput, host: str, user: User) -> bool:
 
 
 def of_user(plan_input: PlanInput, host: str, user: User, managed: tuple[str, ...]) -> Iterator[Resource]:
-    """Yield the account, home directory and SSH keys of one user on a host; a home that waits for mounts comes later.
-
-    `managed`: names of the groups whose members the cluster file alone decides.
-    """
+    """Yield a user's account, home and keys; homes on mounts come later, `managed` groups have the file's members."""
     numbers, home = plan_input.lock.ids, user.home_directory
     uid = numbers[f"{user.name}.uid"]
     there = plan_input.facts[host].groups if host in plan_input.facts else {}
@@ -97,10 +88,7 @@ def home_of(plan_input: PlanInput, user: User) -> Iterator[Resource]:
 
 @once
 def managed_groups(plan_input: PlanInput) -> tuple[str, ...]:
-    """Names of the groups whose members the cluster file alone decides, sorted.
-
-    These are the groups that it names for users, and the groups that slurmfab has made, without users' own groups.
-    """
+    """Groups, sorted, with the cluster file's members alone: those that it names, or slurmfab made."""
     own = {user.name for user in plan_input.cluster.users}
     users = {name for name, kind in split(plan_input.lock.ids) if kind == "uid"}
     made = {name for name, _ in split(plan_input.lock.ids)} - users

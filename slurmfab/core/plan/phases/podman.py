@@ -25,8 +25,7 @@ from slurmfab.on_hosts.agent.people import subordinate_ids as ids_on_hosts
 from slurmfab.on_hosts.agent.people.subordinate_ids import SubordinateIds
 from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import Timer, UnitsLoaded
 
 PODMAN: Final = "podman"  # the capability, by which a host remembers its files, and the name of its program
 

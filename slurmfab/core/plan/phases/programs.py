@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 
-from slurmfab.hosts import modules
+from slurmfab.hosts import payload
 
 RUN = """\
 import sys
@@ -19,18 +19,14 @@ sys.exit(main(*sys.argv[1:]))
 
 @functools.cache
 def files(main: str, *by_name: str) -> tuple[tuple[str, str], ...]:
-    """The files of one program, for `slurmfab.on_hosts.agent.files.program.Program`.
+    """Path and text of the files of one program with `main`, such as `agent.backup.timed_backup`.
 
-    Args:
-        main: the module with the function `main`, such as `agent.backup.timed_backup`; `main` takes the arguments of
-            the command line and returns the exit code.
-        by_name: modules that it imports by their names, which no line of its text tells.
-
-    Returns:
-        Path below the program's directory and text of each file: of these modules, and of all that they import.
+    That is the module, all that it imports, and `by_name` those that no line of its text tells.
     """
-    names = sorted(modules.closure((main, *by_name), modules.ON_HOSTS))
-    texts = {f"slurmfab/on_hosts/{name.replace('.', '/')}.py": modules.source(name, modules.ON_HOSTS) for name in names}
+    names = sorted(payload.closure((main, *by_name), payload.ON_HOSTS))
+    texts = {
+        f"slurmfab/on_hosts/{name.replace('.', '/')}.py": payload.source_of(name, payload.ON_HOSTS) for name in names
+    }
     folders = {folder for path in texts for folder in itertools.accumulate(path.split("/")[:-1], "{}/{}".format)}
     packages = {f"{folder}/__init__.py": "" for folder in folders}
     return (("run.py", RUN.format(main=main)), *sorted(packages.items()), *texts.items())

@@ -7,8 +7,7 @@ from slurmfab.cluster.slurm.software import QUOTA
 from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.mounts.quota_report import OF
-from slurmfab.on_hosts.agent.mounts.user_quotas import UserQuotas
+from slurmfab.on_hosts.agent.mounts.quotas import OF, UserQuotas
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

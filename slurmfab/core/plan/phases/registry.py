@@ -24,10 +24,10 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
+from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 SERVER, TRUST, USE = "registry", "registry-trust", "registry-use"
 """What hosts note slurmfab's files as: the server's, the certificate that all hosts trust, and their settings."""
@@ -48,7 +48,7 @@ def certificate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     registry = plan_input.cluster.registry
     if registry is None or host != registry.host:
         return ()
-    return (RegistryCertificate(certified(plan_input, registry), ACCOUNT),)
+    return (ServerCertificate(certified(plan_input, registry), ACCOUNT),)
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -85,7 +85,7 @@ def no_server(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         Service(PULL_UNIT, running=False),
         *((Service(UNIT, running=False),) if is_ours else ()),
         *owned(plan_input, host, SERVER, ()),
-        RegistryCertificate(()),
+        ServerCertificate(()),
         UnitsLoaded(SERVER, (UNIT, PULL_UNIT)),
         *(() if is_ours else (Service(UNIT, watches=(REGISTRY_CONF,)),)),
     )
@@ -111,12 +111,7 @@ def unit_files(registry: Registry) -> Iterator[tuple[str, str]]:
 
 
 def settings(plan_input: PlanInput, registry: Registry, port: int, *, may_write: bool = True) -> str:
-    """The settings of a server, in JSON, which YAML contains.
-
-    Args:
-        port: where it listens.
-        may_write: whether those who log in may send images; otherwise nobody may, and nobody has to log in.
-    """
+    """A server's settings as JSON, thus YAML; with `may_write`, those who log in send images, else all read."""
     storage = {"filesystem": {"rootdirectory": registry.directory}}
     ways = {"delete": {"enabled": True}} if may_write else {"maintenance": {"readonly": {"enabled": True}}}
     login = {"auth": {"htpasswd": {"realm": f"images of {plan_input.cluster.name}", "path": REGISTRY_USERS}}}

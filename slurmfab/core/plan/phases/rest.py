@@ -15,7 +15,7 @@ from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 CAPABILITY, UNIT = "rest", "slurmrestd"
 DROP_IN = f"{UNIT_FILES}/{UNIT}.service.d/slurmfab-rest.conf"

@@ -11,7 +11,7 @@ from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 OF = "restarts"  # what the facts of a host with these files have among `owned`
 DROP_IN = "10-slurmfab.conf"  # its number lets the settings of a site's drop-in go over it (systemd.unit(5))

@@ -11,7 +11,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 OF = "rpcbind"
 UNITS = ("rpcbind.socket", "rpcbind.service")
@@ -44,10 +44,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 
 def is_useless(plan_input: PlanInput, host: str) -> bool:
-    """Whether rpcbind is there because of slurmfab's packages alone, and all that the host mounts is of version 4.
-
-    With version 3, hosts ask rpcbind for the ports of mountd and statd (rpcbind(8)).
-    """
+    """Whether slurmfab brought rpcbind, and mounts are version 4; 3 asks it for ports (rpcbind(8))."""
     if host not in plan_input.facts or not has_nfs(plan_input, host):
         return False
     facts = plan_input.facts[host]

@@ -53,10 +53,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | None]:
-    """The wanted programs of a host.
-
-    Returns the kinds of scripts (`prolog`, `epilog`) and the health check; none of them if it is not a compute node.
-    """
+    """The kinds of scripts (`prolog`, `epilog`) and the health check that a host gets; none if no compute node."""
     if not plan_input.is_compute_node(host):
         return (), None
     programs_of_nodes = node_programs(plan_input.cluster)
@@ -81,20 +78,13 @@ def task_prolog_text(
     directories: tuple[str, str, bool] | None = None,
     has_apptainer: bool = False,
 ) -> str:
-    """The text of that program, cached because it is the same on many nodes.
-
-    `directories`: where jobs have directories of their own, the variable that tells it, and whether TMPDIR is it, too;
-    `None` without such directories.
-    """
+    """The text of that program, cached; `directories`: the variable of jobs' own, and whether TMPDIR is it."""
     place = dict(zip(("path", "variable", "tmpdir"), directories, strict=True)) if directories else None
     return fill("task-prolog", {"variables": variables, "scratch": place, "apptainer": has_apptainer})
 
 
 def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, ...]:
-    """A directory of scripts, and the program that runs them in the order of their names.
-
-    `host`: the compute node; without scripts of its own, the program finds none.
-    """
+    """A compute node's directory of scripts, perhaps empty, and the program that runs them by name."""
     directory = SCRIPTS.format(kind)
     scripts = plan_input.cluster.prolog if kind == "prolog" else plan_input.cluster.epilog
     key = key_of(kind, scripts, directory_of(scripts, host))
@@ -130,10 +120,7 @@ def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Reso
 
 @functools.cache
 def filled(name: str, **context: str) -> str:
-    """The text of a template with these values, cached because it is the same on all nodes.
-
-    `name`: name of the template without `.j2`.
-    """
+    """The text of the template `name` (without `.j2`) with these values, cached: it is the same on all nodes."""
     return fill(name, context)
 
 

@@ -24,10 +24,7 @@ def written_in(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 
 def written(plan_input: PlanInput, host: str, *, has_own_files: bool) -> tuple[Resource, ...]:
-    """The site's files that a host writes.
-
-    `has_own_files`: whether the host has files of its own; otherwise it fetches those that slurmctld serves.
-    """
+    """The site's files that a host writes, if not for itself (`has_own_files`), for slurmctld to serve."""
     files = wanted(plan_input, has_own_files)
     values = tuple((one.name, one.text, one.mode) for one in files)
     return tuple(SiteFiles(folder, values) for folder in written_in(plan_input, host) if files)

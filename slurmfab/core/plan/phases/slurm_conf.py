@@ -93,10 +93,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> tuple[Resource, ...]:
-    """Slurm's files on a host with local files; an unused gres.conf is removed.
-
-    `previewed`: whether the installed Slurm judges them before anything is changed; one host's is enough.
-    """
+    """Slurm's files on a host with local ones, judged first by its Slurm where previewed; no unused gres.conf."""
     node = host if plan_input.is_compute_node(host) else ""
     files = plan_input.files_of(host)
     kept = tuple(name for name, text in files if text != plan_input.rendered.get(name))
@@ -135,10 +132,7 @@ def has_own_files(plan_input: PlanInput, host: str) -> bool:
 
 
 def lives_without_files(plan_input: PlanInput, host: str) -> bool:
-    """Whether a host of slurmdbd alone has no slurm.conf in a cluster whose hand-made files stay.
-
-    slurmdbd does not read it, and slurmfab's sacctmgr brings one along.
-    """
+    """Whether a host of slurmdbd alone, which reads none, has no slurm.conf in a hand-made cluster."""
     if not plan_input.cluster.is_for_database_alone(host) or host not in plan_input.facts:
         return False
     return bool(plan_input.hand_made) and not plan_input.facts[host].slurm_conf_digest

@@ -24,10 +24,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
-    """The apt source that a cluster file asks for; `None` for none.
-
-    `key`: the OpenPGP key of the repository, as text.
-    """
+    """The apt source that a cluster file asks for, if any; `key` is its OpenPGP key as text."""
     slurm = cluster.slurm
     if isinstance(slurm.source, OtherSuite):
         return SlurmSource(suite=slurm.source.suite, version=slurm.version or "", names=OWN_NAMES)
@@ -51,10 +48,7 @@ def installed(plan_input: PlanInput, host: str) -> dict[str, str]:
 
 
 def unwanted_versions(plan_input: PlanInput) -> list[tuple[str, str]]:
-    """The hosts that have Slurm in another version than the cluster file wants, each with what to do about that.
-
-    A deployment changes no version, because daemons have to be upgraded in an order.
-    """
+    """Hosts with another Slurm than wanted, and what to do: a deployment never upgrades daemons."""
     slurm, client = plan_input.cluster.slurm, plan_input.platform.client
     there = {host: installed(plan_input, host).get(client, "") for host in plan_input.cluster.hosts}
     text = (

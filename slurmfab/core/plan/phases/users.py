@@ -11,7 +11,7 @@ from slurmfab.on_hosts.agent.files.null_device import NullDevice
 from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
 from slurmfab.on_hosts.agent.identities.user import User
-from slurmfab.on_hosts.agent.services.revived_unit import RevivedUnit
+from slurmfab.on_hosts.agent.services.units import RevivedUnit
 
 SLURM_DAEMONS = ("slurmctld", "slurmdbd", "slurmrestd", "slurmd")
 """Slurm's daemons that run with slurm's UID or read it at their start; all of them need munged."""

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.accounting import is_name
 from slurmfab.cluster.slurm import limits
+from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES, tres_of
+from slurmfab.on_hosts.agent.people.directory_service import OF
+
+MOST = 5  # how many names a line has
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse accounts of users that the controllers do not know, and limits that the installed Slurm does not know.
-
-    Raises InputError: with a line for each mistake; nothing was changed.
-    """
+    """Refuse, by one InputError, users that controllers do not know, and limits that Slurm does not."""
     if plan_input.cluster.database is None:
         return
-    found = [*unknown_users(plan_input), *unknown_tres(plan_input), *newer_limits(plan_input)]
+    judges = (unknown_users, unfit_groups, unknown_tres, newer_limits)
+    found = [line for judge in judges for line in judge(plan_input)]
     if found:
         raise InputError("\n".join((*found, "Change that in the cluster file; nothing was changed on any host.")))
 
@@ -28,6 +32,8 @@ def unknown_users(plan_input: PlanInput) -> Iterator[str]:
     if cluster.unix_users:
         return
     for host in cluster.controllers:
+        if is_to_come(plan_input, host):
+            continue
         known = plan_input.facts[host].accounts if host in plan_input.facts else None
         unknown = [
             user.name for user in cluster.users if user.accounts and known is not None and user.name not in known
@@ -37,6 +43,30 @@ def unknown_users(plan_input: PlanInput) -> Iterator[str]:
             yield (
                 f"{host}: users: {names}: no such user there (getent passwd {unknown[0]}). With unix_users: false "
                 "a directory service must know them: is the name spelled right, and does SSSD or LDAP run there?"
+            )
+
+
+def is_to_come(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host is to ask a directory and does not do so yet: what it has to know then shows after that."""
+    wanted, facts = plan_input.cluster.directory is not None, plan_input.facts.get(host)
+    return wanted and (facts is None or OF not in facts.owned)
+
+
+def unfit_groups(plan_input: PlanInput) -> Iterator[str]:
+    """Groups of accounts that the primary controller does not know, and members whom Slurm cannot have, a line each."""
+    host = plan_input.cluster.controller
+    for group in accounts.unknown_groups(plan_input) if not is_to_come(plan_input, host) else ():
+        yield (
+            f"{host}: accounts: from_groups: there is no group {group} (getent group {group}). Is the name spelled "
+            f"right, and does the directory answer? See: systemctl status sssd; {FAB} check-cluster --only directory"
+        )
+    for group in plan_input.cluster.member_groups:
+        odd = [name for name in plan_input.controller_facts.members.get(group, ()) if not is_name(name)]
+        if odd:
+            yield (
+                f"{host}: accounts: from_groups: {group} has {', '.join(odd[:MOST])}: slurmdbd takes names of at most "
+                "40 lower-case letters, digits, _, . and -. Take the user out of the group, or the group out of "
+                "the account."
             )
 
 

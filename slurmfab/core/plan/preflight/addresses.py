@@ -33,10 +33,7 @@ def refuse_unreachable(plan_input: PlanInput) -> None:
 
 
 def refuse_lost(plan_input: PlanInput, silent: Collection[str]) -> None:
-    """Refuse new addresses of nodes that do not answer there: all others would look for these nodes there alone.
-
-    `silent`: hosts that do not answer. Raises InputError: with a line for each such node; nothing was changed.
-    """
+    """Refuse, by InputError, new addresses of silent nodes: all others would look for these there alone."""
     lost = [
         f"{node}: it does not answer at {plan_input.address(node)}, which the cluster file now gives as its address. "
         f"The other hosts reach it at {plan_input.conf_before.nodes[node].of(node, ADDRESS) or node}, and would look "
@@ -63,10 +60,7 @@ def _apart(plan_input: PlanInput, family: int, reached: Sequence[str], others: S
 
 
 def _refuse_fetching_by_ipv6(plan_input: PlanInput) -> None:
-    """Refuse configless nodes whose Slurm cannot fetch files from a controller that is reached by IPv6.
-
-    Raises InputError if there are such nodes; nothing was changed.
-    """
+    """Refuse, by InputError, configless nodes whose Slurm cannot fetch files by IPv6 from a controller."""
     cluster, version = plan_input.cluster, plan_input.oldest_slurm
     known = [name for name in cluster.controllers if name in plan_input.members]
     by_ipv6 = [name for name in known if plan_input.families(name) == {IPV6}]

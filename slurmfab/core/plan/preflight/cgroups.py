@@ -74,10 +74,7 @@ def allow_hint() -> str:
 def cgroup_notices(
     cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], version: SlurmVersion
 ) -> Iterator[str]:
-    """Notices about the compute nodes' control groups, a line for each group of equal hosts.
-
-    `lock`: with what these facts add to it.
-    """
+    """Notices about control groups of compute nodes, one for each group of equal hosts, with the lock's new facts."""
     if not is_slurmfabs_choice(cluster):
         return
     there = ((name, _now(lock, facts, name)) for name in cluster.compute_nodes if name in lock.hosts)

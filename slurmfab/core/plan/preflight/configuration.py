@@ -53,10 +53,7 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
 
 
 def refuse_kept_files(plan_input: PlanInput) -> None:
-    """Refuse to keep files (`keep_files`) that name other hosts or ports than the cluster file, or that are missing.
-
-    Raises InputError if slurmfab would work with other nodes or places than Slurm; nothing was changed.
-    """
+    """Refuse, by InputError, `keep_files` that are missing, or name other hosts or ports than the file."""
     if not plan_input.keeps_files:
         return
     controller = plan_input.cluster.controller
@@ -86,10 +83,7 @@ def changes_mode(plan_input: PlanInput, host: str) -> bool:
 
 
 def refuse_other_slurm_user(plan_input: PlanInput) -> None:
-    """Refuse another SlurmUser than that of the controller's slurm.conf: state and logs belong to that user.
-
-    Raises InputError if they differ; nothing was changed.
-    """
+    """Refuse, by InputError, another SlurmUser than the controller's, whose state and logs are the old one's."""
     found, wanted = plan_input.setting_before("SlurmUser"), plan_input.cluster.slurm_user
     if not found and (wanted == "slurm" or not plan_input.controller_facts.slurm_conf):
         return
@@ -106,10 +100,7 @@ def refuse_other_slurm_user(plan_input: PlanInput) -> None:
 
 
 def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
-    """Refuse a run about some of the hosts that would leave them with a slurm.conf other than the controller's.
-
-    Raises InputError if slurm.conf changes and the run leaves out some hosts; nothing was changed.
-    """
+    """Refuse, by InputError, a run that would leave other hosts with another slurm.conf than the controller's."""
     before = plan_input.controller_facts.slurm_conf
     if not before or set(plan_input.cluster.hosts) <= set(hosts):
         return
@@ -121,10 +112,7 @@ def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
 
 
 def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
-    """Refuse nodes that let in users with a job there, where Slurm cannot tell which processes are a job's.
-
-    Raises InputError if nobody would get in; nothing was changed.
-    """
+    """Refuse, by InputError, nodes for users with jobs where Slurm cannot tell which processes are a job's."""
     if plan_input.cluster.node_logins != "with_job":
         return
     settings = plan_input.conf_wanted.settings
@@ -137,10 +125,7 @@ def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
 
 
 def refuse_unknown_keys(plan_input: PlanInput) -> None:
-    """Refuse keys and values that the installed Slurm does not know, before any file is sent.
-
-    Raises KeysRefused if one line for each mistake.
-    """
+    """Refuse keys and values that the installed Slurm does not know, by KeysRefused, before files are sent."""
     cluster = plan_input.cluster
     node_keys = {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF}
     partition_keys = {key for partition in cluster.partitions for key in partition.settings}

@@ -22,10 +22,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 
 
 def refuse_missing_apptainer(plan_input: PlanInput) -> None:
-    """Refuse hosts whose release has no Apptainer, and that get none from the site.
-
-    Raises InputError: with the hosts.
-    """
+    """Refuse, by InputError, hosts whose release has no Apptainer, and that get none from the site."""
     hosts = [
         host
         for host in plan_input.facts
@@ -43,10 +40,7 @@ def refuse_missing_apptainer(plan_input: PlanInput) -> None:
 
 
 def refuse_second_pyxis(plan_input: PlanInput) -> None:
-    """Refuse files under `slurm_files` that load pyxis as well, or a plugstack.conf that hides slurmfab's drop-in.
-
-    Raises InputError: with the file.
-    """
+    """Refuse, by InputError, `slurm_files` that load pyxis too, or a plugstack.conf that hides our drop-in."""
     containers = plan_input.cluster.containers
     if containers is None or "enroot" not in containers.use:
         return
@@ -72,10 +66,7 @@ INCLUDE = re.compile(rf"(?m)^\s*include\s+({SLURM_DIRECTORY}/)?{re.escape(PLUGST
 
 
 def refuse_numbers(plan_input: PlanInput) -> None:
-    """Refuse UIDs without subordinate IDs; slurmfab takes many UIDs from hosts, so that the file does not show them.
-
-    Raises InputError: with the users; nothing was changed.
-    """
+    """Refuse, by InputError, UIDs without subordinate IDs, as far as hosts show what the file does not."""
     cluster = plan_input.cluster
     if not cluster.has_podman or not cluster.unix_users:
         return

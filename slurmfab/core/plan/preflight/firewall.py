@@ -16,10 +16,7 @@ UFW = "ufw"
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse rules that another manager of rules would not know, or by which hosts or this machine would be shut out.
-
-    Raises InputError: with all reasons; nothing was changed.
-    """
+    """Refuse, by InputError, rules that a manager would not know, or that shut out hosts or this machine."""
     wanted = plan_input.cluster.firewall
     if (
         wanted

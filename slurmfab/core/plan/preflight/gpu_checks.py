@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory.rules.gpu_checks import gpu_types, gres_of, unknown_types
+from slurmfab.cluster.inventory.rules.gpus import gpu_types, gres_of, unknown_types
 from slurmfab.core.plan.plan_input import PlanInput
 
 

@@ -43,10 +43,7 @@ def unfit(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse a cluster file that asks for GPUs that the lock does not hold, or for a missing AutoDetect plugin.
-
-    Raises InputError: with a line for each node; nothing was changed.
-    """
+    """Refuse, by InputError, GPUs that the lock does not hold, and a missing AutoDetect plugin."""
     complaints = []
     for node in plan_input.compute_nodes:
         settings = plan_input.cluster.settings_of(node)
@@ -77,10 +74,7 @@ def remarks(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str
 
 
 def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[DriverlessGpu]) -> str:
-    """Why a new host cannot have the Gres of the cluster file; empty if it can.
-
-    `gpus`: its GPUs with a device file. `bare`: its GPUs without a device file.
-    """
+    """Why a new host with these GPUs, `bare` ones without a device file, cannot have the file's Gres; or empty."""
     wanted, missing = wanted_gpus(settings), missing_files(settings, gpus)
     if missing:
         names = " and ".join(missing)

@@ -21,10 +21,7 @@ OVERRIDES = "config_overrides"
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse a cluster file that gives nodes more cores or memory than the lock has for them.
-
-    Raises InputError: with a line for each kind of mistake; nothing was changed.
-    """
+    """Refuse, by InputError, more cores or memory of nodes than the lock has for them."""
     if not any(group.settings for group in plan_input.cluster.nodes):
         return  # slurm.conf then says what was discovered
     if OVERRIDES in plan_input.conf_wanted.settings.get("slurmdparameters", "").lower():
@@ -51,10 +48,7 @@ class Claim(NamedTuple):
 
 
 def excess(node: Node, memory_margin: str) -> Iterator[Claim]:
-    """What a node's line would say that is more than its hardware.
-
-    `node`: with keys of the cluster file; the line otherwise says what was discovered.
-    """
+    """What a node's line, by the file's keys and otherwise by discovery, would say beyond its hardware."""
     line = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
     yield from (claim for claim in claims(line, node.hardware) if claim.wanted > claim.has)
 

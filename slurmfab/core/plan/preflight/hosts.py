@@ -137,10 +137,7 @@ def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
 def wrong_slurm(
     cluster: Cluster, fact: HostFacts, expected: str, roles: Collection[str], controller: HostFacts | None = None
 ) -> str:
-    """Why a host's Slurm does not work with slurmctld; empty if it does.
-
-    `controller`: the facts of the primary controller; `None` where they are not known.
-    """
+    """Why a host's Slurm does not work with slurmctld (`None`: unknown); empty if it does."""
 
     def way(trouble: str) -> str:
         if controller is None or fact.codename != controller.codename:

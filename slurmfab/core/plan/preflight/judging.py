@@ -13,6 +13,7 @@ from slurmfab.core.plan.preflight import (
     addresses,
     configuration,
     containers,
+    directory,
     firewall,
     gpu_checks,
     gres,
@@ -25,10 +26,7 @@ from slurmfab.core.plan.preflight.cgroups import hosts_losing_limits
 
 
 def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]) -> dict[str, str]:
-    """The hosts that cannot be deployed to, that belong to another cluster now, or would take limits from all others.
-
-    `facts`: the facts of the hosts that answered. Returns their names and the reasons.
-    """
+    """Hosts that cannot be deployed to, are another cluster's, or would take limits from others, and why."""
     return {
         **hosts_losing_limits(cluster, lock, facts, allowed),
         **gres.unfit(cluster, lock, facts),
@@ -39,10 +37,7 @@ def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allow
 
 
 def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collection[str]) -> None:
-    """Refuse a cluster file that the installed Slurm or the hosts cannot carry out.
-
-    Raises InputError: with every mistake; nothing was changed.
-    """
+    """Refuse, by InputError with every mistake, what the installed Slurm or the hosts cannot carry out."""
     configuration.refuse_other_cluster(plan_input, allowed)
     configuration.refuse_unknown_keys(plan_input)
     configuration.refuse_other_slurm_user(plan_input)
@@ -56,4 +51,5 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     software.refuse_unfit(plan_input)
     containers.refuse_unfit(plan_input)
     firewall.refuse_unfit(plan_input)
+    directory.refuse_unfit(plan_input)
     configuration.refuse_uneven_files(plan_input, among)

@@ -24,13 +24,7 @@ def refuse_unsuited(
 ) -> None:
     """Refuse hosts that would harm the cluster, or lack what the cluster file gives them.
 
-    Args:
-        known: the cluster without them.
-        grown: the cluster file with them.
-
-    Raises:
-        InputError: a host belongs to another cluster.
-        SlurmfabError: with a line for each such host.
+    Raises InputError if one is another cluster's; SlurmfabError with a line for each.
     """
     other_clusters.refuse_others(other_clusters.identity(known.cluster, known.lock, {}), facts, allowed)
     reasons = {host: unsuited(known, grown, host, fact, allowed) for host, fact in facts.items()}

@@ -72,11 +72,7 @@ class Identity:
 
 
 def identity(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> Identity:
-    """What tells the cluster of a cluster file from others.
-
-    The name in the controller's own slurm.conf is one of its names: the file may rename the cluster, which another rule
-    judges.
-    """
+    """What tells the cluster from others, also its name in the controller's slurm.conf of now."""
     names = [*cluster.controllers, *(cluster.addresses.get(name, "") for name in cluster.controllers)]
     locked = [lock.hosts[name] for name in cluster.controllers if name in lock.hosts]
     names += [name for host in locked for name in (host.hostname, *host.addresses)]
@@ -84,12 +80,7 @@ def identity(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> Id
 
 
 def identity_of(cluster: str, names: Iterable[str], controllers: Sequence[HostFacts]) -> Identity:
-    """What tells a cluster from others.
-
-    Args:
-        names: names and addresses of its controllers, as the deployer knows them.
-        controllers: the facts of those that answered, the primary first.
-    """
+    """What tells a cluster from others: controllers' names and addresses, and their facts, primary first."""
     known = {canonical(name.lower()) for name in (*names, *(fact.hostname for fact in controllers)) if name}
     addresses = {name for name in known if is_address(name) or "." in name}
     addresses |= {canonical(address) for fact in controllers for address in fact.addresses}
@@ -109,10 +100,7 @@ def munge_key_of(fact: HostFacts) -> str:
 
 
 def refuse_in_use(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str] = ()) -> None:
-    """Refuse hosts that are new to the lock and belong to another cluster, and a controller beside a living one.
-
-    Raises InputError: with each such host, what was found there, and the ways out.
-    """
+    """Refuse, by InputError with ways out, other clusters' hosts, and a controller beside a living one."""
     ours = identity(cluster, lock, facts)
     refuse_others(ours, {host: fact for host, fact in facts.items() if is_new_to(lock, host)}, allowed)
     left = [host for host, fact in facts.items() if host not in cluster.controllers and has_left_controller(ours, fact)]
@@ -179,10 +167,7 @@ def hosts_taken(
 def used_elsewhere(
     cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], ours: Identity | None = None
 ) -> dict[str, str]:
-    """The hosts that belong to another cluster, whether the lock has them or not: names, and what shows it.
-
-    `ours`: what tells the cluster from others; made from the arguments if left out.
-    """
+    """Hosts, known or new, that belong to another cluster than `ours` (or the file's), and what shows it."""
     ours = ours or identity(cluster, lock, facts)
     reasons = {
         host: other_use(ours, fact) if is_new_to(lock, host) else taken_by(ours, fact) for host, fact in facts.items()

@@ -10,10 +10,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse a package for `module` on hosts where somebody else has installed the other one.
-
-    Raises InputError: with the hosts; nothing was changed.
-    """
+    """Refuse, by InputError, a package for `module` where somebody else has installed the other one."""
     wanted = plan_input.cluster.modules
     if wanted is None:
         return

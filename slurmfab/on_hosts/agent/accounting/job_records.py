@@ -9,14 +9,149 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
+from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
 
-from slurmfab.on_hosts.agent.accounting import idle_gpus
-from slurmfab.on_hosts.agent.accounting.idle_gpus import MOST_LISTED, Evidence
-from slurmfab.on_hosts.agent.accounting.job_record import Record, amounts, gpu_types, seconds_of
 from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+
+
+class Record(NamedTuple):
+    """A job's record, or one of a part of a job that was requeued or resized."""
+
+    number: str  # of the job; a task of an array has its own
+    job: str  # the id as squeue prints it
+    # `user`, `account`, `partition`, `state`: as sacct prints them; the state is its first word.
+    user: str
+    account: str
+    partition: str
+    state: str
+    # `eligible`, `start`, `end`: seconds since 1970; 0 for never.
+    eligible: int
+    start: int
+    end: int
+    whole: int  # seconds that it ran, also outside of the window
+    clipped: int  # seconds that it ran within the window
+    tres: Mapping[str, float]  # what it was given, or has asked for while it waits, by Slurm's name; memory in MiB
+    cpu_used: float  # seconds of CPU time of all its processes
+    memory: float  # MiB that the largest step used; 0 if Slurm has not seen any
+    gpu_peak: float  # the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs it was given."""
+        return int(self.tres.get("cpu", 0))
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it was given, as far as Slurm counts them."""
+        return int(self.tres.get("gres/gpu", 0))
+
+
+UNITS: Dict[str, float] = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}  # MiB by unit
+
+MEMORY = ("mem", "gres/gpumem", "vmem")
+
+
+def amounts(text: str, only: Container[str] = ()) -> Dict[str, float]:
+    """The amounts in `cpu=4,mem=50M,gres/gpu:a100=2` (MiB, seconds), or of `only` these names."""
+    found: Dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if only and name not in only:
+            continue
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", value)
+        if match and name in MEMORY:
+            # Without a unit, memory in use is in bytes (sacct(1)).
+            found[name] = float(match[1]) * UNITS[match[2]] if match[2] else float(match[1]) / 1024**2
+        elif match:
+            found[name] = float(match[1]) * (1024 ** "_KMGTP".index(match[2] or "_"))
+        elif ":" in value:
+            found[name] = seconds_of(value)
+    return found
+
+
+def seconds_of(text: str) -> float:
+    """A time such as `1-02:03:04`, `02:03.456` or `00:00:05` in seconds; 0 for another text."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)
+    if not match:
+        return 0.0
+    days, hours, minutes = (int(one or 0) for one in match.groups()[:3])
+    return days * 86400 + hours * 3600 + minutes * 60 + float(match[4])
+
+
+def gpu_types(tres: Mapping[str, float]) -> str:
+    """The types of GPUs among TRES: `a100`, `a100+v100`, `gpu` for GPUs without a type, or empty for no GPUs."""
+    types = sorted(name.partition(":")[2] for name, count in tres.items() if name.startswith("gres/gpu:") and count)
+    return "+".join(types) or ("gpu" if tres.get("gres/gpu") else "")
+
+
+IDLE_FIELDS = ("job", "user", "account", "partition", "gpus", "gpu_seconds", "evidence", "running")
+
+MOST_LISTED = 50  # the most jobs that an answer lists of a kind
+MOST_ASKED = 200  # the most running jobs whose nodes are asked; those with the most GPU seconds
+STEPS_SECONDS = 60.0  # time limit of the question to the nodes
+HARDLY_ANY = 0.01  # the part of one CPU's time below which a job's processes did not drive a GPU
+GPU_USE, CPU_TIME = "gpuutil", "cputime"  # what tells that GPUs are idle
+
+
+SEEN = ("cpu", "mem", "gres/gpuutil")  # what of the use of steps tells something here
+
+
+class Evidence(NamedTuple):
+    """What the steps of a job tell about its use."""
+
+    memory: float  # MiB of the step that used most; 0 if Slurm has not seen any
+    gpu_peak: float  # the highest share of a GPU that Slurm saw in use, in percent; -1 if it did not look
+    cpu_used: float  # seconds of CPU time
+
+    @classmethod
+    def of(cls, steps: Iterable[Tuple[str, str]]) -> Evidence:
+        """The evidence in TRESUsageInMax and TRESUsageInTot of each step."""
+        memory, peak, cpu = 0.0, -1.0, 0.0
+        for most, total in steps:
+            highest, whole = amounts(most, SEEN), amounts(total, SEEN)
+            memory = max(memory, highest.get("mem", 0.0), whole.get("mem", 0.0))
+            peak = max(peak, highest.get("gres/gpuutil", -1.0), whole.get("gres/gpuutil", -1.0))
+            cpu += whole.get("cpu", 0.0)
+        return cls(memory, peak, cpu)
+
+
+def idle_row(job: Record, cpu_used: float, gpu_peak: float, *, is_running: bool) -> List[Tuple[Any, ...]]:
+    """The row of a job that held GPUs idle, else none, by seconds of CPU time and the peak (see `Evidence`)."""
+    if gpu_peak > 0 or (gpu_peak < 0 and cpu_used > job.whole * HARDLY_ANY):
+        return []
+    evidence = CPU_TIME if gpu_peak < 0 else GPU_USE
+    return [(job.job, job.user, job.account, job.partition, job.gpus, job.gpus * job.clipped, evidence, is_running)]
+
+
+def largest_use(rows: List[Tuple[Any, ...]]) -> List[Tuple[Any, ...]]:
+    """The rows of the jobs that held most."""
+    return sorted(rows, key=lambda one: (-one[IDLE_FIELDS.index("gpu_seconds")], one[0]))[:MOST_LISTED]
+
+
+def among_running(jobs: List[Record], context: Context) -> List[Tuple[Any, ...]]:
+    """The rows of running jobs that hold GPUs idle, from what their nodes say; none if these do not answer."""
+    known = (one for one in jobs if one.state == "RUNNING" and commands.is_job_id(one.number))
+    asked = sorted(known, key=lambda one: -one.gpus * one.clipped)[:MOST_ASKED]
+    if not asked:
+        return []
+    try:
+        shown = context.run(commands.use_by_steps(one.number for one in asked), seconds=STEPS_SECONDS)
+    except ResourceFailed:
+        return []
+    steps: Dict[str, Dict[str, Tuple[str, str]]] = {}
+    for row in (line.split("|") for line in shown.stdout.decode(errors="replace").split("\n")):
+        if len(row) == 3:  # noqa: PLR2004
+            # A step is told again for each task of an array that is asked about.
+            steps.setdefault(row[0].partition(".")[0], {})[row[0]] = (row[1], row[2])
+    rows: List[Tuple[Any, ...]] = []
+    for one in asked:
+        if one.number in steps:
+            evidence = Evidence.of(steps[one.number].values())
+            rows += idle_row(one, evidence.cpu_used, evidence.gpu_peak, is_running=True)
+    return rows
+
 
 FIELDS = (
     "JobIDRaw", "Submit", "JobID", "User", "Account", "Partition", "State", "Eligible", "Start", "End", "ElapsedRaw",
@@ -79,11 +214,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def moment(text: str, now: int) -> int:
-    """A time as seconds since 1970.
-
-    `text`: `2026-11-01T00:00:00` in the host's zone; `-3600` for so many seconds ago, from the last full hour on,
-    because sreport counts whole hours; empty for now. Raises ResourceFailed if there is no such time.
-    """
+    """Seconds since 1970 of a time in the host's zone, `-3600` (from the last full hour), or now (empty)."""
     if not text:
         return now
     if text.startswith("-"):
@@ -101,10 +232,7 @@ def text_of(when: int) -> str:
 
 
 def ask_records(context: Context, table: commands.Table, deadline: float) -> Iterator[List[str]]:
-    """The rows that sacct prints; the name of an account may have line breaks.
-
-    Raises ResourceFailed if it fails, answers with other fields, or takes longer than the deadline.
-    """
+    """The rows that sacct prints; ResourceFailed if it fails, has other fields, or misses the deadline."""
     return table.each(context.must(table.argv, seconds=max(deadline - time.monotonic(), 1), env=table.env))
 
 
@@ -116,10 +244,7 @@ def clipped_seconds(context: Context, since: int, until: int, deadline: float) -
 
 
 def ask_events(context: Context, since: int, until: int, deadline: float) -> Iterator[List[str]]:
-    """What the cluster consisted of, and from when to when, as rows of start, end and TRES.
-
-    Raises ResourceFailed if sacctmgr fails, or takes longer than the deadline.
-    """
+    """Rows of start, end and TRES of the cluster; ResourceFailed if sacctmgr fails or misses the deadline."""
     window = ("event=cluster", "start=uts%d" % since, "end=uts%d" % until)
     command = commands.accounts("event", ("TimeStart", "TimeEnd", "TRES"), *window)
     shown = context.must(command, seconds=max(deadline - time.monotonic(), 1), env=commands.IN_SECONDS)
@@ -183,10 +308,7 @@ def number(text: str) -> int:
 
 
 class Added:
-    """The sums, and the jobs to list.
-
-    `since`: seconds since 1970. `idle_seconds`: from which age on jobs can hold GPUs idle.
-    """
+    """The sums since then (seconds since 1970), and the jobs to list; from `idle_seconds` on, GPUs can be held idle."""
 
     def __init__(self, since: int, until: int, idle_seconds: int) -> None:
         self.since, self.until, self.idle_seconds = since, until, idle_seconds
@@ -212,9 +334,9 @@ class Added:
             add_efficiency(one, sums)
         if one.gpus and one.whole >= self.idle_seconds:
             if one.end:
-                self.idle += idle_gpus.idle_row(one, one.cpu_used, one.gpu_peak, is_running=False)
+                self.idle += idle_row(one, one.cpu_used, one.gpu_peak, is_running=False)
                 if len(self.idle) > 2 * MOST_LISTED:
-                    self.idle = idle_gpus.largest(self.idle)
+                    self.idle = largest_use(self.idle)
             else:
                 self.running.append(one)
 
@@ -255,7 +377,7 @@ class Added:
 
     def look_at_running(self, context: Context) -> None:
         """Add the running jobs that hold GPUs idle, as their nodes tell."""
-        self.idle += idle_gpus.among_running(self.running, context)
+        self.idle += among_running(self.running, context)
 
     def as_json(self) -> Dict[str, Any]:
         """What `read` returns of it."""
@@ -263,7 +385,7 @@ class Added:
             "groups": [[*key, list(sums.values())] for key, sums in sorted(self.groups.items()) if any(sums.values())],
             "points": [[low, *map(round, self.points[low])] for low in self.begins[-MOST_POINTS:]],
             "waits": [list(one) for one in longest(self.waits)],
-            "idle": [list(one) for one in idle_gpus.largest(self.idle)],
+            "idle": [list(one) for one in largest_use(self.idle)],
         }
 
 

@@ -73,10 +73,7 @@ def tres(sacctmgr: Sacctmgr) -> FrozenSet[str]:
 
 
 def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Sequence[Key]) -> ActualTree:
-    """Read everything of one cluster from slurmdbd; nothing is changed.
-
-    Raises ResourceFailed if slurmdbd does not answer.
-    """
+    """Read everything of one cluster from slurmdbd, changing nothing; ResourceFailed if it does not answer."""
     ours = ("assoc", "woplimits", "where", "cluster=" + cluster)
     defaults = ("assoc", "woplimits", "onlydefaults", "where", "cluster=" + cluster)
     with ThreadPoolExecutor(7) as pool:  # each query mostly waits for slurmdbd

@@ -32,10 +32,7 @@ CUT_OFF = "+"  # the last character of a text that is longer than its field
 
 
 class Sacctmgr:
-    """Runs sacctmgr with a temporary slurm.conf, which exists inside the `with` block.
-
-    `conf`: the text of that slurm.conf; empty to use the host's own.
-    """
+    """Runs sacctmgr with a temporary slurm.conf of this text inside the `with` block; empty: the host's own."""
 
     def __init__(self, context: Context, conf: str) -> None:
         self.context = context
@@ -59,10 +56,7 @@ class Sacctmgr:
         return os.path.join(self.directory, "slurm.conf")
 
     def run(self, argv: Sequence[str]) -> str:
-        """Run one command and return its output.
-
-        Raises ResourceFailed if the command failed, or slurmdbd does not answer.
-        """
+        """Run one command and return its output; ResourceFailed if it failed, or slurmdbd does not answer."""
         return self.output(argv).decode(errors="replace")
 
     def output(self, argv: Sequence[str]) -> bytes:

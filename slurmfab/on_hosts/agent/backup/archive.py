@@ -82,11 +82,7 @@ def unpacked_most(packed: int) -> int:
 
 
 class Archive:
-    """A backup file that is being written.
-
-    `directory`: where the file is created; only its owner may have access to it. `name`: the file's name without its
-    suffix. `recipients`: public keys that its parts are encrypted to; empty for no encryption.
-    """
+    """A backup file that is being written in its owner's directory, encrypted to recipients if there are any."""
 
     def __init__(self, directory: str, name: str, suffix: str = SUFFIX, recipients: Sequence[str] = ()) -> None:
         self.directory = directory
@@ -104,10 +100,7 @@ class Archive:
         self.age: Optional[AgeProcess] = None
 
     def begin(self, command: Sequence[str] = ()) -> None:
-        """Begin a part.
-
-        `command`: of age, through which the part goes; by default the encryption to the recipients, if there are any.
-        """
+        """Begin a part through age with this command: by default it encrypts to the recipients, if there are any."""
         self.header = self.file.tell()
         self.file.write(bytes(BLOCK))
         self.digest = hashlib.sha256()
@@ -155,10 +148,7 @@ class Archive:
         self.end(name, about)
 
     def finish(self, about: Mapping[str, Any], sign: Optional[Callable[[bytes], bytes]] = None) -> str:
-        """Write the manifest and give the file its name, with a number if that name is taken.
-
-        `sign`: returns the signature of the manifest, or nothing. Returns the file's path.
-        """
+        """Write and sign the manifest, and name the file, with a number if the name is taken; its path."""
         encrypted = {"encrypted_to": list(self.recipients)} if self.recipients else {}
         manifest = {"format": FORMAT, **about, **encrypted, "parts": dict(self.parts)}
         self.recipients = ()
@@ -212,10 +202,7 @@ def take_name(new: str, path: str) -> None:
 
 
 def sweep(directory: str, beginning: str = UNFINISHED) -> None:
-    """Remove unfinished files of killed processes; a running one holds a lock on its file (flock(2)).
-
-    `directory`: where. `beginning`: prefix of the names of unfinished files.
-    """
+    """Remove unfinished files so named of killed processes; running ones hold locks (flock(2))."""
     for name in os.listdir(directory):
         if name.startswith(beginning):
             with contextlib.suppress(OSError), open(os.path.join(directory, name), "rb") as file:

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.backup.pieces import PIECE_BYTES, Sink, compressed
 from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
-from slurmfab.on_hosts.agent.database.slurmdbd_settings import parse_settings
+from slurmfab.on_hosts.agent.database.slurmdbd_conf import parse_settings
 
 DUMP_OPTIONS = ("--single-transaction", "--quick", "--skip-lock-tables", "--skip-comments", "--hex-blob")
 """For mariadb-dump(1): one consistent snapshot, row by row, without locks that slurmdbd would wait for."""
@@ -25,17 +25,9 @@ END_MARK = b"-- slurmfab: the end\n"  # the last line of a dump, which shows tha
 
 
 def save_database(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict[str, Any]:
-    """Dump slurmdbd's database as SQL; its users do not have to wait.
+    """Dump slurmdbd's database as SQL, without making users wait; the manifest says no more of this part.
 
-    Args:
-        request: `name`: of the database. `settings`: path of the slurmdbd.conf with the login for an external server;
-            empty for this host's server, where root needs no password.
-
-    Returns:
-        An empty dict: the manifest says nothing more about this part.
-
-    Raises:
-        ResourceFailed: the database cannot be read.
+    `request`: `name` of the database; `settings`: path of the slurmdbd.conf with an external server's login, or empty.
     """
     program = find_client("mariadb-dump", "mysqldump")
     with contextlib.ExitStack() as stack:

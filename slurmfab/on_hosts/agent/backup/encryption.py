@@ -28,11 +28,7 @@ def decrypting(identity: str) -> Tuple[str, ...]:
 
 
 class AgeProcess:
-    """A running age that writes into a file.
-
-    `descriptor`: of the file; age writes from its present position on. Raises ResourceFailed if age is not installed,
-    or does not start.
-    """
+    """A running age that writes on into a descriptor; ResourceFailed if it does not start."""
 
     def __init__(self, command: Sequence[str], descriptor: int) -> None:
         try:
@@ -56,10 +52,7 @@ class AgeProcess:
             raise ResourceFailed("age ended before it had read all") from None
 
     def end(self) -> None:
-        """Wait until age has written everything.
-
-        Raises ResourceFailed if age failed, such as for a wrong key; the text is its own.
-        """
+        """Wait until age has written everything; ResourceFailed, in age's words, if it failed."""
         said = self.process.communicate()[1].decode(errors="replace")
         if self.process.returncode:
             lines = [line.strip() for line in said.splitlines() if line.startswith("age: error")]

@@ -66,10 +66,7 @@ class RestoredDatabase(Resource):
         return {"tables": "other" if self.tables(context, self.database) else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Load the tables under a temporary name, then exchange all tables by one statement, which is atomic.
-
-        Raises ResourceFailed if slurmdbd runs, the part is damaged, or the server refuses; the database is unchanged.
-        """
+        """Load tables under another name, then exchange all at once; ResourceFailed, database unchanged."""
         if is_active(context, "slurmdbd"):
             raise ResourceFailed(
                 "the database cannot be replaced while slurmdbd runs. Stop it: systemctl stop slurmdbd"
@@ -93,10 +90,7 @@ class RestoredDatabase(Resource):
         mariadb.sql(context, "drop database %s; drop database %s;" % (loading, replaced))
 
     def load(self, context: Context, into: str) -> None:
-        """Load the dump with the database client as a user who may do nothing else; check that it was complete.
-
-        `into`: name of the temporary database. Raises ResourceFailed if the client fails, or the dump is incomplete.
-        """
+        """Load the dump as a user who may do nothing else; ResourceFailed if the client fails, or it is incomplete."""
         program, last = find_client("mariadb", "mysql"), b""
         with contextlib.ExitStack() as stack:
             errors = stack.enter_context(tempfile.TemporaryFile())
@@ -127,10 +121,7 @@ class RestoredDatabase(Resource):
 
 
 def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start a database client that reads SQL from a pipe.
-
-    `output`: where its output and errors go. `descriptors`: the file descriptors that it inherits.
-    """
+    """Start a database client that reads SQL from a pipe, writes to `output` and inherits these descriptors."""
     import subprocess  # not every request needs it
 
     return subprocess.Popen(
@@ -145,10 +136,7 @@ def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int,
 
 
 def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:
-    """Copy a file object, and return its last bytes, as many as `END_MARK` has.
-
-    Raises EOFError if it has more than `most` bytes.
-    """
+    """Copy a file object, and return its last bytes, `len(END_MARK)`; EOFError beyond `most` bytes."""
     last, left = b"", most
     for piece in iter(lambda: source.read(COPY_BYTES), b""):
         left -= len(piece)
@@ -160,17 +148,9 @@ def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:
 
 
 def loader(stack: contextlib.ExitStack, context: Context, database: str) -> Tuple[List[str], Tuple[int, ...]]:
-    """Make the database user that loads a dump; it is removed when the stack ends.
+    """Make the database user that loads a dump into this database, until the stack ends.
 
-    Args:
-        stack: removes the user, and closes the file with its password.
-        database: the only database that it may use.
-
-    Returns:
-        The client's options, and the file descriptors that the client has to inherit.
-
-    Raises:
-        ResourceFailed: the server refuses.
+    Returns the client's options, and the descriptors that it inherits. Raises ResourceFailed if the server refuses.
     """
     user, password = "%s@'localhost'" % mariadb.quoted(LOADER), os.urandom(24).hex()
     removal = "DROP USER IF EXISTS %s;" % user
@@ -188,10 +168,7 @@ def loader(stack: contextlib.ExitStack, context: Context, database: str) -> Tupl
 
 
 def refuse_strange(context: Context, database: str) -> None:
-    """Refuse what is no table as slurmdbd makes it: views, sequences, tables elsewhere, and names with other letters.
-
-    Raises ResourceFailed if the database holds such a thing; its name is in the message.
-    """
+    """Refuse what slurmdbd does not make, by ResourceFailed: views, sequences, tables elsewhere, other letters."""
     rows = mariadb.sql(context, STRANGE_QUERY % mariadb.quoted(database))
     if rows:
         name = bytes.fromhex(rows[0][0]).decode(errors="replace")

@@ -55,10 +55,7 @@ class RestoredState(Resource):
         return {"state": "other" if has_state(context.path(self.directory)) else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Unpack the whole state, then exchange it by renames.
-
-        Raises ResourceFailed if slurmctld runs, or the part is damaged; the state is unchanged.
-        """
+        """Unpack the state, then exchange it by renames; ResourceFailed if slurmctld runs, or a part is damaged."""
         if is_active(context, "slurmctld"):
             raise ResourceFailed("the state cannot be replaced while slurmctld runs. Stop it: systemctl stop slurmctld")
         require(context, self.staged, self.sha256)
@@ -122,10 +119,7 @@ class RestoredFiles(Resource):
             return folder.find(name) is None
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Restore the missing files with their modes; the slurm user's files belong to it again, all others to root.
-
-        Raises ResourceFailed if a link or a file is in the way of a directory.
-        """
+        """Restore missing files, slurm's and root's, with modes; ResourceFailed if something is in the way."""
         slurm = uid_of(context, "slurm"), gid_of(context, "slurm")
         with (
             open(context.path(self.staged), "rb") as file,
@@ -137,11 +131,7 @@ class RestoredFiles(Resource):
 
 
 def put_below(folder: Folder, path: str, member: Member, slurm: Tuple[int, int]) -> None:
-    """Restore a file below a directory.
-
-    `path`: of the file, relative to the directory; missing directories are made, links are not followed. Raises
-    ResourceFailed if a link or a file is in the way of a directory.
-    """
+    """Restore a file below a directory, making missing ones, no links; ResourceFailed if one is in the way."""
     first, _, rest = path.partition("/")
     if not rest:
         with open(os.open(first, NEW_FILE, 0o600, dir_fd=folder.descriptor), "wb") as made:
@@ -162,15 +152,9 @@ Member = Tuple[tarfile.TarInfo, tarfile.TarFile]
 
 
 def members(file: BinaryIO, most_bytes: int, most: int = MOST_STATE_FILES) -> Iterator[Tuple[Member, str]]:
-    """Iterate over the files of a compressed tar, with their paths.
+    """Iterate over the files of a compressed tar, with their paths, up to `most` of `most_bytes` together.
 
-    Args:
-        most_bytes: the most bytes that all files may have together.
-        most: the largest number of files that are read.
-
-    Raises:
-        ResourceFailed: a member is not a regular file or has an unsafe path, there are too many or they are too large,
-            or the tar is damaged.
+    Raises ResourceFailed for more, a damaged tar, unsafe paths, and members that are not regular files.
     """
     left = most_bytes
     try:

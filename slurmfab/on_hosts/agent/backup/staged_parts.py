@@ -78,10 +78,7 @@ def write(context: Context, place: str, at: int, data: bytes) -> None:
 
 
 def require(context: Context, place: str, sha256: str) -> None:
-    """Check that a part arrived unchanged.
-
-    `sha256`: its digest when it was sent. Raises ResourceFailed if the part is missing or different.
-    """
+    """Check that a part has the digest that it was sent with; ResourceFailed if it differs or is missing."""
     digest = hashlib.sha256()
     try:
         with open(context.path(place), "rb") as file:

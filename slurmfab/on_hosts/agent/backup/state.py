@@ -81,10 +81,7 @@ def save_state(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 
 
 def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict[str, Any]:
-    """Save the files below a directory; links are replaced by the files they point to.
-
-    `request`: `directory`: its path. Returns `files`: the number of saved files.
-    """
+    """Save the `files` (number) below `directory`; of links what they point to."""
     seen: Set[str] = set()
     with compressed(sink) as file, tarfile.open(fileobj=file, mode="w|") as tar, contextlib.ExitStack() as stack:
         try:
@@ -99,10 +96,7 @@ def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 
 
 def followed(folder: Folder, name: str, links: int = 0) -> BinaryIO:
-    """A file in a directory, open; for a link, the file that it leads to.
-
-    Raises ResourceFailed if it is not a regular file, or the link is not root's. Raises OSError if it cannot be read.
-    """
+    """A file, or what its link leads to, open; ResourceFailed if it is not regular, or a link not root's."""
     status = folder.find(name)
     if status is not None and stat.S_ISLNK(status.st_mode) and links < MAX_LINKS:
         parent, last = open_parent(os.path.join(folder.path, folder.link(name)))
@@ -122,10 +116,7 @@ class KnownJob(NamedTuple):
 
 
 def begun_at(state: str, stamp: str) -> float:
-    """When a job began, in seconds since 1970; 0 for one that waits: its time is an estimate.
-
-    `stamp`: StartTime, as squeue(1) prints it.
-    """
+    """When a job began by squeue(1)'s StartTime, in seconds since 1970; 0 while it waits (an estimate)."""
     return 0.0 if state == "PENDING" else commands.moment(stamp) or 0.0
 
 
@@ -168,18 +159,12 @@ def written_jobs(path: str, known: Mapping[int, KnownJob]) -> Optional[BinaryIO]
 
 
 def job_id(file: BinaryIO) -> int:
-    """The next job's id from slurmctld's list of jobs; the file is rewound.
-
-    Raises ResourceFailed if the file is not such a list.
-    """
+    """The next job's id from slurmctld's list of jobs, then rewound; ResourceFailed if the file is no list."""
     return list_header(file)[2]
 
 
 def list_time(file: BinaryIO) -> int:
-    """When slurmctld wrote its list of jobs, in seconds since 1970; the file is rewound.
-
-    Raises ResourceFailed if the file is not such a list.
-    """
+    """When slurmctld wrote its list of jobs, then rewound, in seconds since 1970; ResourceFailed if it is none."""
     return list_header(file)[1]
 
 

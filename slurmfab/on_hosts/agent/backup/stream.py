@@ -23,12 +23,7 @@ SAVERS: Dict[str, Callable[[Mapping[str, Any], Context, Sink], Dict[str, Any]]] 
 
 
 def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> None:
-    """Send a part; writing blocks until the deployer has read, so that no data piles up.
-
-    Raises:
-        ResourceFailed, OSError: the part cannot be read.
-        Disconnected: the connection to the deployer is lost.
-    """
+    """Send a part, as fast as the deployer reads; ResourceFailed or OSError of the part, Disconnected."""
 
     def send(piece: bytes) -> None:
         answers.check()

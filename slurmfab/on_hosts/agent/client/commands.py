@@ -69,11 +69,7 @@ def in_widths(widths: Mapping[str, int]) -> str:
 
 
 def rows_of_widths(shown: bytes, widths: Mapping[str, int], program: str) -> List[List[str]]:
-    """The rows of fields of so many bytes: no text, line breaks included, ends its field or looks like another row.
-
-    A longer text is cut off, and ends in `+`. `program`: what printed them, for the message. Raises ResourceFailed if
-    the answer has another length.
-    """
+    """Rows of fields of so many bytes, cut texts ending in `+`, so no text forges; ResourceFailed for others."""
     sizes = list(widths.values())
     starts = [sum(sizes[:number]) + number for number in range(len(sizes))]
     whole = sum(sizes) + len(sizes) + 1
@@ -91,10 +87,7 @@ def rows_of_widths(shown: bytes, widths: Mapping[str, int], program: str) -> Lis
 
 
 def shares(context: Context, seconds: float) -> List[List[str]]:
-    """The shares of all accounts, and of root among the users: fields of `SHARE_WIDTHS`.
-
-    Raises ResourceFailed if sshare fails, or answers with other fields.
-    """
+    """Fields of `SHARE_WIDTHS` of all accounts, and of user root; ResourceFailed if sshare fails or gives others."""
     done = context.run(("sshare", "--noheader", "--users=root", "--format=" + in_widths(SHARE_WIDTHS)), seconds=seconds)
     if done.returncode:
         raise ResourceFailed("sshare failed: " + ascii(done.stderr[-SHOWN_BYTES:]))
@@ -124,17 +117,11 @@ class Table:
             self.env["SQUEUE_FORMAT2"] = ",".join("%s:%s" % (field, self.mark) for field in fields)
 
     def rows(self, shown: str) -> List[List[str]]:
-        """The values of each job or node, in the order of the fields.
-
-        Raises ResourceFailed if the answer has other fields, as when it was cut off.
-        """
+        """The values of each job or node, in field order; ResourceFailed for other fields, as of a cut answer."""
         return list(self.each(shown))
 
     def each(self, shown: str) -> Iterator[List[str]]:
-        """The same one by one, for the records of months.
-
-        Raises ResourceFailed: see `rows`; after the rows that were whole.
-        """
+        """The same one by one, for months of records; raises as `rows`, after the rows that were whole."""
         row: List[str] = []
         begin, end = 0, shown.find(self.mark)
         while end >= 0:
@@ -153,10 +140,7 @@ class Table:
 
 
 def jobs(fields: Sequence[str], *options: str) -> Table:
-    """All jobs of all users and partitions that have not ended.
-
-    `fields`: of a job, as named by squeue(1), --Format. `options`: of squeue, such as `--states=all`.
-    """
+    """All jobs that have not ended, in fields of squeue(1)'s --Format, with options as `--states=all`."""
     return Table(("squeue", "--all", "--noheader", *options), fields)
 
 
@@ -244,10 +228,7 @@ class JobState(NamedTuple):
 
 
 def job_states(jobs: Iterable[str]) -> Command:
-    """Prints what `states` reads about jobs, also about ended ones.
-
-    Raises ResourceFailed if a text is not the id of a job.
-    """
+    """Prints what `states` reads about jobs, also ended ones; ResourceFailed if a text is no job's id."""
     fields = ",".join(field + ":|" for field in ("JobID", "State", "Reason", "NodeList", "exit_code", "StartTime"))
     return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
 
@@ -308,12 +289,18 @@ def reboot(node: str, reason: str) -> Command:
 
 
 def reserve(name: str, user: str, nodes: Iterable[str], duration: str) -> Command:
-    """Reserves nodes for a user at once, also nodes with jobs.
-
-    `user`: who may use it. `duration`: minutes, or `UNLIMITED`.
-    """
+    """Reserves nodes, also those with jobs, for a user at once; for minutes, or `UNLIMITED`."""
     return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user,
             "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=" + duration, "Flags=IGNORE_JOBS")  # fmt: skip
+
+
+def reserve_turn(name: str, user: str, node: str, minutes: int) -> Command:
+    """Reserves a core of a node, so that jobs of a user pass those that wait, on any node: FLEX (scontrol(1)).
+
+    A job with a reservation waits for no job without one (`_top_priority` in Slurm's source).
+    """
+    return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user, "Nodes=" + node,
+            "CoreCnt=1", "StartTime=now", "Duration=%d" % minutes, "Flags=IGNORE_JOBS,FLEX")  # fmt: skip
 
 
 def delete_reservation(name: str) -> Command:
@@ -373,11 +360,7 @@ def show_qos_usage(names: Iterable[str]) -> Command:
 
 
 def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
-    """Prints rows of slurmdbd with fields separated by `|`.
-
-    `what`: sacctmgr(1)'s word for them, such as `associations`. `fields`: to print; all but the last one must be
-    without free text. `arguments`: further words, such as `where user=ann`.
-    """
+    """Prints rows of slurmdbd by `|`: sacctmgr's word, fields without free text but the last, further words."""
     return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))
 
 
@@ -392,10 +375,7 @@ def job_records(since: int, until: int, fields: Sequence[str], *options: str) ->
 
 
 def use_by_steps(jobs: Iterable[str]) -> Command:
-    """Prints what the steps of running jobs have used so far, as ID and two lists of TRES, separated by `|`.
-
-    Raises ResourceFailed if a text is not the id of a job.
-    """
+    """Prints ID and two lists of TRES, by `|`, of running jobs' steps; ResourceFailed for no job's id."""
     return ("sstat", "--allsteps", "--noheader", "--parsable2", "--jobs=" + ",".join(job_ids(jobs)),
             "--format=JobID,TRESUsageInMax,TRESUsageInTot")  # fmt: skip
 

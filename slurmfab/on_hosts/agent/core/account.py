@@ -11,10 +11,7 @@ NO_GROUP = 65534  # the group to work with in place of root's
 
 @contextlib.contextmanager
 def acting_as(uid: int, gid: int) -> Iterator[None]:
-    """Read and write files with the rights of a user, without supplementary groups; as before if this is not root.
-
-    `uid`: UID; that of root changes nothing. `gid`: GID; `NO_GROUP` takes the place of root's group.
-    """
+    """Work on files with a user's rights, without supplementary groups; `NO_GROUP` in place of root's."""
     if os.geteuid() != 0 or uid == 0:
         yield
         return

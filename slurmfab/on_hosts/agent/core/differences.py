@@ -23,11 +23,7 @@ DIGEST_DIGITS = 32  # hexadecimal digits of a digest: half of SHA-256, more than
 
 
 def digests(before: Any, after: Any, key: str) -> str:
-    """Keyed digests (HMAC) of both values, joined by a slash; empty without a key.
-
-    `key`: a random key of one saved plan, so that the digests of two plans cannot be compared, and a digest reveals
-    nothing about a secret that cannot be guessed.
-    """
+    """HMAC of both values by a saved plan's own key, or empty: plans cannot be compared, nor secrets guessed."""
     if not key:
         return ""
     import hashlib  # slow to import, and needed only for a saved plan

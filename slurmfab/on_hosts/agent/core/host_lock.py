@@ -18,10 +18,7 @@ class LockHeld(Exception):
 
 
 class Lock:
-    """The lock of this host (flock(2)), held by one session at a time until its process ends.
-
-    The lock file contains the name of the session that has it; its mtime is the time of the last release.
-    """
+    """The lock of this host (flock(2)) of one session's process; it has its name, and mtime of the last release."""
 
     def __init__(self) -> None:
         self.descriptor: Optional[int] = None
@@ -29,10 +26,7 @@ class Lock:
         self.is_interrupted = False
 
     def take(self, path: str, who: str) -> None:
-        """Take the lock, unless this session has it already.
-
-        `who`: the name of this session for other sessions. Raises LockHeld if another session has it.
-        """
+        """Take the lock, in the name by which others know this session, once; LockHeld if another session has it."""
         if self.descriptor is not None:
             return
         import fcntl  # facts do not need it

@@ -9,6 +9,8 @@ MUNGE_KEY = "/etc/munge/munge.key"
 JWT_KEY = SLURM_DIRECTORY + "/slurmfab-jwt.key"
 """The key by which slurmctld makes tokens, and slurmctld and slurmdbd prove them, for slurmrestd."""
 
+SSSD_CONF = "/etc/sssd/sssd.conf"
+
 PROGRAMS = "/usr/local/lib/slurmfab"
 """The directory of the programs that stay on hosts because the cluster file asks for them."""
 

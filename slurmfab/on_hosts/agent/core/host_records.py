@@ -16,10 +16,7 @@ def read(context: Context, path: str) -> Dict[str, Any]:
 
 
 def write(context: Context, path: str, record: Mapping[str, Any]) -> None:
-    """Replace the record at this path whole, or remove it if the new one is empty.
-
-    `path`: below a directory of root's, which is made if it is missing. `record`: values that JSON knows.
-    """
+    """Replace, in root's directory, the record (JSON) at a path; an empty one removes it."""
     if not record:
         replace.unlink(context.path(path))
         return

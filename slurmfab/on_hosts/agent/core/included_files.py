@@ -34,10 +34,7 @@ def read_included(path: str) -> bytes:
 
 
 def too_large(path: str, content: bytes) -> str:
-    """A remark on the first file that is included and not read for its size; empty for none.
-
-    `path`: of the file that includes others.
-    """
+    """A remark on the first file that this file includes and that is too large to read; empty for none."""
     found: List[str] = []
 
     def read(name: str) -> bytes:

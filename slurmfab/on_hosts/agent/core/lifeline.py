@@ -89,11 +89,7 @@ class KeepAlive:
 
 
 class Lifeline:
-    """The deployer's frames, until it disconnects or sends no data for too long.
-
-    `stdin`: input with frames. `leave`: called once or twice when no more frames will come. `silence`: seconds without
-    data after which the deployer counts as disconnected.
-    """
+    """The deployer's frames, until it disconnects or is silent for too long; `leave` is called then."""
 
     def __init__(self, stdin: BinaryIO, leave: Callable[[], None], silence: float = SILENCE) -> None:
         self.stdin = stdin
@@ -122,10 +118,7 @@ class Lifeline:
             self.leave()
 
     def frame(self, size: int) -> bytes:
-        """The next bytes of the input; each part of them counts as a heartbeat.
-
-        `size`: number of bytes. Raises OSError if the input ends before.
-        """
+        """The next `size` bytes of the input, each part of which is a heartbeat; OSError if it ends before."""
         frame = bytearray()
         while len(frame) < size:
             piece = self.stdin.read(min(READ_BYTES, size - len(frame)))

@@ -10,10 +10,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import Folder, open_parent
 
 
 def link_target(path: str) -> str:
-    """Where a symbolic link of root leads that only root can change; empty for anything else.
-
-    What replaces such a link leaves its target as it is.
-    """
+    """Where a link of root alone leads, which stays when the link is replaced; empty for anything else."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:
@@ -26,10 +23,7 @@ def link_target(path: str) -> str:
 
 
 def put_link(folder: Folder, name: str, target: str) -> None:
-    """Make a link in one step, in place of a file or another link.
-
-    `folder`: the open directory, which only root can change. `target`: where it leads.
-    """
+    """Make a link in one step in a directory that only root can change, in place of a file or another link."""
     replace.clear(folder, name)
     temporary = replace.temporary_name(name, os.urandom(replace.DIGITS // 2).hex())
     os.symlink(target, temporary, dir_fd=folder.descriptor)

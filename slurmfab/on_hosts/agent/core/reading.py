@@ -16,10 +16,7 @@ PIECE_BYTES = 65536
 
 
 def read_small(path: str, most: int) -> bytes:
-    """The content of a regular file; empty when it cannot be read, or has more bytes than that, of which none is read.
-
-    `most`: the number of bytes.
-    """
+    """The content of a regular file; empty if it cannot be read, or has more than `most` bytes."""
     try:
         return read_bytes(path)[: most + 1] if os.stat(path).st_size <= most else b""
     except OSError:

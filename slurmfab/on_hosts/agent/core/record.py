@@ -79,10 +79,7 @@ class Record:
         cls.VALUES = attrgetter("FIELDS", *cls.FIELDS)
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        """Set the fields from positional values in their order, and from named values.
-
-        Raises TypeError if a field is missing, given twice or unknown.
-        """
+        """Set the fields by position or name; TypeError if one is missing, given twice or unknown."""
         # Set one by one, so that records share one table of names: a plan for thousands of hosts has many records.
         place, count = object.__setattr__, len(values)
         for name, value in zip(self.FIELDS, values):  # noqa: B905 - zip(strict=) is Python 3.10's

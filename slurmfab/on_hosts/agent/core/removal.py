@@ -22,11 +22,7 @@ MOST_TURNS = 20  # how often the files of one directory are removed in one go wh
 
 
 def remove(base: Folder, name: str, until: float) -> str:
-    """Remove something, and the place where that is done.
-
-    `base`: the directory that it is in, which only root can change. Returns as `empty`. Raises OSError as for
-    `set_aside`.
-    """
+    """Remove something and its place below `base`, which is root's; returns as `empty`, raises as `set_aside`."""
     set_aside(base, name)
     left = empty(base, until)
     with suppress(OSError):  # something is left, or another process is at it
@@ -35,10 +31,7 @@ def remove(base: Folder, name: str, until: float) -> str:
 
 
 def set_aside(base: Folder, name: str) -> None:
-    """Move something out of the way, to be removed; nothing if it is not there.
-
-    Raises OSError if it is a mount point, for example.
-    """
+    """Move something, if it is there, out of the way for removal; OSError for a mount point, for example."""
     with make_or_enter(base, GONE) as gone:
         gone.set_access(mode=0o700)
         try:
@@ -53,11 +46,7 @@ def fresh_name() -> str:
 
 
 def empty(base: Folder, until: float) -> str:
-    """Remove what was set aside; one process at a time, and another one then does it for this one.
-
-    `base`: the directory that it was in. Returns what could not be removed, and why; empty if nothing is left, or
-    another process is at it.
-    """
+    """Remove what was set aside, one process for all; what could not be removed, and why, or empty."""
     try:
         gone = base.enter(GONE)
     except FileNotFoundError:
@@ -72,11 +61,7 @@ def empty(base: Folder, until: float) -> str:
 
 
 def remove_all(gone: Folder, until: float) -> Dict[str, str]:
-    """Remove everything in a directory.
-
-    `gone`: the directory; it is one that only root can enter, or it is removed with its user's rights alone. Returns
-    why something could not be removed, by name.
-    """
+    """Remove everything in a directory of root's, or with its user's rights alone; why not, by name."""
     stuck: Dict[str, str] = {}
     turns: Dict[str, int] = {}
     while time.monotonic() < until:

@@ -34,10 +34,7 @@ Access = Tuple[int, int, int]  # UID, GID and permission bits
 
 
 def regular(path: str) -> Optional[os.stat_result]:
-    """The status of a regular file, `None` when nothing has this name.
-
-    Raises ResourceFailed if it is a symbolic link, a directory or a device.
-    """
+    """The status of a regular file, `None` for no such name; ResourceFailed if it is a link, directory or device."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:
@@ -50,10 +47,7 @@ def regular(path: str) -> Optional[os.stat_result]:
 
 
 def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
-    """Status and content of the same regular file, `None` when nothing has this name.
-
-    Raises ResourceFailed as for `regular`. Raises OSError if the file cannot be read.
-    """
+    """Status and content of a regular file, `None` for no such name; ResourceFailed as `regular`, or OSError."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:
@@ -63,21 +57,13 @@ def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
 
 
 def read(path: str) -> Optional[bytes]:
-    """The content of a regular file, `None` when nothing has this name.
-
-    Raises ResourceFailed as for `regular`. Raises OSError if the file cannot be read.
-    """
+    """The content of a regular file, `None` for no such name; ResourceFailed as `regular`, or OSError."""
     found = find(path)
     return None if found is None else found[1]
 
 
 def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
-    """Write a file in one step, and remove temporary files of earlier interrupted runs beside it.
-
-    Raises:
-        ResourceFailed: the directory is missing.
-        OSError: the disk is full, for example; the old file is unchanged.
-    """
+    """Write a file in one step, and remove leftovers of earlier ones; ResourceFailed without directory, OSError."""
     try:
         folder, name = open_parent(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -93,17 +79,10 @@ def put_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
 
 
 def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANGED, mode: int = 0o600) -> None:
-    """Write a temporary file beside a path and rename it to the path.
+    """Write a temporary file beside a path, whose directory exists, and rename it to the path.
 
-    Several processes may do this to one path at a time; the last one wins.
-
-    Args:
-        path: path of the file; its directory has to exist.
-        uid: UID of the owner, or `UNCHANGED`.
-        gid: GID of the group, or `UNCHANGED`.
-
-    Raises:
-        OSError: the disk is full, for example; the old file is unchanged and the temporary one is removed.
+    Several processes may do this to one path at a time; the last one wins. `uid`, `gid`: or `UNCHANGED`. Raises
+    OSError, with the old file unchanged and no temporary one.
     """
     folder, name = open_parent(path)
     with folder:
@@ -122,16 +101,7 @@ def exchange_in(folder: Folder, name: str, content: bytes, access: Access) -> No
 
 
 def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
-    """Write a new file and flush it to the disk; on failure nothing is left.
-
-    Args:
-        path: path of the file, which must not exist.
-        uid: UID of the owner, or `UNCHANGED`.
-        gid: GID of the group, or `UNCHANGED`.
-
-    Raises:
-        OSError: the file exists, or the disk is full, for example.
-    """
+    """Write a new file and flush it to the disk; on failure (OSError) nothing is left. IDs may be `UNCHANGED`."""
     folder, name = open_parent(path)
     with folder:
         write_in(folder, name, content, (uid, gid, mode))
@@ -156,20 +126,14 @@ def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
 
 
 def rename(old: str, new: str) -> None:
-    """Rename a file within its directory.
-
-    `new`: its new path, in the same directory; a file there is replaced. Raises OSError if there is no such file.
-    """
+    """Rename a file within its directory to a new path, which it replaces; OSError if there is no such file."""
     folder, name = open_parent(old)
     with folder:
         folder.rename(name, os.path.basename(new))
 
 
 def unlink(path: str) -> None:
-    """Remove a file or a link, if there is one.
-
-    Raises OSError if it is a directory, or its file system is read-only.
-    """
+    """Remove a file or a link, if there is one; OSError if it is a directory, or its file system is read-only."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:
@@ -258,11 +222,6 @@ def has_other_names(folder: Folder, status: os.stat_result) -> bool:
 
 
 def make_directory(path: str, uid: int, gid: int, mode: int) -> None:
-    """Make a directory, and those above it, unless it exists; set its owner, group and permission bits.
-
-    Raises:
-        OSError: it is not a directory.
-        UnsafePath: it is a symbolic link that is not root's, or that another user can change.
-    """
+    """Make a directory and those above, with access; OSError if it is none, UnsafePath for others' links."""
     with open_folder(path, make=True) as folder:
         folder.set_access(uid, gid, mode)

@@ -38,10 +38,7 @@ class LeftAsItWas(Exception):
 
 
 class OtherHostsFailed(Exception):
-    """Other hosts that are not as wanted, which is no failure of the host that tells it.
-
-    `reasons`: by host, why, and what to try.
-    """
+    """Other hosts are not as wanted, each with why and what to try; no failure of the host that tells it."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         super().__init__("; ".join("%s: %s" % pair for pair in reasons.items()))
@@ -120,16 +117,9 @@ class Context:
         env: Optional[Mapping[str, str]] = None,
         account: Optional[tuple[int, int]] = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a program, and return its exit code and output; it never reads the agent's own input.
+        """Run a program without the agent's input; exit code and output, ResourceFailed if missing or too slow.
 
-        Args:
-            argv: the program and its arguments; never a secret, because all users can see them.
-            seconds: time limit, after which the program is killed.
-            env: additional environment variables; never a secret.
-            account: UID and GID to run it as, without supplementary groups; by default those of the agent.
-
-        Raises:
-            ResourceFailed: the program is missing or took too long.
+        `argv`, `env`: never a secret. `account`: UID and GID to run it as, without supplementary groups.
         """
         import subprocess  # many requests run no program
 
@@ -159,10 +149,7 @@ class Context:
         env: Optional[Mapping[str, str]] = None,
         account: Optional[tuple[int, int]] = None,
     ) -> str:
-        """Run a program that has to succeed, and return what it printed; the arguments are those of `run`.
-
-        Raises ResourceFailed as for `run`, or the exit code is not 0; with the last lines that the program printed.
-        """
+        """Run a program that must succeed, as `run`; its output, ResourceFailed with its last lines."""
         done = self.run(argv, stdin, seconds, env, account)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
@@ -215,11 +202,7 @@ class Resource(Record):
         raise NotImplementedError
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Change the host so that its state is the wanted one.
-
-        `differing`: the names that differ; never empty. Raises ResourceFailed: that failed; the next run can start from
-        the state that is left.
-        """
+        """Change the differing names (never none); ResourceFailed, leaving what the next run can start from."""
         raise NotImplementedError
 
     def secrets(self) -> frozenset[str]:
@@ -264,10 +247,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
 
 
 def converge(resource: Resource, context: Context, changes: tuple[Change, ...]) -> Outcome:
-    """Converge a resource, and read its state again.
-
-    Raises ResourceFailed, OSError, LeftAsItWas if the resource raises it.
-    """
+    """Converge a resource, and read its state again; raises what the resource raises."""
     differing = frozenset(change.name for change in changes)
     context.keep(resource, context, differing)
     try:

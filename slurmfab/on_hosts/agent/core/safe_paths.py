@@ -89,12 +89,7 @@ class Folder:
             return sorted(os.listdir(descriptor))
 
     def enter(self, name: str) -> Folder:
-        """Open a directory in it.
-
-        Raises:
-            FileNotFoundError: there is no such name.
-            NotADirectoryError: it is a link, or something else that is not a directory.
-        """
+        """Open a directory in it; FileNotFoundError, or NotADirectoryError if it is a link or something else."""
         try:
             descriptor = os.open(name, WAY_FLAGS, dir_fd=self.descriptor)
         except OSError as error:
@@ -102,12 +97,7 @@ class Folder:
         return Folder(descriptor, self.place(name), self)
 
     def make(self, name: str, mode: int = 0o755) -> Folder:
-        """Make a directory in it, and open it.
-
-        Raises:
-            FileExistsError: the name is taken.
-            UnsafePath: another user has put something else in its place meanwhile.
-        """
+        """Make a directory in it, and open it; FileExistsError, or UnsafePath if another user interferes."""
         os.mkdir(name, 0o700, dir_fd=self.descriptor)
         made = self.enter(name)
         try:
@@ -129,20 +119,14 @@ class Folder:
             set_access(descriptor, uid, gid, mode)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename something in it; a file with the new name is replaced.
-
-        Raises OSError if there is no such name, or the new one is a directory's.
-        """
+        """Rename something in it, in place of a file; OSError if it is not there, or the new name is a directory's."""
         try:
             os.rename(old, new, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         except OSError as error:
             raise at(error, self.place(new)) from None
 
     def unlink(self, name: str) -> None:
-        """Remove a file or a link in it, if there is one.
-
-        Raises OSError if it is a directory, or its file system is read-only.
-        """
+        """Remove a file or a link in it, if any; OSError for a directory, or a read-only file system."""
         try:
             os.unlink(name, dir_fd=self.descriptor)
         except FileNotFoundError:
@@ -151,11 +135,7 @@ class Folder:
             raise at(error, self.place(name)) from None
 
     def walk(self, below: str = "", depth: int = 0) -> Iterator[Tuple[str, Folder, str]]:
-        """All files and links below it: the path relative to it, the open directory that it is in, and the name.
-
-        `below`: path that each result begins with, with a slash at the end. Raises UnsafePath if directories are nested
-        too deep.
-        """
+        """Files and links below it: path after `below/`, open directory, name; UnsafePath if nested too deep."""
         if depth > MAX_DEPTH:
             raise UnsafePath("%s is nested in more than %d directories" % (self.path, MAX_DEPTH))
         for name in self.names():
@@ -167,10 +147,7 @@ class Folder:
                 yield below + name, self, name
 
     def remove(self, name: str, depth: int = 0) -> None:
-        """Remove a file, a link, or a directory with everything in it, if there is such a name.
-
-        Raises UnsafePath if directories are nested too deep. Raises OSError if something cannot be removed.
-        """
+        """Remove a file, link or whole directory, if any; UnsafePath if nested too deep, OSError if it fails."""
         status = self.find(name)
         if status is None or not stat.S_ISDIR(status.st_mode):
             self.unlink(name)
@@ -186,12 +163,9 @@ class Folder:
             raise at(error, self.place(name)) from None
 
     def has_mark(self, marks: Sequence[str], uid: int = 0) -> bool:
-        """Whether a name in it shows what it is for.
+        """Whether a name in it matches a mark (fnmatch), and was made by root, the owner, or `uid` if it cannot write.
 
-        Args:
-            marks: patterns of such names (fnmatch); names that another user than root and its owner made do not count.
-            uid: UID of the user whose directory it should be. This user's names count too, if it cannot write there: so
-                it made them when the directory was its own.
+        Names of a user who cannot write there were made when the directory was its own.
         """
         from fnmatch import fnmatchcase  # seldom needed
 
@@ -204,10 +178,7 @@ class Folder:
         return False
 
     def open(self, name: str) -> Optional[int]:
-        """Open a regular file for reading; `None` if there is no such name. Never blocks and follows no link.
-
-        Raises ResourceFailed if it is a symbolic link, a directory or a device.
-        """
+        """Open a regular file, `None` without one, never blocking; ResourceFailed if it is something else."""
         try:
             descriptor = os.open(name, os.O_RDONLY | FILE_FLAGS, dir_fd=self.descriptor)
         except FileNotFoundError:
@@ -225,10 +196,7 @@ class Folder:
         return descriptor
 
     def read(self, name: str) -> Optional[Tuple[os.stat_result, bytes]]:
-        """Status and content of the same regular file; `None` if there is no such name.
-
-        Raises ResourceFailed as for `open`; or another user can change the directory, and the file is very large.
-        """
+        """Status and content of a regular file, or `None`; ResourceFailed as `open`, or if large in others' places."""
         descriptor = self.open(name)
         if descriptor is None:
             return None
@@ -242,10 +210,7 @@ class Folder:
             return status, file.read(MAX_BYTES)
 
     def require_regular(self, name: str, status: os.stat_result) -> None:
-        """Refuse a name that is not a regular file.
-
-        Raises ResourceFailed if it is a symbolic link, a directory or a device.
-        """
+        """Refuse a name that is a symbolic link, a directory or a device, by ResourceFailed."""
         if stat.S_ISLNK(status.st_mode):
             target = self.target(name)
             owner = " of " + user(status.st_uid) if self.others else ""
@@ -264,12 +229,7 @@ class Folder:
             return ""
 
     def link(self, name: str) -> str:
-        """The target of a symbolic link that may be followed.
-
-        Raises:
-            NotADirectoryError: it is something else.
-            UnsafePath: another user made the link or can change it.
-        """
+        """The target of a link that may be followed; NotADirectoryError if none, UnsafePath if another user's."""
         status = self.find(name)
         if status is None or not stat.S_ISLNK(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.place(name))
@@ -298,15 +258,9 @@ class Opened:
 
 
 def open_folder(path: str, make: bool = False) -> Folder:
-    """Open a directory, following the links of root alone.
+    """Open a directory, following the links of root alone; `make` makes missing ones of root, mode 0755.
 
-    Args:
-        make: whether to make missing directories, with owner root and mode 0755.
-
-    Raises:
-        FileNotFoundError: it does not exist.
-        NotADirectoryError: something on the way is not a directory.
-        UnsafePath: a link on the way is not root's, or another user can change it.
+    Raises FileNotFoundError, NotADirectoryError, or UnsafePath if a link is not root's, or others can change it.
     """
     way = [Folder(os.open("/", WAY_FLAGS), "/")]
     names, links = path.split("/")[::-1], 0
@@ -345,10 +299,7 @@ def make_or_enter(folder: Folder, name: str) -> Folder:
 
 
 def open_parent(path: str, make: bool = False) -> Tuple[Folder, str]:
-    """Open the directory of a path, and return it with the last name of the path.
-
-    Raises OSError, UnsafePath as for `open_folder`.
-    """
+    """Open the directory of a path, and return it with the path's last name; raises as `open_folder`."""
     directory, name = os.path.split(path)
     return open_folder(directory, make), name
 
@@ -376,12 +327,7 @@ def open_itself(path: str, make: bool = False) -> Optional[Folder]:
 
 
 def make_itself(path: str) -> Folder:
-    """Open a directory that must not be reached by a link of its own name, and make it where it is missing.
-
-    Raises:
-        ResourceFailed: as for `open_itself`; or another user has moved it, or one above it, away meanwhile.
-        OSError, UnsafePath: as for `open_folder`.
-    """
+    """Open, or make, a directory that no link of its name reaches; raises as `open_itself` and `open_folder`."""
     folder = open_itself(path, make=True)
     if folder is None:
         raise ResourceFailed("%s was moved away while it was made; see who can write to the directories above" % path)
@@ -389,12 +335,7 @@ def make_itself(path: str) -> Folder:
 
 
 def refuse_others(path: str) -> None:
-    """Refuse a directory in whose place another user than root can put another one, also before it is made.
-
-    Raises:
-        UnsafePath: somebody can change a directory on the way to it.
-        OSError: something on the way is no directory.
-    """
+    """Refuse, before it is made, too, a directory that others than root can replace: UnsafePath, or OSError."""
     above, name = os.path.split(path)
     while name:
         try:
@@ -408,10 +349,7 @@ def refuse_others(path: str) -> None:
 
 
 def open_file(path: str) -> Optional[Tuple[int, str]]:
-    """Open a regular file for reading: its descriptor, and who else than root may change its directory (`others`).
-
-    Returns `None` if there is no such file. Raises ResourceFailed, OSError as for `Folder.open` and `open_folder`.
-    """
+    """Open a regular file, and who else may change its directory, or `None`; raises as `Folder.open`."""
     try:
         folder, name = open_parent(path)
     except FileNotFoundError:
@@ -422,10 +360,7 @@ def open_file(path: str) -> Optional[Tuple[int, str]]:
 
 
 def read_end(path: str, size: int) -> Optional[bytes]:
-    """The last bytes of a regular file, such as a log; `None` if there is no such file.
-
-    `size`: how many bytes at most. Raises ResourceFailed, OSError as for `open_file`.
-    """
+    """The last bytes of a regular file, up to a size; `None` without one, raises as `open_file`."""
     opened = open_file(path)
     if opened is None:
         return None

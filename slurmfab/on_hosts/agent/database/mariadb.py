@@ -40,17 +40,9 @@ def is_installed() -> bool:
 
 
 def sql(context: Context, statements: str, seconds: float = 60.0) -> List[List[str]]:
-    """Run statements as root on this host's server and return the rows as texts.
+    """Run statements by standard input as root on this host's server: rows of texts.
 
-    Args:
-        statements: passed by standard input, so that no process list shows them.
-        seconds: how long they may take.
-
-    Returns:
-        One list of columns for each row.
-
-    Raises:
-        ResourceFailed: there is no client, the server does not answer, or it refuses.
+    Raises ResourceFailed if there is no client, or the server refuses, or does not answer in time.
     """
     argv = ["mariadb", "--batch", "--raw", "--skip-column-names", "--protocol=socket", "--user=root"]
     done = context.run(argv, statements.encode(), seconds)
@@ -83,17 +75,9 @@ def password_hash(password: str) -> str:
 
 
 def login(host: str, port: int, user: str, password: str, database: str) -> Tuple[int, str]:
-    """Log in to a server and select a database.
+    """Log in to a server (`localhost`: by socket; port 0: default) and a database; number and text of the error, or 0.
 
-    Args:
-        host: address, or `localhost` for this host's socket.
-        port: 0 for the default.
-
-    Returns:
-        Number and text of the error; 0 and an empty text for none.
-
-    Raises:
-        ResourceFailed: the library is missing.
+    Raises ResourceFailed if the library is missing.
     """
     library = load_library()
     handle = library.mysql_init(None)
@@ -110,10 +94,7 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
 
 
 def load_library() -> ctypes.CDLL:
-    """The library, with the types of the functions used here (mysql.h).
-
-    Raises ResourceFailed if it is not installed, or python3 cannot load libraries.
-    """
+    """The library with the types used here (mysql.h); ResourceFailed if it or python3's loader is missing."""
     try:
         import ctypes  # few requests need it, and a minimal python3 has none
 

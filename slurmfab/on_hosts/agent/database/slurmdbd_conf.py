@@ -11,8 +11,16 @@ from typing import ClassVar, Dict, Optional
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.database.slurmdbd_settings import parse_settings
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, group_name, uid_of, user_name
+
+SETTING = re.compile(r"^[ \t]*(\w+)[ \t]*=[ \t]*(.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
+
+
+def parse_settings(content: bytes) -> Dict[str, str]:
+    """The settings in a slurmdbd.conf, by their names in lower case; the last of several equal names counts."""
+    text = content.decode("utf-8", "surrogateescape")
+    return {name.lower(): value.strip('"') for name, value in SETTING.findall(text)}
+
 
 PATH = "/etc/slurm/slurmdbd.conf"
 MODE = 0o600
@@ -105,10 +113,7 @@ class SlurmdbdConf(Resource):
         return meaning(content) == meaning(self.content.encode("utf-8", "surrogateescape"))
 
     def refuse_other_storage(self, content: bytes) -> None:
-        """Refuse to move slurmdbd to another database, because the accounting history would stay behind unnoticed.
-
-        Raises ResourceFailed if the present file names another server or database.
-        """
+        """Refuse, by ResourceFailed, to move slurmdbd to another database, as the history would stay behind."""
         before, wanted = place_in(content), place_in(self.content.encode())
         if before and before != wanted:
             raise ResourceFailed(

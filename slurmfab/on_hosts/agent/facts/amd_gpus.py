@@ -45,10 +45,7 @@ def bus_address(domain: int, location: int) -> str:
 
 
 def model(root: str, bus: str, target: int) -> str:
-    """The product's name; if unknown, the compiler's name of its architecture, such as `gfx90a`.
-
-    `target`: KFD's gfx_target_version, 0 for none.
-    """
+    """The product's name, or else the compiler's name of KFD's gfx_target_version (0: none), such as `gfx90a`."""
     folder = "%s%s/%s" % (root, DEVICES, bus)
     known = MODELS.get(read_text(folder + "/device")) or read_text(folder + "/product_name")
     return known or ("gfx%d%x%x" % (target // 10000, target // 100 % 100, target % 100) if target else "")

@@ -40,15 +40,9 @@ def read(root: str = "") -> Dict[str, object]:
 def assess(  # noqa: PLR0917 - the texts of six places
     mounts: str, controllers: str, known: str, writable: List[str], has_swap: bool, lacks_bus: bool
 ) -> Dict[str, object]:
-    """Judge control groups by the texts of the kernel's files.
+    """Judge control groups as `read`, by the texts of the kernel's files.
 
-    Args:
-        controllers: text of /sys/fs/cgroup/cgroup.controllers, empty if it does not exist.
-        writable: controllers whose directory (v1) is writable, and "" for /sys/fs/cgroup itself.
-        lacks_bus: whether the D-Bus system bus is missing.
-
-    Returns:
-        As `read`.
+    `controllers`: of /sys/fs/cgroup/cgroup.controllers. `writable`: v1 directories, and "" for /sys/fs/cgroup itself.
     """
     mounted = parse_mounts(mounts)
     kind = mounted.get(TOP, ("", ""))[0]
@@ -90,11 +84,7 @@ def parse_known(text: str) -> Dict[str, Tuple[str, str]]:
 def v2_troubles(
     there: List[str], known: Mapping[str, Tuple[str, str]], is_writable: bool, lacks_bus: bool
 ) -> List[str]:
-    """Problems of a v2 tree; devices need no controller there, since eBPF limits them.
-
-    `known`: of `parse_known`. `is_writable`: whether /sys/fs/cgroup is writable. `lacks_bus`: whether the D-Bus system
-    bus is missing.
-    """
+    """Problems of a v2 tree, of `parse_known`; devices need no controller, since eBPF limits them."""
     if not is_writable:
         return ["read-only"]
     troubles = [NO_BUS] if lacks_bus else []
@@ -109,10 +99,7 @@ def v2_troubles(
 def v1_troubles(
     mounted: Mapping[str, Tuple[str, str]], known: Mapping[str, Tuple[str, str]], writable: List[str]
 ) -> List[str]:
-    """Problems of v1 controllers, each of which is a mount of its own.
-
-    `mounted`: of `parse_mounts`. `known`: of `parse_known`. `writable`: the controllers whose directory is writable.
-    """
+    """Problems of v1 controllers, each with a mount, of `parse_mounts`, `parse_known` and writable ones."""
     troubles = []
     for name in CONTROLLERS:
         kind, options = mounted.get("%s/%s" % (TOP, name), ("", ""))

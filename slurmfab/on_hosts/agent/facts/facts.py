@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import os
 import re
+import socket
 import sys
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
@@ -20,20 +21,76 @@ from slurmfab.on_hosts.agent.core.host_paths import (
     OWNED,
     PROGRAMS,
     REGISTRY_CA,
+    SITE_FILES,
+    SLURM_DIRECTORY,
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
-from slurmfab.on_hosts.agent.facts import (
-    cgroups,
-    gpus,
-    hardware,
-    network,
-    site_files,
-    slurm_use,
-    slurm_versions,
-)
+from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
+
+
+def read_site_files(root: str, asked: Iterable[str]) -> Dict[str, Any]:
+    """SHA-256 by name of asked files below Slurm's directory, and the names that slurmfab has written."""
+    written = read_text(root + SITE_FILES).split()
+    paths = {name: "%s%s/%s" % (root, SLURM_DIRECTORY, name) for name in sorted({*asked, *written})}
+    there = {name: path for name, path in paths.items() if os.path.isfile(path)}
+    return {"site_files": site_file_digests(there) if there else {}, "written_site_files": written}
+
+
+def site_file_digests(paths: Dict[str, str]) -> Dict[str, str]:
+    """SHA-256 (hexadecimal) of files, by the names of their paths."""
+    import hashlib  # few hosts have such files
+
+    return {name: hashlib.sha256(read_bytes(path)).hexdigest() for name, path in paths.items()}
+
+
+DOCUMENTATION_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Addresses reserved for documentation (RFC 5737, RFC 3849), which are reached over the default route."""
+
+
+def network_addresses() -> List[str]:
+    """This host's addresses without loopback: first those of the default routes, then IPv4, then IPv6."""
+    local = [*ipv4_addresses(read_text("/proc/net/fib_trie")), *ipv6_addresses(read_text("/proc/net/if_inet6"))]
+    return [address for address in dict.fromkeys([*default_addresses(), *local]) if address in local]
+
+
+def default_addresses() -> List[str]:
+    """The source addresses of the default routes; connecting a UDP socket sends nothing."""
+    found = []
+    for family, address in DOCUMENTATION_ADDRESSES:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((address, 9))
+                found.append(probe.getsockname()[0])
+        except OSError:
+            continue
+    return found
+
+
+def ipv4_addresses(trie: str) -> List[str]:
+    """The local addresses in the text of /proc/net/fib_trie, where `/32 host LOCAL` follows each."""
+    found, last = [], ""
+    for line in trie.splitlines():
+        fields = line.split()
+        if fields and fields[0] == "|--":
+            last = fields[1]
+        elif fields[:3] == ["/32", "host", "LOCAL"] and not last.startswith("127."):
+            found.append(last)
+    return list(dict.fromkeys(found))
+
+
+def ipv6_addresses(table: str) -> List[str]:
+    """The global addresses in the text of /proc/net/if_inet6.
+
+    Its lines have an address of 32 hexadecimal digits, index, prefix length, scope, flags and interface. Without
+    temporary addresses (flag 0x01) and unusable ones.
+    """
+    rows = (line.split() for line in table.splitlines())
+    lasting = (row for row in rows if row[3:4] == ["00"] and not int(row[4], 16) & 0x49)
+    return [socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in lasting]
+
 
 HOST_KEY_TYPES = (
     "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa", "ssh-dss",
@@ -78,20 +135,21 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     """All facts of this host.
 
     `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
-    that also count as GPUs; `plugin_directories`: Slurm's, in those of libraries; `slurm_programs`: paths of those that
-    tell a version; `site_files`: names below Slurm's directory; `with_munge_key`, `with_slurm_conf` (with gres.conf and
-    cgroup.conf): whether to read these files; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the
-    file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and
-    `clock`: seconds since 1970.
+    that also count as GPUs; `members`: of which groups; `plugin_directories`: Slurm's, in those of libraries;
+    `slurm_programs`: paths of those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
+    `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`, `state_directories`: see
+    `slurm_use.read`; `root`: where the file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts`
+    except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
     return {
         **system(root),
-        "addresses": network.addresses(),
+        "addresses": network_addresses(),
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
+        "members": members(root, request.get("members", ())),
         **ids(root, accounts),
         **packages(root, request.get("packages", ())),
         "hardware": hardware.read(root),
@@ -106,7 +164,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "mail_program": mail_program(root),
         **made_here(root),
         "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
-        **site_files.read(root, request.get("site_files", ())),
+        **read_site_files(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
         "clock": time.time(),
     }
@@ -250,10 +308,7 @@ def is_ours(drop_in: str) -> bool:
 
 
 def parts(path: str) -> Dict[str, str]:
-    """The texts of a slurm.conf and of the files that it includes, by their names in its directory; or nothing.
-
-    `path`: of the slurm.conf; nothing is told of one that includes no others, or some elsewhere.
-    """
+    """The texts of a slurm.conf and what it includes, by name; none if it includes nothing, or elsewhere."""
     found: Dict[str, str] = {}
 
     def read(path: str) -> bytes:
@@ -291,10 +346,7 @@ def os_release(root: str) -> Dict[str, str]:
 
 
 def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:
-    """UID, GID, home and shell of the users that exist here, by name.
-
-    NSS is asked; with another root only /etc/passwd is read.
-    """
+    """UID, GID, home and shell of those users that exist, by name: by NSS, or /etc/passwd below another root."""
     if root:
         local = {fields[0]: fields for fields in entries(root + "/etc/passwd")}
         return {
@@ -329,11 +381,15 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
     return found
 
 
-def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
-    """Names by ID, from a file in the format of passwd(5) or group(5).
+def members(root: str, groups: Sequence[str]) -> Dict[str, List[str]]:
+    """The members of the groups that exist here, by name. NSS is asked by a program, as a directory may be silent."""
+    asked = printed(["getent", "group", *groups]) if groups and not root else read_text(root + "/etc/group")
+    fields = [line.split(":") for line in asked.splitlines()]
+    return {one[0]: sorted({*one[3].split(",")} - {""}) for one in fields if one[0] in groups}
 
-    `more`: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
-    """
+
+def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
+    """Names by ID in a file as passwd(5) or group(5), and `more`: directory services are never listed."""
     listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
     return {**{fields[2]: fields[0] for fields in listed}, **more}
 
@@ -400,21 +456,22 @@ def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
     """ActiveState of the units that exist; empty if systemd does not run."""
     if not units or root or not os.path.isdir("/run/systemd/system"):
         return {}
+    return service_states(units, printed(systemctl.show_command(units, ("LoadState", "ActiveState"))))
+
+
+def printed(argv: Sequence[str]) -> str:
+    """What a program prints; empty if it does not end in time."""
     import subprocess  # not every request needs it
 
-    argv = systemctl.show_command(units, ("LoadState", "ActiveState"))
     try:
-        shown = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False).stdout
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return {}
-    return service_states(units, shown.decode(errors="replace"))
+        return ""
+    return done.stdout.decode(errors="replace")
 
 
 def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:
-    """ActiveState by unit, for the units that exist.
-
-    `units`: unit names. `shown`: the output of `systemctl show` for them.
-    """
+    """ActiveState by unit, for the units that exist, from the output of `systemctl show` for them."""
     return {
         unit: properties.get("ActiveState", "")
         for unit, properties in systemctl.parse_show(units, shown).items()

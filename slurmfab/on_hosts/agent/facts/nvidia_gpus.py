@@ -19,10 +19,7 @@ SMI_TIMEOUT = 20  # seconds for nvidia-smi: without persistence mode it initiali
 
 
 def read(root: str) -> List[Dict[str, Any]]:
-    """GPUs with a device file, in the order of its number.
-
-    Returns dicts with `file`, `model` and `bus`, and for a MIG instance also `profile` and `with_files`.
-    """
+    """GPUs by device number: `file`, `model` and `bus`; a MIG instance has `profile` and `with_files`, too."""
     minors = sorted(number(name, "nvidia") for name in names(root + "/dev"))
     minors = [minor for minor in minors if minor >= 0 and is_device("%s/dev/nvidia%d" % (root, minor))]
     described = (driver_gpus(root) or parse_details(run_smi(root, "-q"))) if minors else []
@@ -50,10 +47,7 @@ def driver_gpus(root: str) -> List[Dict[str, Any]]:
 
 
 def parse_information(name: str, text: str) -> Dict[str, Any]:
-    """One GPU from the driver's file `information`; empty if the file lacks the device's number.
-
-    `name`: of the GPU's directory, which is a PCI address. Returns `minor`, `model` and `bus`.
-    """
+    """`minor`, `model` and `bus` of a GPU in the driver's file `information`; empty without a number."""
     fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     if not fields.get("Device Minor", "").isdigit():
         return {}
@@ -78,14 +72,15 @@ def run_smi(root: str, option: str) -> str:
 
 
 def parse_details(text: str) -> List[Dict[str, Any]]:
-    """The GPUs in the output of `nvidia-smi -q`.
+    """The GPUs of `nvidia-smi -q`: `minor`, `model`, `bus`, `address` (as nvidia-smi has it), `mig` (its present mode).
 
-    Returns dicts with `minor`, `model`, `bus`, and `instances`: by MIG index, the IDs (GPU instance, compute instance).
+    And `instances`: by MIG index, the IDs (GPU instance, compute instance).
     """
     found = []
     for bus, block in re.findall(r"^GPU ([0-9A-Fa-f:.]+)\n((?:[ \t]+.*\n?|\n)*)", text, re.M):
         minor = re.search(r"^\s+Minor Number\s*: (\d+)", block, re.M)
         model = re.search(r"^\s+Product Name\s*: (.*)", block, re.M)
+        mode = re.search(r"^\s+MIG Mode\n\s+Current\s*: (.*)", block, re.M)
         parts = re.findall(
             r"^\s+Index\s*: (\d+)\n\s+GPU Instance ID\s*: (\d+)\n\s+Compute Instance ID\s*: (\d+)", block, re.M
         )
@@ -95,6 +90,8 @@ def parse_details(text: str) -> List[Dict[str, Any]]:
                     "minor": int(minor.group(1)),
                     "model": model.group(1).strip() if model else "",
                     "bus": address(bus),
+                    "address": bus,
+                    "mig": mode.group(1).strip() if mode else "",
                     "instances": {int(index): (int(gpu), int(compute)) for index, gpu, compute in parts},
                 }
             )

@@ -14,10 +14,7 @@ CLASSES = {"NVIDIA": ("0x03",), "AMD": ("0x0380", "0x12")}
 
 
 def gpus(root: str) -> List[Dict[str, str]]:
-    """The GPUs on the bus, in its order.
-
-    Returns dicts with `bus` (such as `0000:3b:00.0`), `maker`, and `driver` (the kernel driver's name, empty for none).
-    """
+    """The bus's GPUs in order: `bus` (such as `0000:3b:00.0`), `maker`, and the kernel's `driver`, or empty."""
     found = []
     for bus in names(root + DEVICES):
         folder = "%s%s/%s" % (root, DEVICES, bus)

@@ -88,10 +88,7 @@ def conf_marks(root: str, path: str) -> List[Dict[str, Any]]:
 
 
 def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
-    """PID and name of each process of Slurm's daemons, but for those of users and those in containers.
-
-    slurmctld and slurmdbd may run as another user than slurm, where systemd has started them.
-    """
+    """PID and name of Slurm's daemons, also as other users by systemd, but not of users or containers."""
     space = pid_namespace("self")
     for pid in names("/proc"):
         if not pid.isdigit():

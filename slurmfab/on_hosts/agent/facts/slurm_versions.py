@@ -22,10 +22,7 @@ SECONDS = 20.0  # time limit of a program, which only prints a line
 
 
 def read(root: str, programs: Iterable[str]) -> Dict[str, str]:
-    """The versions of the programs that are there and tell one, by the names of the programs.
-
-    `programs`: their paths; of two programs of one name, the first that tells a version counts.
-    """
+    """The versions that programs tell, by name; the first path of a name that tells one counts."""
     marks = {path: mark(root + path) for path in programs}
     cache = Compiled(root + DIRECTORY)
     known = remembered(cache)

@@ -31,10 +31,7 @@ class Absent(Resource):
         return {"file": None}
 
     def actual(self, context: Context) -> State:
-        """Whether the file, or a copy of a secret beside it, exists.
-
-        Raises ResourceFailed if a directory has this path.
-        """
+        """Whether the file, or a copy of a secret beside it, exists; ResourceFailed if it is a directory."""
         path = context.path(self.path)
         try:
             folder, name = open_parent(path)

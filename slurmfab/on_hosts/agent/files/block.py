@@ -46,10 +46,7 @@ class Block(Resource):
         return "%s:%s %04o" % (self.owner, self.group, self.mode)
 
     def actual(self, context: Context) -> State:
-        """The lines that are in the block now, and whose the file is.
-
-        Raises ResourceFailed if the markers are damaged.
-        """
+        """The lines that are in the block now, and whose the file is; ResourceFailed if markers are damaged."""
         found = replace.find(context.path(self.path))
         access = self.wanted(context)["access"]
         try:
@@ -66,10 +63,7 @@ class Block(Resource):
         return "%(owner)s:%(group)s %(mode)s" % access_of(context, status, self.owner, self.group)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Put the block where the old one was, or at the end of the file.
-
-        Raises ResourceFailed if the markers are damaged.
-        """
+        """Put the block where the old one was, or at the file's end; ResourceFailed if markers are damaged."""
         path = context.path(self.path)
         found = replace.find(path)
         if found and "access" in differing:

@@ -81,10 +81,7 @@ class Directory(Resource):
         raise ResourceFailed("%s is not a directory; move it away if a directory may take its place" % path)
 
     def refuse_foreign(self, context: Context, folder: Folder, found: Mapping[str, str]) -> None:
-        """Refuse to change a directory that is somebody else's.
-
-        Raises ResourceFailed: with the directory's content, and what to do.
-        """
+        """Refuse to change somebody else's directory: ResourceFailed with its content, and what to do."""
         wanted = self.wanted(context)
         if all(found[name] == wanted[name] for name in found) or (
             self.owner != "root" and found["owner"] == self.owner
@@ -106,10 +103,7 @@ class Directory(Resource):
         )  # fmt: skip
 
     def refuse_planted(self, folder: Folder) -> None:
-        """Refuse a directory of root where another user may have put something that leads elsewhere.
-
-        Raises ResourceFailed: with the first such name.
-        """
+        """Refuse root's directory with something of another user's that may lead elsewhere, by ResourceFailed."""
         found = planted(folder) if self.for_root else ""
         if found:
             raise ResourceFailed(
@@ -118,11 +112,7 @@ class Directory(Resource):
             )
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make the directory, or set its owner, group and mode, and let the owner pass root's directories above.
-
-        Raises:
-            ResourceFailed: the owner or the group does not exist; or the directory, or one above, is somebody else's.
-        """
+        """Make the directory, or set its access and way; ResourceFailed without the owner, or if another's."""
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
         if self.alone:
             refuse_others(context.path(self.path))

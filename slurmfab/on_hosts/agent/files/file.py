@@ -50,10 +50,7 @@ class File(Resource):
         return {"content": content, **access, **({"leftovers": None} if self.secret else {})}
 
     def actual(self, context: Context) -> State:
-        """The same of the file on the host, empty where there is none.
-
-        Raises ResourceFailed if something that is not a regular file has this path.
-        """
+        """The same of the file on the host, empty without one; ResourceFailed if it is no regular file."""
         path = context.path(self.path)
         try:
             folder, name = open_parent(path)
@@ -73,10 +70,7 @@ class File(Resource):
             }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Replace the file in one step, or only set its owner, group and mode.
-
-        Raises ResourceFailed if the directory, the owner or the group does not exist.
-        """
+        """Replace the file in one step, or set its access; ResourceFailed without directory, owner or group."""
         path = context.path(self.path)
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
         if "content" in differing:

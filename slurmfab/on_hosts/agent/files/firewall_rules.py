@@ -63,10 +63,7 @@ class FirewallRules(OwnedFiles):
         return {**super().actual(context), LOADED: in_effect(context), ENABLED: is_enabled}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write the files and load the rules in one step, or take both back.
-
-        Raises ResourceFailed if nft refuses the rules, or systemd the guard; all is as it was.
-        """
+        """Write files and load rules, or take both back; ResourceFailed, all as before, if that fails."""
         rules = self.by_path().get(FIREWALL_RULES)
         if rules:
             context.must(["nft", "--check", "--file", "-"], rules.text.encode())
@@ -80,10 +77,7 @@ class FirewallRules(OwnedFiles):
 
 
 def in_effect(context: Context) -> Optional[str]:
-    """Whether the kernel has the rules of the file; `None` where it has none of slurmfab's.
-
-    Raises ResourceFailed if the host cannot make a network namespace to compare them in.
-    """
+    """Whether the kernel has the file's rules, `None` if none; ResourceFailed without a network namespace."""
     try:
         there = context.run(["nft", "-s", "list", *TABLE])
     except ResourceFailed:
@@ -97,10 +91,7 @@ def in_effect(context: Context) -> Optional[str]:
 
 
 def put_in_effect(context: Context) -> None:
-    """Let the kernel and systemd have the rules that the files say, or none where there are none.
-
-    Raises ResourceFailed if nft refuses the rules, or systemd does not answer.
-    """
+    """Let kernel and systemd have the files' rules, or none; ResourceFailed if nft or systemd refuses."""
     if os.path.exists(context.path(FIREWALL_RULES)):
         folder, name = open_parent(context.path(LINK), make=True)
         with folder:

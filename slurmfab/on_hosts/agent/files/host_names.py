@@ -50,10 +50,7 @@ class HostNames(Resource):
             replace.put(path, join_lines(lines), status.st_uid, status.st_gid, status.st_mode & 0o777)
 
     def corrected(self, line: str) -> List[str]:
-        """The lines in place of a line: the same, or others with the names' addresses.
-
-        `line`: of the file, with its newline.
-        """
+        """The lines in place of a line of the file: the same, or others with the names' addresses."""
         text, _, comment = line.partition("#")
         address, *names = text.split() or [""]
         is_ours = ("#" + comment).startswith(OURS)

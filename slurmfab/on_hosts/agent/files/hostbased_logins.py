@@ -150,10 +150,7 @@ def plain(text: str) -> str:
 
 
 def rules(context: Context, path: str, left: List[int], depth: int = 0) -> Iterator[str]:
-    """The lines of a file of sudo's and of those that it includes, joined where a backslash continues them.
-
-    `left`: how many files may still be read, which this lowers. `depth`: how many files include this one.
-    """
+    """The lines of a file of sudo's with its includes, joined at backslashes; `left` and `depth` bound them."""
     if left[0] <= 0 or depth > DEEPEST:
         return
     left[0] -= 1

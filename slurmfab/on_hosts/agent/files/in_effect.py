@@ -64,10 +64,7 @@ class InEffect(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Have the files read that were written since.
-
-        Raises LeftAsItWas if a program does not take its file, and why.
-        """
+        """Have the files read that were written since; LeftAsItWas if a program does not take its file, and why."""
         record, failures = read_record(context), []
         for path in self.paths:
             if path in differing:

@@ -13,10 +13,7 @@ THERE, GONE = "there", "gone"
 
 
 class LeftFile(Resource):
-    """A file in a directory, or in the nearest parent directory that exists.
-
-    The directory's owner makes, looks for and removes it, because a file server may deny root access (root_squash).
-    """
+    """A file in a directory, or the nearest one above, handled by its owner: servers deny root (root_squash)."""
 
     kind: ClassVar[str] = "left-file"
     directory: str  # absolute path

@@ -29,11 +29,7 @@ class MarkedBlock(Record):
     end: str  # the line after it
 
     def content(self, lines: List[str]) -> Optional[str]:
-        """The text of the block, `None` where there is no block.
-
-        `lines`: of the file, each with its newline. Raises DamagedBlock if a marker is missing, stands there twice, or
-        both are in the wrong order.
-        """
+        """The text of the block, or `None`; DamagedBlock if a marker is missing, double, or in the wrong order."""
         span = self._span(lines)
         return "".join(lines[span[0] + 1 : span[1]]) if span else None
 

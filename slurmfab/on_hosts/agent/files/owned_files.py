@@ -92,10 +92,7 @@ class OwnedFiles(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Note what was there, write what differs, take away what is former, and keep the record.
-
-        Raises ResourceFailed if something that is not a file has a file's place, or an owner does not exist.
-        """
+        """Note what was there, write what differs, remove the former; ResourceFailed of places and owners."""
         record = read_record(context, self.record_path)
         for path in self.by_path():
             record.note(context, path)
@@ -119,22 +116,14 @@ class Before(NamedTuple):
 
 
 class FileRecord:
-    """What slurmfab has written for a capability.
-
-    Args:
-        files: by path, what was there before; `None` for nothing.
-        directories: paths of those that slurmfab made for the files, the innermost first.
-    """
+    """What slurmfab wrote for a capability: files with what was before, and directories it made, inner first."""
 
     def __init__(self, files: Dict[str, Optional[Before]], directories: List[str]) -> None:
         self.files = files
         self.directories = directories
 
     def note(self, context: Context, path: str) -> None:
-        """Take note of what has the path of a file that slurmfab is about to write for the first time.
-
-        Raises ResourceFailed if it is no regular file, or too large to be kept.
-        """
+        """Note what has a path that slurmfab first writes; ResourceFailed if not regular, or too large."""
         if path in self.files:
             return
         there = replace.find(context.path(path))
@@ -177,10 +166,7 @@ def paths_text(paths: Any) -> Optional[str]:
 
 
 def actual_file(context: Context, one: OwnedFile) -> State:
-    """Content and access of a file; a missing file is one difference, not two.
-
-    Raises ResourceFailed if something that is not a regular file has its path.
-    """
+    """Content and access, a missing file being one difference; ResourceFailed if it is no regular file."""
     there = replace.find(context.path(one.path))
     if there is None:
         return {one.path + ACCESS: one.access}
@@ -191,10 +177,7 @@ def actual_file(context: Context, one: OwnedFile) -> State:
 
 
 def put(context: Context, one: OwnedFile) -> None:
-    """Write a file in one step, in a directory that is made if need be.
-
-    Raises ResourceFailed if its owner or its group does not exist.
-    """
+    """Write a file in one step, with its directory if need be; ResourceFailed if owner or group do not exist."""
     access = uid_of(context, one.owner), gid_of(context, one.group), one.mode
     folder, name = open_parent(context.path(one.path), make=True)
     with folder:

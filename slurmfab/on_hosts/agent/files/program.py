@@ -57,10 +57,7 @@ def content_of(folder: Folder, name: str) -> bytes:
 
 
 def put_below(folder: Folder, path: str, content: bytes) -> None:
-    """Write a file below a directory, unless it has this content.
-
-    `path`: of the file, relative to the directory; missing directories are made.
-    """
+    """Write a file, unless it is so, at a path below a directory; missing directories are made."""
     first, _, rest = path.partition("/")
     if rest:
         with make_or_enter(folder, first) as inner:

@@ -23,10 +23,7 @@ class RootLog(Resource):
         return SAFE
 
     def actual(self, context: Context) -> State:
-        """The same; or what is there instead.
-
-        Raises ResourceFailed if a directory on the way is a link of another user.
-        """
+        """The same, or what is there instead; ResourceFailed if a directory on the way is another user's link."""
         try:
             folder, name = open_parent(context.path(self.path))
         except FileNotFoundError:
@@ -35,10 +32,7 @@ class RootLog(Resource):
             return {"file": led_elsewhere(folder, name) or SAFE["file"]}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Remove what another user has put there, where nobody can do so again.
-
-        Raises ResourceFailed if another user can change the directory.
-        """
+        """Remove what another user has put there; ResourceFailed if one can do so again in that directory."""
         folder, name = open_parent(context.path(self.path))
         with folder:
             what = led_elsewhere(folder, name)

@@ -45,10 +45,7 @@ class Scripts(Resource):
         return {**state, DIRECTORY: ACCESS if self.files else None}
 
     def actual(self, context: Context) -> State:
-        """The same of the files on the host.
-
-        Raises ResourceFailed if something that is not a directory has the path.
-        """
+        """The same of the files on the host; ResourceFailed if the path is there and no directory."""
         state: Dict[str, object] = {name + " access": ACCESS for name, _ in self.files}
         folder = open_itself(context.path(self.path))
         if folder is None:
@@ -65,10 +62,7 @@ class Scripts(Resource):
             return {**state, DIRECTORY: access(context, folder.status)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write the scripts, and remove all other files.
-
-        Raises ResourceFailed if something that is not a directory has its path.
-        """
+        """Write the scripts, and remove all other files; ResourceFailed if the path is no directory."""
         path, wanted = context.path(self.path), dict(self.files)
         if not wanted:
             parent, name = open_parent(path)

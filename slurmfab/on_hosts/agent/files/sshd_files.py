@@ -42,10 +42,7 @@ class SshdFiles(OwnedFiles):
         return loaded > 0 and max(changed) > loaded
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write or take back the files, and have sshd load them.
-
-        Raises ResourceFailed as for files; or sshd does not accept them, and they are taken back.
-        """
+        """Write or remove the files, and have sshd load them; they are taken back if it does not accept them."""
         super().converge(context, differing - {LOADED})
         judged = context.run(["sshd", "-t"])
         if judged.returncode != 0:
@@ -65,10 +62,7 @@ def changed_at(context: Context, path: str) -> float:
 
 
 def wait_until_loaded(files: SshdFiles, context: Context) -> None:
-    """Wait until sshd has loaded the files: a reload returns when the signal is sent.
-
-    Raises ResourceFailed if it takes too long.
-    """
+    """Wait until sshd has loaded the files, after a reload has returned; ResourceFailed if it takes too long."""
     deadline = time.monotonic() + RELOAD_SECONDS
     while files.is_outdated(context):
         if time.monotonic() > deadline:

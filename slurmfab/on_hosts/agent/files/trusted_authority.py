@@ -45,10 +45,7 @@ class TrustedAuthority(Resource):
         return {TRUSTED: YES if is_right and there else ANOTHER}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Write or remove the certificate, and have the system make its store anew.
-
-        Raises ResourceFailed if the command fails, or is not there.
-        """
+        """Write or remove the certificate, and renew the system's store; ResourceFailed if that fails."""
         if self.text:
             with open_folder(context.path(FILE.rpartition("/")[0]), make=True):
                 pass

@@ -28,9 +28,6 @@ class UserSlices(OwnedFiles):
         return {**super().actual(context), LOADED: "older" if b"=yes" in shown else AS_ON_DISK}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write or take back the drop-ins, and have systemd load them.
-
-        Raises ResourceFailed as for files, or systemd does not answer.
-        """
+        """Write or remove the drop-ins, and have systemd load them; ResourceFailed as for files, or of systemd."""
         super().converge(context, differing - {LOADED})
         context.must(["systemctl", "daemon-reload"])

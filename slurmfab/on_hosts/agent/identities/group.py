@@ -31,10 +31,7 @@ class Group(Resource):
         return {"gid": self.gid}
 
     def actual(self, context: Context) -> State:
-        """The GID of the group on the host, `None` where there is no such group.
-
-        Raises ResourceFailed if the group has another GID.
-        """
+        """The GID of the group on the host, `None` if it does not exist; ResourceFailed if it has another GID."""
         gid = find_group(context, self.group)
         if gid is not None and self.moved and context.dry_run:
             return {"gid": self.gid}

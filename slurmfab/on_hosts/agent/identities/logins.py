@@ -40,10 +40,7 @@ class SshLogin(Resource):
         return {"login": "allowed"}
 
     def actual(self, context: Context) -> State:
-        """The same; a user that does not exist yet counts as allowed.
-
-        Raises ResourceFailed if the user cannot log in; with the reason and a repair.
-        """
+        """The same, a future user being allowed; ResourceFailed, with a repair, if the user cannot log in."""
         found = find_user(context, self.user)
         if found is None:
             return self.wanted(context)

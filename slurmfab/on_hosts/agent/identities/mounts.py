@@ -62,10 +62,7 @@ def below(path: str, directory: str) -> bool:
 
 
 def at(path: str, mounts: List[Mount]) -> Optional[Mount]:
-    """The mount that a path is on, the last of several at one mount point.
-
-    `None` in a chroot whose root directory is not a mount point.
-    """
+    """The last mount at the mount point that a path is on; `None` in a chroot whose root is no mount point."""
     return max(
         (mount for mount in mounts if below(path, mount.path)),
         key=lambda mount: (len(mount.path), mounts.index(mount)),
@@ -89,10 +86,7 @@ def mounts_to_search(mounts: List[Mount]) -> List[Mount]:
 
 
 def shows_all(other: Mount, mount: Mount, points: List[str]) -> bool:
-    """Whether another mount shows all files of a mount.
-
-    `other`: the other mount. `points`: mount points of all mounts, which may hide files.
-    """
+    """Whether another mount shows all files of a mount; the mount points of all mounts may hide some."""
     if other.device != mount.device or not below(mount.root, other.root):
         return False
     inside = mount.root[len(other.root.rstrip("/")) :].rstrip("/")

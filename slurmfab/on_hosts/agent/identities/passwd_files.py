@@ -15,10 +15,7 @@ LOCK_SECONDS = 15.0  # how long to wait for the lock, as lckpwdf(3) does
 
 
 def edit(context: Context, path: str, change: Callable[[List[str]], List[str]]) -> None:
-    """Change the lines of a file of passwd(5) or group(5), and replace the file in one step.
-
-    Raises ResourceFailed if another program holds the lock.
-    """
+    """Change lines of a file of passwd(5) or group(5) in one step; ResourceFailed if another has the lock."""
     with locked(context):
         path = context.path(path)
         lines = (replace.read(path) or b"").decode("utf-8", "surrogateescape").rstrip("\n").split("\n")
@@ -30,10 +27,7 @@ def edit(context: Context, path: str, change: Callable[[List[str]], List[str]]) 
 
 @contextlib.contextmanager
 def locked(context: Context) -> Iterator[None]:
-    """Hold the lock of all files of users and groups, subuid(5) among them.
-
-    Raises ResourceFailed if another program holds the lock.
-    """
+    """Hold the lock of all files of users and groups, subuid(5) too; ResourceFailed if another program has it."""
     descriptor = os.open(context.path("/etc/.pwd.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         wait_for_lock(descriptor)
@@ -43,10 +37,7 @@ def locked(context: Context) -> Iterator[None]:
 
 
 def wait_for_lock(descriptor: int, seconds: float = LOCK_SECONDS) -> None:
-    """Lock a whole file, as lockf(3) does.
-
-    `seconds`: how long to wait. Raises ResourceFailed if another program holds the lock all that time.
-    """
+    """Lock a whole file as lockf(3); ResourceFailed if another program holds it for so many seconds."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -41,10 +41,7 @@ class SshKey(Resource):
         }
 
     def actual(self, context: Context) -> State:
-        """The same on the host; a home that only its user can write to counts as safe, whatever its exact mode.
-
-        Raises ResourceFailed if `.ssh` is not a directory, or a key is not a regular file.
-        """
+        """The same on the host, a safe home of any mode; ResourceFailed if `.ssh` or a key is something else."""
         try:
             home = open_folder(context.path(self.home))
         except FileNotFoundError:
@@ -70,10 +67,7 @@ class SshKey(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make what is missing, and set owners and modes; ssh-keygen(1) makes the keys, as the user.
-
-        Raises ResourceFailed if the user does not exist, ssh-keygen fails, or a directory is somebody else's.
-        """
+        """Make keys, as the user, and set access; ResourceFailed without user, ssh-keygen, or own directory."""
         account = (uid_of(context, self.user), gid_of(context, self.user))
         with open_folder(context.path(self.home), make=True) as home:
             if "home" in differing:
@@ -101,10 +95,7 @@ class SshKey(Resource):
             replace.change_access_in(folder, KEY + ".pub", (*account, 0o644))
 
     def make(self, context: Context, folder: Folder, account: Tuple[int, int]) -> None:
-        """Make a key pair under temporary names and rename it, so that an interrupted run leaves no single key.
-
-        `folder`: `.ssh`.
-        """
+        """Make a key pair under temporary names in `.ssh` and rename it, so that no single key can be left."""
         temporary = KEY + ".slurmfab"
         for name in (temporary, temporary + ".pub", KEY + ".pub"):
             folder.unlink(name)
@@ -125,11 +116,7 @@ class SshKey(Resource):
 
 
 def refuse_foreign(folder: Folder, uid: int, marks: Tuple[str, ...]) -> None:
-    """Refuse to give away a directory that another user can have put there.
-
-    `uid`: UID of the user who would get it. `marks`: names, one of which shows what the directory is for. Raises
-    UnsafePath if it is somebody else's, and contains files but none of these names.
-    """
+    """Refuse, by UnsafePath, to give `uid` a directory of another with files but none of the marks."""
     if folder.intruder and folder.status.st_uid != uid and folder.names() and not folder.has_mark(marks, uid):
         raise UnsafePath(
             "%s belongs to %s, and %s can have put it there, so it is given to nobody; see what it is, and move it away"

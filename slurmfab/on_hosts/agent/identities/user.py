@@ -60,11 +60,7 @@ class HostUser(Resource):
         )  # fmt: skip
 
     def edit_passwd(self, context: Context, comment: str = "") -> None:
-        """Set home and shell in /etc/passwd itself, which works while the user has processes; usermod(8) refuses then.
-
-        `comment`: the new comment; empty to keep the present one. Raises ResourceFailed if another program holds the
-        lock of /etc/passwd.
-        """
+        """Set home, shell and comment (empty: keep) in /etc/passwd, as usermod(8) refuses with processes."""
 
         def change(fields: List[str]) -> List[str]:
             """The fields of a line of passwd(5), changed if it is this user's."""
@@ -87,10 +83,7 @@ class User(HostUser):
         return {**super().wanted(context), **({} if self.shell.endswith("nologin") else {"expires": "never"})}
 
     def actual(self, context: Context) -> State:
-        """UID, group, home, shell and expiry of the user.
-
-        Raises ResourceFailed if the user has another UID or primary group.
-        """
+        """UID, group, home, shell and expiry of the user; ResourceFailed if UID or primary group differ."""
         found = super().actual(context)
         if not found:
             return {"expires": "never"}
@@ -114,10 +107,7 @@ class User(HostUser):
         return found
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make the user by useradd(8), or set home and shell by usermod(8), and the expiry by chage(1).
-
-        Raises ResourceFailed if these programs fail.
-        """
+        """Make the user, or set home, shell and expiry (useradd, usermod, chage); ResourceFailed if they fail."""
         if "uid" in differing:
             self.add(context, ["--system"])
             return
@@ -139,10 +129,7 @@ def expiry(context: Context, user: str) -> str:
 
 
 def expiry_of(fields: Sequence[str], now: float) -> str:
-    """When an account expires or expired, which ends its logins by SSH too: `never`, or why and when.
-
-    `fields`: of its line in /etc/shadow (shadow(5)).
-    """
+    """When an account, by its fields in shadow(5), expires, also for logins by SSH: `never`, or why and when."""
     changed, longest, expires = (fields[2], fields[4], fields[7]) if len(fields) > 7 else ("", "", "")  # noqa: PLR2004
     if expires.isdigit():
         return day(int(expires))

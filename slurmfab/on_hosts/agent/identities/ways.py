@@ -16,10 +16,7 @@ ACCESS_LISTS = "system.posix_acl_access"
 
 
 def closed_ways(context: Context, path: str, user: str) -> str:
-    """The directories above a path that its user cannot pass, such as `/var/lib is root:root 0700`; empty for none.
-
-    `user`: user name; a missing user can pass.
-    """
+    """Directories above a path that the user, if it exists, cannot pass (`/var/lib is root:root 0700`)."""
     return "; ".join(
         "%s is %s:%s %s" % (above, found["owner"], found["group"], found["mode"])
         for above in closed(context, path, user)
@@ -58,10 +55,7 @@ def passes(path: str, uid: int, gid: int) -> bool:
 
 
 def open_ways(context: Context, path: str, user: str) -> None:
-    """Let everybody pass the directories above a path that its user cannot pass, if they are root's.
-
-    Raises ResourceFailed if one belongs to somebody else.
-    """
+    """Let all pass root's directories above a path that its user cannot pass; ResourceFailed of another's."""
     for above in closed(context, path, user):
         with open_folder(context.path(above)) as folder:
             if not is_roots(folder.status):

@@ -25,11 +25,7 @@ Row = Tuple[str, str, str, int, int, int, str, str]
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
-    """What is known of a job.
-
-    `request`: `job`: its id, as `12` or `12_3`. Returns `rows`: a `Row` of the job, or of each task of an array.
-    `origin`: `slurmctld`, `slurmdbd` or `slurmctld's log`. Raises ResourceFailed if the text is not the id of a job.
-    """
+    """`rows` of a job `12` or `12_3`, or its tasks, and their `origin`; ResourceFailed if it is no id."""
     job = commands.job_ids([request["job"]])[0]
     for origin, of in (("slurmctld", in_memory), ("slurmdbd", recorded), ("slurmctld's log", logged)):
         try:
@@ -42,10 +38,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def in_memory(job: str, context: Context) -> List[Row]:
-    """What slurmctld knows of a job; nothing of one that ended longer than MinJobAge ago.
-
-    Raises ResourceFailed if slurmctld does not answer.
-    """
+    """What slurmctld knows of a job, nothing after MinJobAge; ResourceFailed if slurmctld does not answer."""
     if not commands.any_answers(context.run(commands.PING, seconds=SECONDS).stdout.decode(errors="replace")):
         return []
     table = commands.jobs(IN_MEMORY, "--states=all", "--jobs=" + job)

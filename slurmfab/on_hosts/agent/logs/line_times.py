@@ -46,10 +46,7 @@ def with_fraction(found: re.Match[str]) -> float:
 
 
 def of_this_year(month: int, day: int, clock: Sequence[int]) -> float:
-    """The latest time with this month, day, hour, minute and second that is not in the future.
-
-    Raises ValueError, OverflowError if there is no such time.
-    """
+    """The latest such time that is not in the future; ValueError or OverflowError if there is none."""
     now = time.time()
     year = time.localtime(now).tm_year
     found = local_minute(year, month, day, clock[0], clock[1]) + clock[2]

@@ -2,16 +2,126 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import time
-from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, BinaryIO, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.failure_reasons import reason
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.logs import journal_lines, line_times
-from slurmfab.on_hosts.agent.logs.log_file import Part, read_part
-from slurmfab.on_hosts.agent.logs.secret_texts import without_secrets
+from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_file
+from slurmfab.on_hosts.agent.logs import line_times
+from slurmfab.on_hosts.agent.logs.secret_detectors import without_secrets
 from slurmfab.on_hosts.agent.services.daemon_log import log_file
+
+PART_BYTES = 16 << 20  # the most bytes that are read of one file; of a larger part the end
+NEAR_BYTES = 4096  # how near to a time the search in a file ends
+LOOK_BYTES = 65536  # how far a line with a time is looked for; longer than any line of Slurm's
+
+
+class Part(NamedTuple):
+    """A part of a file."""
+
+    text: str = ""  # whole lines; the first and the last ones may be of shortly before or after the period
+    reaches_back: bool = False  # whether the period may have begun before this file
+    is_cut: bool = False  # whether the period has more lines before these
+
+
+def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> Optional[Part]:
+    """The lines of a log file from a period; `None` if there is no such file.
+
+    `most`: how many bytes are read at most. Raises ResourceFailed if it is no regular file, or may be a hard link to
+    another file; or on the way there is a link that somebody else than root can change. Raises OSError if it cannot be
+    read.
+    """
+    opened = open_file(path)
+    if opened is None:
+        return None
+    descriptor, others = opened
+    with open(descriptor, "rb") as file:
+        if others and os.fstat(descriptor).st_nlink > 1:
+            raise UnsafePath("%s has another name, which %s may have made; it is not read" % (path, others))
+        size = file.seek(0, 2)
+        first, last = search(file, size, since)[0], min(size, search(file, size, until)[1] + LOOK_BYTES)
+        start = max(first, last - most)
+        file.seek(start)
+        data = file.read(last - start)
+    if start > first:
+        data = data.partition(b"\n")[2]
+    return Part(data.decode(errors="replace"), first == 0, start > first)
+
+
+def search(file: BinaryIO, size: int, wanted: float) -> Tuple[int, int]:
+    """Two places in a log of increasing times: lines before the first are older, after the second are not."""
+    low, high = 0, size
+    while high - low > NEAR_BYTES:
+        middle = (low + high) // 2
+        found = next_time(file, middle)
+        if found is not None and found[1] < wanted:
+            low = max(found[0], middle)
+        else:
+            high = middle
+    return low, high
+
+
+def next_time(file: BinaryIO, place: int) -> Optional[Tuple[int, float]]:
+    """The first line with a time that begins behind a place: where it begins, and the time; `None` if none is near."""
+    file.seek(place)
+    lines: List[bytes] = file.read(LOOK_BYTES).split(b"\n")
+    at = place
+    for number, line in enumerate(lines):
+        found = line_times.begin(line[:64].decode("ascii", "replace"))[0] if number else None
+        if found is not None:
+            return at, found
+        at += len(line) + 1
+    return None
+
+
+MOST_BYTES = 8 << 20  # how much of journalctl's output is read: the end
+
+MOST_LINES = 20000
+JOURNAL_SECONDS = 20.0
+FIELDS = "MESSAGE,_SYSTEMD_UNIT,UNIT,SYSLOG_IDENTIFIER"
+OF_KERNEL = ("_TRANSPORT=kernel",)
+
+
+class Entry(NamedTuple):
+    """One line of the journal."""
+
+    time: float  # in seconds since 1970
+    unit: str  # that it is from or about, without `.service`; empty for the kernel's
+    text: str  # the message; what systemd says about a unit begins with `systemd: `
+
+
+def read_journal(context: Context, matches: Sequence[str], since: float, until: float) -> List[Entry]:
+    """The last lines of a period by journalctl's arguments; ResourceFailed if it is missing or slow."""
+    argv = ["journalctl", *matches, "--since=@%.6f" % since, "--until=@%.6f" % until, "--lines=%d" % MOST_LINES,
+            "--output=json", "--output-fields=" + FIELDS, "--no-pager", "--quiet"]  # fmt: skip
+    # The agent would keep all of the output in memory; tail(1) keeps its end.
+    command = ["sh", "-c", '"$@" 2>/dev/null | tail -c %d' % MOST_BYTES, "sh", *argv]
+    shown = context.run(command, seconds=JOURNAL_SECONDS).stdout.decode(errors="replace")
+    return [entry for line in shown.split("\n") for entry in parsed(line)]
+
+
+def parsed(line: str) -> Iterator[Entry]:
+    """The lines of one message in journalctl's JSON; none if it is cut off, or its message is too long for JSON."""
+    try:
+        found = json.loads(line)
+        seconds = int(found["__REALTIME_TIMESTAMP"]) / 1e6
+        message, who = text_of(found.get("MESSAGE")), found.get("SYSLOG_IDENTIFIER") or ""
+        unit = found.get("UNIT") or found.get("_SYSTEMD_UNIT") or ""
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return
+    lead = "systemd: " if who == "systemd" else ""
+    for part in filter(None, message.split("\n")):
+        yield Entry(seconds, re.sub(r"\.service$", "", str(unit)), lead + part)
+
+
+def text_of(message: Any) -> str:
+    """A message as text; systemd writes one that is no UTF-8 as the numbers of its bytes (journal export formats)."""
+    return bytes(message).decode(errors="replace") if isinstance(message, list) else str(message or "")
+
 
 SOURCES = ("slurmctld", "slurmdbd", "slurmd", "munge", "kernel")  # the daemons by their units, and the kernel
 SECONDS = 60.0  # after this time no further file or journal is read
@@ -45,10 +155,7 @@ def gather(
     sources: Sequence[str] = SOURCES,
     keep: Keep = lambda source, text: True,  # noqa: ARG005
 ) -> Gathered:
-    """Read the lines of a period from the log files that Slurm's configuration names, and from the journal.
-
-    `sources`: which logs, of `SOURCES`. `keep`: which lines.
-    """
+    """Read those lines of a period that `keep` takes from Slurm's log files and journal, of `SOURCES`."""
     lines: List[LogLine] = []
     notes: List[str] = []
     deadline = time.monotonic() + SECONDS
@@ -104,16 +211,16 @@ def of_journal(context: Context, sources: Sequence[str], since: float, until: fl
     if units:
         asked.append((["--unit=" + unit for unit in units], lambda unit: unit if unit in units else ""))
     if "kernel" in sources:
-        asked.append((journal_lines.OF_KERNEL, lambda _: "kernel"))
+        asked.append((OF_KERNEL, lambda _: "kernel"))
     lines: List[LogLine] = []
     for matches, source_of in asked:
         try:
-            entries = journal_lines.read(context, matches, since, until)
+            entries = read_journal(context, matches, since, until)
         except ResourceFailed as error:
             notes.append("the journal was not read: %s" % error)
             continue
-        if len(entries) >= journal_lines.MOST_LINES:
-            notes.append("of the journal only the last %d lines of the period were read" % journal_lines.MOST_LINES)
+        if len(entries) >= MOST_LINES:
+            notes.append("of the journal only the last %d lines of the period were read" % MOST_LINES)
         for entry in entries:
             source, text = source_of(entry.unit), entry.text
             if source and source != "kernel":  # with --systemd a daemon writes its file's times into the journal, too

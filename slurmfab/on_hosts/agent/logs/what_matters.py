@@ -55,12 +55,9 @@ ANY_JOB = re.compile(
 
 
 class Matters:
-    """Decides for each line whether it matters.
+    """Decides for each line whether it matters: it names a node, or the job by one of its ids.
 
-    Args:
-        nodes: names of hosts; lines that name one matter.
-        jobs: ids of one job, as `12` or `12_3`; lines that name it matter, and those that name only others do not.
-        all_lines: whether every line matters, apart from those of other jobs.
+    Lines that name only other jobs never do; otherwise `all_lines` may.
     """
 
     def __init__(self, nodes: Sequence[str] = (), jobs: Sequence[str] = (), all_lines: bool = False) -> None:
@@ -69,10 +66,7 @@ class Matters:
         self.all_lines = all_lines
 
     def __call__(self, source: str, text: str) -> bool:
-        """Whether a line matters.
-
-        `source`: the log, see `slurmfab.on_hosts.agent.logs.period.SOURCES`. `text`: the line without its time.
-        """
+        """Whether a line, without its time, of a log of `slurmfab.on_hosts.agent.logs.period.SOURCES` matters."""
         if self.jobs:
             jobs = jobs_in(text)
             if jobs:

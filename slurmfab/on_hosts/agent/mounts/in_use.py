@@ -25,10 +25,7 @@ def told_jobs(jobs: List[str]) -> str:
 
 
 def processes(context: Context, path: str) -> List[str]:
-    """The processes that use files of a directory and below it, each as `NAME (PID, user)`.
-
-    Links in /proc tell which files those are, and no file server is asked for them.
-    """
+    """Processes with files below a directory, as `NAME (PID, user)`, by /proc and without asking servers."""
     proc = context.path("/proc")
     found = []
     for pid in names(proc):

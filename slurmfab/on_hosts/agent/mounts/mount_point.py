@@ -84,10 +84,7 @@ class MountPoint(Resource):
         return {"enabled": enabled, "mounted": None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Enable the unit, and mount.
-
-        Raises ResourceFailed if something else is mounted there, a job uses what it would hide, or mount(8) fails.
-        """
+        """Enable the unit and mount; ResourceFailed if another is there, jobs use what it hides, or mount(8) fails."""
         there = mount_units.mounted_at(mount_units.table(context), self.path)
         if "mounted" in differing and there is not None:
             raise ResourceFailed(
@@ -105,10 +102,7 @@ class MountPoint(Resource):
             self.start(context)
 
     def start(self, context: Context) -> None:
-        """Start the unit, and once more until it works or `patience` is over.
-
-        Raises ResourceFailed if it does not start, with the words of mount(8).
-        """
+        """Start the unit again until it works or `patience` is over: then ResourceFailed in mount(8)'s words."""
         end = time.monotonic() + self.patience
         while True:
             context.run(["systemctl", "reset-failed", "--", self.unit])
@@ -181,10 +175,7 @@ class MountPoint(Resource):
 
 
 def is_right(there: mounts.Mount, table: List[mounts.Mount], source: str, kind: str) -> bool:
-    """Whether a mounted file system is the wanted one.
-
-    `there`: what is mounted. `table`: all mounts. `kind`: the wanted type, as in the cluster file.
-    """
+    """Whether what is mounted there, among all mounts, has the cluster file's source and type."""
     if kind == BIND:
         origin = mounts.at(source, [one for one in table if one is not there])
         return origin is not None and origin.device == there.device

@@ -43,10 +43,7 @@ def value(text: str, key: str) -> str:
 
 
 def meaning(files: Mapping[str, str], path: str) -> Tuple[str, bool]:
-    """What a mount unit mounts, and whether it does so at the first use: a change of it needs a new mount.
-
-    `files`: texts by path of units. `path`: of the mount unit.
-    """
+    """What a mount unit mounts, and whether at the first use, by units' texts: a change needs a new mount."""
     text = files.get(path, "")
     lines = [line.strip() for line in LINES.findall(text)]
     return "\n".join(lines), automount_of(path) in files and not starts_at_boot(text)

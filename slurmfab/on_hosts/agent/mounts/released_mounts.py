@@ -18,10 +18,7 @@ SECONDS = 20.0  # time limit of the question to slurmctld
 
 
 def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:
-    """The step daemons of jobs that Slurm no longer knows, by PID; none if slurmctld does not answer.
-
-    `jobs`: ids of jobs that have a step daemon here.
-    """
+    """PIDs of step daemons, of these jobs, that Slurm no longer knows; none if slurmctld does not answer."""
     try:
         known = set(context.must(list(commands.known_job_ids()), seconds=SECONDS).split())
     except ResourceFailed:
@@ -92,10 +89,7 @@ class ReleasedMounts(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Unmount and disable them, the innermost first.
-
-        Raises ResourceFailed if one cannot be unmounted, in the words of umount(8).
-        """
+        """Unmount and disable them, the innermost first; ResourceFailed in umount(8)'s words."""
         for point, path in self.former(context).items():
             if point in differing:
                 release(context, point, path)
@@ -108,10 +102,7 @@ def units_of(path: str) -> Tuple[str, str]:
 
 
 def refuse_in_use(context: Context, mounted: Dict[str, str]) -> None:
-    """Raise ResourceFailed if jobs run here, or processes or services use one of the mounted ones.
-
-    `mounted`: paths of unit's files by mount point.
-    """
+    """Raise ResourceFailed if jobs run, or one of the mount points (with its unit's file) is used."""
     if not mounted:
         return
     jobs = in_use.running_jobs(context)
@@ -147,11 +138,7 @@ def needing(context: Context, path: str) -> List[str]:
 
 
 def release(context: Context, point: str, path: str) -> None:
-    """Unmount one, and disable its units.
-
-    Only the mount unit is stopped while anything is mounted: systemd unmounts lazily when an automount unit stops.
-    Raises ResourceFailed if umount(8) fails.
-    """
+    """Unmount, and disable units; only the mount unit stops first, as automounts unmount lazily."""
     automount, mount = units_of(path)
     done = context.run(["systemctl", "stop", "--", mount], seconds=STOP_SECONDS)
     if mount_units.mounted_at(mount_units.table(context), point) is not None:

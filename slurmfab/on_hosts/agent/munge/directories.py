@@ -40,10 +40,7 @@ class MungeDirectories(Resource):
         return "%s/%s" % (directory, FILES[directory][0])
 
     def actual(self, context: Context) -> State:
-        """The same on the host; what is not safe with owner, group and mode.
-
-        Raises ResourceFailed if a directory is something else.
-        """
+        """The same on the host; what is not safe with owner, group and mode; ResourceFailed if no directory."""
         state: Dict[str, str] = {}
         for directory in MODES:
             if directory in FILES:
@@ -76,20 +73,14 @@ class MungeDirectories(Resource):
         return self.access(context, status)
 
     def access(self, context: Context, status: os.stat_result, is_public: bool = False) -> str:
-        """`SAFE`, or owner, group and mode.
-
-        `status`: of a directory or file. `is_public`: whether all users have to pass it.
-        """
+        """`SAFE`, or owner, group and mode of a directory or file; a public one lets all users pass."""
         is_open = not is_public or status.st_mode & 0o001
         if is_open and user_name(context, status.st_uid, "munge") == "munge" and not status.st_mode & OTHERS_WRITE:
             return SAFE
         return "%(owner)s:%(group)s %(mode)s" % access_of(context, status)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make missing directories, and set owners, groups and modes; munged gets a new socket if it lost its own.
-
-        Raises ResourceFailed if there is no user munge, or a directory or file is something else.
-        """
+        """Make directories, set access, renew a lost socket; ResourceFailed without munge, or for other things."""
         account = (uid_of(context, "munge"), gid_of(context, "munge"))
         lacks_socket = not os.path.isdir(context.path(SOCKETS))
         for directory, mode in MODES.items():

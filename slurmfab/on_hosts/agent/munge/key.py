@@ -35,10 +35,7 @@ class MungeKey(Resource):
         return {"key": "present", "owner": self.owner, "group": self.owner, "mode": "0400", "leftovers": None}
 
     def actual(self, context: Context) -> State:
-        """The same of the key on the host, empty where there is none.
-
-        Raises ResourceFailed if something that is not a regular file has this path.
-        """
+        """The same of the key on the host, empty without one; ResourceFailed if it is no regular file."""
         path = context.path(self.path)
         status = replace.regular(path)
         if status is None:
@@ -50,10 +47,7 @@ class MungeKey(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make a key, or only set owner, group and mode of the existing one.
-
-        Raises ResourceFailed if the user does not exist, or the key's directory is missing.
-        """
+        """Make a key, or set access of the present one; ResourceFailed if user or directory are missing."""
         path = context.path(self.path)
         uid, gid = uid_of(context, self.owner), gid_of(context, self.owner)
         if "key" in differing:

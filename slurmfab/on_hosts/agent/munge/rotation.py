@@ -5,15 +5,64 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import time
-from typing import ClassVar, Tuple
+from typing import Any, ClassVar, Dict, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
+from slurmfab.on_hosts.agent.core.included_files import whole
+from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.facts.slurm_use import CONFS
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, uid_of
-from slurmfab.on_hosts.agent.munge.credentials import place_of_socket
 from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, Service, show
+
+USER = "munge"  # the user of the credentials: this user has no rights anywhere, so the credentials are not secret
+MUNGE_SECONDS = 20.0  # time limit of munge(1) and unmunge(1)
+
+STATUS = "STATUS:"
+SOCKET = re.compile(rb"^[ \t]*AuthInfo[ \t]*=[^#\n]*socket=([^,\s\"]+)", re.IGNORECASE | re.MULTILINE)
+"""Where Slurm finds munged, if that is not the usual place (slurm.conf(5), AuthInfo)."""
+
+
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """Decode credentials, and make one.
+
+    Args:
+        request: `make`: whether to make a credential; `decode`: credentials to decode.
+
+    Returns:
+        `made`: the credential, empty for none. `decoded`: the status of each credential as unmunge(1) prints it, such
+        as `Success (0)` or `Invalid credential (15)`. `trouble`: why none could be made.
+
+    Raises:
+        ResourceFailed: munge is not installed, or does not end in time.
+    """
+    answer: Dict[str, Any] = {"made": "", "trouble": "", "decoded": []}
+    for credential in request.get("decode", ()):
+        shown = context.run(["unmunge", *place_of_socket(context)], stdin=credential.encode(), seconds=MUNGE_SECONDS)
+        answer["decoded"].append(status(shown.stdout.decode(errors="replace") or shown.stderr.decode(errors="replace")))
+    if request.get("make"):
+        account = uid_of(context, USER), gid_of(context, USER)
+        done = context.run(["munge", "--no-input", *place_of_socket(context)], seconds=MUNGE_SECONDS, account=account)
+        answer["made"] = done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
+        answer["trouble"] = done.stderr.decode(errors="replace").strip()
+    return answer
+
+
+def place_of_socket(context: Context) -> List[str]:
+    """The option of munge(1) and unmunge(1) with the socket that slurm.conf names; nothing for the usual one."""
+    paths = (context.path(one) for one in CONFS[:2])
+    found = next((found for path in paths for found in SOCKET.findall(whole(path, read_bytes(path)))), b"")
+    return ["--socket", found.decode(errors="replace")] if found else []
+
+
+def status(shown: str) -> str:
+    """The status in the output of unmunge(1), or the last line of an output without a status."""
+    found = [line.partition(":")[2].strip() for line in shown.splitlines() if line.startswith(STATUS)]
+    return (found or shown.strip().splitlines() or ["unmunge printed nothing"])[-1]
+
 
 UNIT = "munge"
 
@@ -56,10 +105,7 @@ class StagedMungeKey(Resource):
         return {"staged": replace.leftovers(context.path(self.path))}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Remove other files, write the new key and flush it to the disk.
-
-        Raises OSError if the file cannot be written.
-        """
+        """Remove other files, write the new key and flush it to the disk; OSError if it cannot be written."""
         path = context.path(self.path)
         replace.remove_leftovers(*os.path.split(path))
         if self.content:
@@ -106,11 +152,7 @@ class MungeKeySwitch(Resource):
         return {"key": digest(content) if content is not None else None, "munged": stale or AS_ON_DISK}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Put the new key in its place, restart munged and wait until it answers.
-
-        Raises:
-            ResourceFailed: the new key is not there, so the old one stays; or munged does not work with the new one.
-        """
+        """Put the key in its place, restart munged and wait; ResourceFailed without a new key, or if it fails."""
         path = context.path(self.path)
         place = staged(path, self.digest)
         if "key" in differing:
@@ -122,10 +164,7 @@ class MungeKeySwitch(Resource):
 
 
 def restart(context: Context) -> None:
-    """Restart munged, and wait until it makes credentials again.
-
-    Raises ResourceFailed if it does not within `ANSWER_SECONDS`.
-    """
+    """Restart munged, and wait until it makes credentials; ResourceFailed after `ANSWER_SECONDS`."""
     if context.run(["systemctl", "restart", UNIT], seconds=60).returncode != 0:
         # systemd refuses a unit that was started five times within ten seconds (systemd.unit(5), StartLimitBurst).
         context.run(["systemctl", "reset-failed", UNIT])

@@ -44,10 +44,7 @@ LONGEST_REASON = 200
 
 
 class NodeAcceptance(Resource):
-    """Nodes in service, after a test job has run on each that slurmfab had kept out of service until then.
-
-    A node that a person has drained stays drained and counts as right.
-    """
+    """Nodes in service, after a test job where slurmfab kept them out; a person's drain stays, and is right."""
 
     kind: ClassVar[str] = "node-trial"
     deadline: ClassVar[float] = 600.0
@@ -77,10 +74,7 @@ class NodeAcceptance(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Wait for the nodes to register, test those that do, and drain those that fail, with the reason.
-
-        Raises ResourceFailed if the nodes could not be reserved; they stay drained.
-        """
+        """Wait for nodes to register, test them, and drain those that fail; ResourceFailed without reservation."""
         nodes = [node for node in self.nodes if node in differing]
         remove_reservation(context)
         late = self.wait(context, nodes, self.seconds)
@@ -88,7 +82,7 @@ class NodeAcceptance(Resource):
         for node in late:
             self.drain(context, node, "slurmd did not register within %d s" % self.seconds)
         if registered:
-            reserve(context, registered)
+            context.must(commands.reserve(RESERVATION, SLURM, registered, str(RESERVED_MINUTES)))
             try:
                 self.try_all(context, registered)
             except ResourceFailed as error:
@@ -156,28 +150,15 @@ def format_state(state: Optional[NodeState]) -> str:
     return "%s, %s" % (state.description, state.reason) if state.reason else state.description
 
 
-def reserve(context: Context, nodes: List[str]) -> None:
-    """Reserve nodes for the slurm user. Raises ResourceFailed if Slurm refuses."""
-    context.must(commands.reserve(RESERVATION, SLURM, nodes, str(RESERVED_MINUTES)))
-
-
 def remove_reservation(context: Context) -> None:
     """Delete the reservation if it exists."""
     context.run(commands.delete_reservation(RESERVATION))
 
 
 def run_test_job(context: Context, node: str, partition: Optional[str], work: Tuple[str, ...]) -> str:
-    """Run a job on a node as the slurm user, from the controller.
+    """Run a job by srun's options on a node as the slurm user; why it failed, or empty.
 
-    Args:
-        partition: of the job, `None` for slurmfab's own; empty if no partition has the node.
-        work: srun's further options, and the command.
-
-    Returns:
-        Why the job failed; empty if it ran.
-
-    Raises:
-        ResourceFailed: the job could not be started at all.
+    `partition`: `None` for slurmfab's own; empty if none has the node. Raises ResourceFailed if it could not start.
     """
     if partition == "":
         return "it is in no partition, so no job can run on it; add it to one"
@@ -192,11 +173,7 @@ def run_test_job(context: Context, node: str, partition: Optional[str], work: Tu
 
 
 def run_job(context: Context, argv: List[str], name: str, seconds: float) -> Tuple[str, List[str]]:
-    """Run a job of the slurm user that has to print something, and cancel it if it does not end.
-
-    `seconds`: how long it may take, its wait for the node included. Returns why the job failed, empty if it ran; and
-    what srun said of a job that ended in failure.
-    """
+    """Run a job of the slurm user that prints something, or cancel it; why it failed, or empty, and srun's words."""
     account = uid_of(context, SLURM), gid_of(context, SLURM)
     try:
         done = context.run(argv, seconds=seconds, account=account)

@@ -43,10 +43,7 @@ class NodesAwake(Resource):
         return {node: format_state(found[node]) if node in found else UNKNOWN_NODE for node in self.nodes}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Have Slurm switch them on, and wait until they answer; one that is being powered down, as soon as it is off.
-
-        Raises ResourceFailed if some do not answer in time, with their states, or Slurm refuses.
-        """
+        """Have Slurm switch them on, and wait; ResourceFailed, with states, if some are late, or Slurm refuses."""
         deadline = time.monotonic() + self.seconds
         refused = update(context, sorted(differing), "State=POWER_UP")
         if refused:

@@ -53,10 +53,7 @@ class Connections(Resource):
         return {name: why or OPEN for name, why in zip(self.wanted(context), found)}  # noqa: B905 - as Python 3.9 has it
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Tell which are blocked still: no resource opens somebody else's firewall.
-
-        Raises ResourceFailed if this host reaches none of its own. Raises OtherHostsFailed if others are not reached.
-        """
+        """Tell which are blocked, opening no firewall; ResourceFailed of own ones, OtherHostsFailed of others."""
         found = self.actual(context)
         others: Dict[str, List[str]] = {}
         own: List[str] = []
@@ -87,10 +84,7 @@ def printed(context: Context, *argv: str) -> str:
 
 
 def chains(listing: str) -> List[str]:
-    """Family, table and name of each chain of others that drops all packets for the host that no rule accepts.
-
-    `listing`: what `nft -j list chains` prints.
-    """
+    """Family, table and name of others' chains in `nft -j list chains` that drop what no rule accepts."""
     try:
         found = [one["chain"] for one in json.loads(listing or "{}").get("nftables", ()) if "chain" in one]
     except ValueError:

@@ -13,10 +13,7 @@ HEALTH_CHECK_TIMEOUT = 60.0
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
-    """Run the health check in its reading mode.
-
-    Returns `causes`: one sentence without a full stop for each finding; empty where there is no health check.
-    """
+    """The health check's findings in its reading mode as `causes`, sentences without full stop; or empty."""
     program = context.path(HEALTH_CHECK)
     if not os.access(program, os.X_OK):
         return {"causes": []}

@@ -15,11 +15,7 @@ UNINTERRUPTIBLE = "D"
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noqa: ARG001 - as of all readings
-    """Job steps that still have a step daemon, and their processes that no signal reaches.
-
-    Returns `steps`: each as `JOB.STEP`. `hung`: names of the jobs' processes in uninterruptible sleep (state D,
-    proc(5)).
-    """
+    """`steps` (`JOB.STEP`) that still have a step daemon, and `hung` processes in state D (proc(5))."""
     proc = context.path("/proc")
     steps = step_daemons(context)
     parents: Dict[int, int] = {}
@@ -53,10 +49,7 @@ def is_step_daemon(place: str) -> bool:
 
 
 def ancestors(pid: int, parents: Dict[int, int]) -> List[int]:
-    """The PID and those of its parent, grandparent and so on, without PID 1.
-
-    `pid`: where to start. `parents`: the parent's PID by PID.
-    """
+    """A PID and those of its parent, grandparent and so on, without PID 1, by the parents of PIDs."""
     chain = [pid]
     while parents.get(chain[-1], 0) > 1 and len(chain) < len(parents):
         chain.append(parents[chain[-1]])

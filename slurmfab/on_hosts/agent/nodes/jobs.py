@@ -27,7 +27,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
     their nodes as a hostlist, by the reservation's name. Raises ResourceFailed if slurmctld does not answer.
     """
     waiting = [job for job in jobs(context) if job["state"] == "PENDING" and job["wants"] not in ("", "(null)")]
-    return {"pending": waiting, "reservations": reservations(context)}
+    return {"pending": waiting, "reservations": commands.reserved_nodes(context.must(commands.show_reservations()))}
 
 
 def jobs(context: Context) -> List[Dict[str, str]]:
@@ -36,11 +36,6 @@ def jobs(context: Context) -> List[Dict[str, str]]:
     found = [dict(zip(JOB_FIELDS, row)) for row in rows]  # noqa: B905 - zip(strict=) is 3.10's
     # A user may have separated the nodes by white space: Slurm takes it for a comma (hostlist.c).
     return [{**job, "wants": ",".join(job["wants"].replace(",", " ").split())} for job in found]
-
-
-def reservations(context: Context) -> Dict[str, str]:
-    """The nodes of each reservation as a hostlist, by the reservation's name."""
-    return commands.reserved_nodes(context.must(commands.show_reservations()))
 
 
 class JobsEnded(Resource):

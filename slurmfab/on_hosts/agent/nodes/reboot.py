@@ -27,19 +27,13 @@ class NodeReboot(Resource):
         return {"reboot": REQUESTED}
 
     def actual(self, context: Context) -> State:
-        """Whether the reboot is requested.
-
-        Raises ResourceFailed if slurmctld does not answer, or does not know the node.
-        """
+        """Whether the reboot is requested; ResourceFailed if slurmctld gives no answer or knows no such node."""
         found = node_states(context, (self.node,))
         if self.node not in found:
             raise ResourceFailed("slurmctld does not know %s; deploy first" % self.node)
         return {"reboot": REQUESTED if found[self.node].flags & REBOOT_FLAGS else NOT_REQUESTED}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Request the reboot; the node is back in service after it (scontrol(1), reboot: ASAP, nextstate).
-
-        Raises ResourceFailed if Slurm refuses.
-        """
+        """Request the reboot, with service after it (scontrol(1): ASAP, nextstate); ResourceFailed if Slurm refuses."""
         reason = our_reason(self.text, self.stamp)
         context.must(commands.reboot(self.node, reason), seconds=UPDATE_SECONDS)

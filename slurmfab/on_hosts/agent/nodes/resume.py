@@ -45,11 +45,7 @@ class NodeResume(Resource):
         return {node: format_state(found[node]) if node in found else UNKNOWN_NODE for node in self.nodes}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Resume each node as soon as it answers, and wait until all are in service.
-
-        Raises:
-            ResourceFailed: some are not in service in time; the text has their states and reasons, and Slurm's error.
-        """
+        """Resume each node once it answers, and wait; ResourceFailed, with states and reasons, if some are late."""
         deadline = time.monotonic() + self.seconds
         resumed: Dict[str, float] = {}
         complaint = ""
@@ -86,9 +82,6 @@ def format_state(state: NodeState) -> str:
 
 
 def explain(late: Dict[str, NodeState], seconds: float, complaint: str) -> str:
-    """The nodes that are not in service, with their states.
-
-    `late`: the states by NodeName. `seconds`: how long was waited. `complaint`: Slurm's error, empty for none.
-    """
+    """The nodes out of service by state, after so many seconds, with Slurm's error if any."""
     error = ". Slurm says: %s" % complaint if complaint else ""
     return "not in service within %.0f s: %s%s" % (seconds, format_states(late), error)

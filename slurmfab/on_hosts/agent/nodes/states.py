@@ -154,10 +154,7 @@ class NodeState(NamedTuple):
 
     @property
     def with_reason(self) -> str:
-        """The description, and the reason if there is one: `idle, drain (broken fan)`.
-
-        From Slurm 24.11 on a person's reason is kept when the node is resumed, and says nothing about later states.
-        """
+        """`idle, drain (broken fan)`; from Slurm 24.11 on a reason stays after a resume, and tells nothing then."""
         is_old = not self.flags & REASONED and not self.reason.startswith(SLURMS_OWN)
         return self.description if is_old or not self.reason else "%s (%s)" % (self.description, self.reason)
 
@@ -167,20 +164,14 @@ BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "IDLE", "MIXED", "ALLOCATED")
 
 
 def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
-    """The states of the nodes, by NodeName; nodes that slurmctld does not know are missing.
-
-    Raises ResourceFailed if slurmctld does not answer.
-    """
+    """The states of nodes by NodeName, without unknown ones; ResourceFailed if slurmctld does not answer."""
     shown = context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)
     found = {record["NodeName"]: state_of(record) for record in records(shown)}
     return {node: found[node] for node in nodes if node in found}
 
 
 def short_states(context: Context) -> Dict[str, NodeState]:
-    """States and reasons of all nodes by the cheapest query; it does not show all flags.
-
-    Raises ResourceFailed if slurmctld does not answer.
-    """
+    """States and reasons of all nodes by the cheapest query, without some flags; ResourceFailed without an answer."""
     return states_from(commands.node_reasons().ask(context, seconds=30))
 
 

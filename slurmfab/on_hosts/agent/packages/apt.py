@@ -106,10 +106,7 @@ def reinstall_torn(context: Context) -> list[str]:
 
 
 def apt_get(context: Context, arguments: list[str]) -> tuple[int, str]:
-    """Run apt-get, and repeat it for up to two minutes while another program holds a lock.
-
-    Returns its exit code and all that it printed.
-    """
+    """Run apt-get, for up to two minutes while others hold a lock; its exit code and all that it printed."""
     from slurmfab.on_hosts.agent.packages import apt_errors
 
     deadline = time.monotonic() + LOCK_SECONDS

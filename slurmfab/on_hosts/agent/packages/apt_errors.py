@@ -1,7 +1,4 @@
-"""Why apt-get(8) or dpkg(1) failed, in one sentence, from what they printed.
-
-The patterns match apt 2.2 to 3.1 and dpkg 1.20 to 1.23 in the C locale.
-"""
+"""Why apt-get(8) 2.2 to 3.1 or dpkg(1) 1.20 to 1.23 failed, from what they printed in the C locale."""
 
 from __future__ import annotations
 
@@ -43,10 +40,7 @@ def is_stale(output: str) -> bool:
 
 
 def explain(output: str, held: Sequence[str] = ()) -> str:
-    """Why apt-get failed, and what to try.
-
-    `output`: all that it printed, stdout and stderr. `held`: names of the held packages of the host.
-    """
+    """Why apt-get failed, by all that it printed and the host's held packages, and what to try."""
     in_the_way = kept(output, held)
     if in_the_way:
         return in_the_way
@@ -59,10 +53,7 @@ def explain(output: str, held: Sequence[str] = ()) -> str:
 
 
 def explain_source(output: str) -> str:
-    """Why the lists of the source of Slurm's packages cannot be fetched, and what to try.
-
-    `output`: all that apt-get printed.
-    """
+    """Why the lists of the source of Slurm's packages cannot be fetched, by apt-get's output, and what to try."""
     key, suite = MISSING_KEY.search(output), NO_RELEASE.search(output)
     if key:
         return (

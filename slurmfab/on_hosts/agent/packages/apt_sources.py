@@ -116,11 +116,7 @@ def of_lines(text: str) -> Iterator[Source]:
 
 
 def releases(context: Context, options: Sequence[str] = ()) -> List[Tuple[str, str, Tuple[str, str, str, str]]]:
-    """What the Release files of all sources whose lists are there say of themselves.
-
-    `options`: of apt-get, which select the sources. Returns file and number of each entry, its suite there, and origin,
-    label, codename and suite of its release.
-    """
+    """File, number, suite and the release's origin, label, codename, suite of sources whose lists are there."""
     done = context.run(["apt-get", *options, "indextargets", "--format", FORMAT, "Created-By: Packages"], seconds=60)
     found: List[Tuple[str, str, Tuple[str, str, str, str]]] = []
     for line in done.stdout.decode("utf-8", "replace").splitlines():

@@ -37,15 +37,10 @@ FIELDS = (
 
 
 def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> None:
-    """Download packages with all dependencies, send them, and remove them here.
+    """Download `names` with all dependencies, send them, and remove them here.
 
-    Args:
-        request: `names`: of the packages; `slurm`: of those of Slurm's own that come from their source in the cluster
-            file, and `version`: the wanted one of these.
-
-    Raises:
-        ResourceFailed: apt cannot download them.
-        Disconnected: the deployer closed the connection.
+    `request`: `slurm`: those of Slurm's own from their source, in this `version`. Raises ResourceFailed of apt, or
+    Disconnected.
     """
     with temporary_directory(context) as place:
         settings = options(place)
@@ -113,11 +108,7 @@ def options(place: str) -> Tuple[str, ...]:
 
 
 def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> None:
-    """Download packages with all dependencies.
-
-    `settings`: options of apt, from `options`. Raises ResourceFailed if a package cannot be downloaded, or a source
-    does not answer, whose updates would be missing.
-    """
+    """Download packages with dependencies; ResourceFailed if one, or a source with updates, cannot be had."""
     code, output = apt_get(context, [*settings, "update"])
     if code == 0 and "\nErr:" not in output:
         asked, code, output = slurm_release.solved(context, wanted, settings)

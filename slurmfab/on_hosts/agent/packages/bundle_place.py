@@ -33,31 +33,21 @@ _DEB = r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb"
 
 
 def place_of(bundle: str) -> str:
-    """The directory of a bundle's packages.
-
-    `bundle`: the digest of its manifest: 64 hexadecimal digits. Raises ResourceFailed if this is not such a digest.
-    """
+    """The directory of a bundle's packages by its digest; ResourceFailed if that is not 64 hexadecimal digits."""
     if not re.fullmatch(_BUNDLE, bundle):
         raise ResourceFailed("this is not a digest of a bundle")
     return "%s/%s" % (PLACE, bundle)
 
 
 def checked(name: str) -> str:
-    """The given name, if it is one of a package's file: `NAME_VERSION_ARCHITECTURE.deb`, as in apt's cache.
-
-    Raises ResourceFailed if it is not such a name.
-    """
+    """The name, if it is `NAME_VERSION_ARCHITECTURE.deb`, as in apt's cache, else ResourceFailed."""
     if not re.fullmatch(_DEB, name):
         raise ResourceFailed("%r is not the name of a package's file" % name[:80])
     return name
 
 
 def begin(context: Context, bundle: str, index: str) -> str:
-    """Make the directory for a bundle's packages, and remove other bundles.
-
-    Returns the directory, below the context's root. Raises ResourceFailed if `bundle` is not a digest. Raises OSError
-    if a file cannot be written.
-    """
+    """Make the directory for a bundle's packages alone; its path, ResourceFailed if it is no digest, OSError."""
     place = make_alone(context, bundle)
     make_readable(place)
     make_folders(place)
@@ -67,10 +57,7 @@ def begin(context: Context, bundle: str, index: str) -> str:
 
 
 def make_alone(context: Context, bundle: str) -> str:
-    """Make the directories that a directory of packages lies in, remove others of its kind, and return its path.
-
-    Raises ResourceFailed if `bundle` is not a digest.
-    """
+    """Make the way to a directory of packages, without others of its kind; ResourceFailed if no digest."""
     import shutil  # slow to import, and seldom needed
 
     place = context.path(place_of(bundle))
@@ -96,10 +83,7 @@ def digest_of(files: Iterable[Tuple[str, str]]) -> str:
 
 
 def as_files(context: Context, files: Iterable[Tuple[str, str, str]], texts: List[str]) -> List[str]:
-    """Packages for apt-get, those that were sent here in files by the paths of these.
-
-    `files`: name of the package, name of the file, and SHA-256. `texts`: `NAME` or `NAME=VERSION` of each package.
-    """
+    """Packages for apt-get, those that were sent here in files (package, file, SHA-256) by their paths."""
     known = {package: name for package, name, _ in files}
     if not known:
         return texts
@@ -117,10 +101,7 @@ def make_folders(place: str) -> None:
 
 
 def make_readable(path: str) -> None:
-    """Make a directory that all users can read, whatever the umask, because apt works as the user _apt.
-
-    Its content is public: every mirror has it. An existing directory is left as it is.
-    """
+    """Make a public directory, whatever the umask, as apt's user _apt reads it; an existing one stays."""
     if not os.path.isdir(path):
         os.mkdir(path)
         os.chmod(path, 0o755)  # noqa: S103 - see above

@@ -54,10 +54,7 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[str]:
-    """The files of a bundle that have to be copied here, so that apt can install packages.
-
-    `wanted`: the packages to install, each as `NAME` or `NAME=VERSION`. Raises ResourceFailed as for `stage`.
-    """
+    """The files of a bundle to copy, so that apt can install the wanted packages; raises as `stage`."""
     place = bundle_place.begin(context, bundle, index)
     code, output = apt_get(context, [*bundle_place.options(context, bundle), "update"])
     if code != 0:
@@ -76,15 +73,9 @@ def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[
 
 
 def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: Tuple[int, int]) -> List[str]:
-    """The packages in files that have to be copied here, into a directory that root alone can read.
+    """The packages in files, SHA-256 by name, that have to be copied into root's directory for this digest.
 
-    Args:
-        digest: from `bundle_place.digest_of`.
-        files: the SHA-256 of each file by its name.
-        sizes: bytes of the files, and of the installed packages.
-
-    Raises:
-        ResourceFailed: the disk has too little space, or a name is wrong.
+    `sizes`: bytes of the files, and of the installed packages. Raises ResourceFailed without room, or for a wrong name.
     """
     place = bundle_place.make_alone(context, digest)
     os.makedirs(place, mode=0o700, exist_ok=True)
@@ -95,11 +86,7 @@ def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: 
 
 
 def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[str, int]]:
-    """The files that apt would take from a bundle to install packages, with their sizes in bytes.
-
-    `missing`: names of the packages to install; the packages of an interrupted run are completed too. Raises
-    ResourceFailed if apt cannot install them from the bundle.
-    """
+    """What apt would take from a bundle for packages, and interrupted ones, with bytes; or ResourceFailed."""
     options = [*bundle_place.options(context, bundle), *MINIMAL, "--print-uris"]
     commands = [["install", "--", *missing]] if missing else []
     again: List[str] = []
@@ -142,11 +129,7 @@ def sha256_of(path: str) -> str:
 
 
 def refuse_without_room(context: Context, brought: int, installed: int) -> None:
-    """Refuse when the disk has too little space, before anything is copied.
-
-    `brought`: size in bytes of the files to copy. `installed`: size in bytes of the packages when they are installed.
-    Raises ResourceFailed: with the space that is needed and free.
-    """
+    """Refuse, by ResourceFailed with needed and free space, before copying, what has no room on the disk."""
     places = [(context.path(bundle_place.PLACE), brought), (context.path("/usr"), installed)]
     needed: Dict[int, int] = {}
     for path, size in places:
@@ -163,16 +146,9 @@ def refuse_without_room(context: Context, brought: int, installed: int) -> None:
 
 
 def write(path: str, at: int, data: bytes, sha256: str) -> None:
-    """Write the next bytes of a file under a temporary name; rename it when it is whole.
+    """Write bytes of a file after `at` under a temporary name; the digest of the whole, with the last, renames it.
 
-    Args:
-        at: the number of bytes written before.
-        data: the next bytes.
-        sha256: the digest of the whole file, with its last bytes; before that empty.
-
-    Raises:
-        ResourceFailed: the digest differs.
-        OSError: the file cannot be written.
+    Raises ResourceFailed if the digest differs; OSError if it cannot be written.
     """
     part = path + bundle_place.PART
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (0 if at else os.O_TRUNC)

@@ -35,10 +35,7 @@ def field(paragraph: bytes, name: str) -> str:
 
 
 def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
-    """The states of packages, such as `installed` or `half-configured`, by package; without those that are removed.
-
-    `packages`: their names; `installed` for one architecture counts more than another state for another one.
-    """
+    """The states of packages, as `half-configured`, without removed; `installed` counts in any architecture."""
     found: Dict[str, str] = {}
     for package in packages:
         for paragraph in paragraphs(status, package):
@@ -64,10 +61,7 @@ def architecture(status: bytes) -> str:
 
 
 def is_interrupted(root: str) -> bool:
-    """Whether an earlier dpkg was killed: it left a journal, or packages in an unfinished state.
-
-    `root`: as for `read`.
-    """
+    """Whether an earlier dpkg below this root was killed: it left a journal, or unfinished packages."""
     if any(name.isdigit() for name in names(root.rstrip("/") + JOURNAL)):
         return True
     status = read(root)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import tempfile
 import time
-from typing import ClassVar, Container, Dict, Iterable, List, Optional, Tuple
+from typing import ClassVar, Container, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, ResourceFailed, State
-from slurmfab.on_hosts.agent.packages import (
-    added_packages,
-    bundle_place,
-    daemon_policy,
-    dpkg_status,
-    package_files,
-    unfinished,
-)
+from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.packages import bundle_place, daemon_policy, dpkg_status, former_packages, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
     CONFIGURE,
     DOWNGRADES,
     ENVIRONMENT,
     INSTALL_SECONDS,
+    LISTS,
     MINIMAL,
     apt_get,
     complete,
@@ -26,7 +25,172 @@ from slurmfab.on_hosts.agent.packages.apt import (
     lists_are_fresh,
     update,
 )
-from slurmfab.on_hosts.agent.packages.installed_packages import InstalledPackages
+from slurmfab.on_hosts.agent.packages.apt_errors import UNKNOWN
+
+FOLDER = "/var/cache/apt"
+NO_VERSION = re.compile(r"Version '([^'\n]+)' for '([^'\n]+)' was not found")
+PATIENCE = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o", "Acquire::https::Timeout=10")
+
+
+def unknown(context: Context, wanted: Sequence[str]) -> List[str]:
+    """Those of some packages, `NAME` or `NAME=VERSION`, that apt's sources do not have now.
+
+    The host's own lists are asked first. What these lack may be new, so lists are fetched into a directory of their
+    own: a comparison leaves those of the host as they are. Empty where the sources cannot be asked.
+    """
+    if not any("_Packages" in name for name in names(context.path(LISTS))) or not lacking(context, wanted, ()):
+        return []
+    place = tempfile.mkdtemp(prefix="slurmfab-lists-", dir=context.path(FOLDER))
+    try:
+        os.chmod(place, 0o755)  # noqa: S103 - the user _apt writes there, and the lists of packages are public
+        options = ("-o", "Dir::State::Lists=" + place, "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=")
+        code, printed = apt_get(context, [*options, *PATIENCE, "update"])
+        return lacking(context, wanted, options) if code == 0 and "\nErr:" not in printed else []
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def lacking(context: Context, wanted: Sequence[str], options: Sequence[str]) -> List[str]:
+    """Those of some packages that are in no list, by a simulation."""
+    left, found = list(wanted), []
+    while left:
+        code, printed = apt_get(context, [*options, *MINIMAL, *DOWNGRADES, "--simulate", "install", "--", *left])
+        texts = {first or second for first, second in UNKNOWN.findall(printed)}
+        texts.update("%s=%s" % (name, version) for version, name in NO_VERSION.findall(printed))
+        more = [one for one in left if one in texts or one.partition("=")[0] in texts]
+        if code == 0 or not more:
+            break
+        found += more
+        left = [one for one in left if one not in more]
+    return found
+
+
+INFO = "/var/lib/dpkg/info"  # where dpkg lists the files of each package, as `NAME.list` or `NAME:ARCHITECTURE.list`
+
+OURS = re.compile(r"((?:lib)?(?:slurm|munge)[a-z0-9.+-]*)(?::[a-z0-9]+)?\.list")
+PLACES = re.compile(r"(?:/usr)?/(?:s?bin|lib)/", re.ASCII)
+"""Programs, libraries, plugins and units; a site may leave out documentation (dpkg(1), --path-exclude)."""
+
+ALTERNATIVES = ("/var/lib/dpkg/alternatives", "/etc/alternatives")
+"""Where update-alternatives(1) has its records, and the links to which its links lead: names of programs that several
+packages have, such as slurmd and slurmstepd."""
+
+MOST = 3  # how many missing files are named
+
+
+def missing_files(root: str) -> Tuple[Tuple[str, str], ...]:
+    """Package and path of each file that is missing, sorted."""
+    folder, found, unlinked = root.rstrip("/") + INFO, [], missing_links(root)
+    for name in names(folder):
+        package = OURS.fullmatch(name)
+        if package:
+            paths = [one for one in read_text("%s/%s" % (folder, name)).splitlines() if PLACES.match(one)]
+            gone = [one for one in paths if is_gone(root, one)]
+            gone += [unlinked[one].link for one in paths if one in unlinked]
+            found += [(package[1], one) for one in gone]
+    return tuple(sorted(found))
+
+
+class Link(NamedTuple):
+    """A link by which a program is found."""
+
+    record: str  # name of the record that has it
+    link: str  # its path
+
+
+def missing_links(root: str) -> Dict[str, Link]:
+    """The links by which programs of Slurm's packages are found and that are missing, by the program's own path."""
+    records, targets = (root.rstrip("/") + one for one in ALTERNATIVES)
+    found = {}
+    for record in names(records):
+        if record.startswith("slurm"):
+            # Way of choosing, link, then name and link of each that goes with it; then the same of the first program.
+            head, _, programs = read_text("%s/%s" % (records, record)).partition("\n\n")
+            links = [record, *head.split("\n")[1:]]
+            own = [one for number, one in enumerate(programs.split("\n")) if number != 1]
+            for name, link, program in zip(links[::2], links[1::2], own):  # noqa: B905 - as Python 3.9 has it
+                if PLACES.match(link) and not (os.path.lexists(root.rstrip("/") + link) and name in names(targets)):
+                    found[program] = Link(record, link)
+    return found
+
+
+def is_gone(root: str, path: str) -> bool:
+    """Whether there is nothing at a path."""
+    return not os.path.lexists(root.rstrip("/") + path)
+
+
+def missing_files_text(found: Tuple[Tuple[str, str], ...]) -> Optional[str]:
+    """The missing files as a value of a state, such as `/usr/sbin/slurmstepd of slurmd`; `None` for none."""
+    shown: List[str] = ["%s of %s" % (path, package) for package, path in found[:MOST]]
+    more = len(found) - MOST
+    return ", ".join([*shown, *(["%d more" % more] if more > 0 else [])]) or None
+
+
+INSTALLED = "installed"
+
+
+class InstalledPackages(Resource):
+    """Installed packages, of any version where none is wanted; the installation does not start their daemons.
+
+    The class of a package manager has a `kind`, tells what is there by `states`, `versions_of` and `left`, and installs
+    in `converge` what differs. Before, it notes with `added_packages` which packages were not there.
+    """
+
+    deadline: ClassVar[float] = 7200.0
+    LEFT: ClassVar[Tuple[str, ...]] = ("unfinished",)
+    """What an interrupted installation may leave, by the keys of `left`; `unfinished` are packages."""
+
+    names: Tuple[str, ...]
+    bundle: str = ""  # digest of the bundle that the packages come from; empty for the host's own package sources
+    # `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
+    versions: Tuple[str, ...] = ()
+    files: Tuple[Tuple[str, str, str], ...] = ()  # name, file and SHA-256 of packages that were sent here in files
+    # The names of all packages of Slurm's own, if these have a source or a version in the cluster file.
+    slurm: Tuple[str, ...] = ()
+    slurm_version: str = ""  # the version that these get on a host without Slurm; empty for any
+
+    def states(self, context: Context) -> Dict[str, str]:
+        """The state of each of the packages that is there, `installed` for one that is whole, by name."""
+        raise NotImplementedError
+
+    def versions_of(self, context: Context, names: Iterable[str]) -> Dict[str, str]:
+        """The versions of installed packages, by name."""
+        raise NotImplementedError
+
+    def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
+        """What an interrupted installation left, by `LEFT`, or `None`; `is_whole`: all packages are installed."""
+        raise NotImplementedError
+
+    def name(self) -> str:
+        """The package names, with commas."""
+        return ",".join(self.names)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Every package installed, no package of the host half installed, and nothing left by an interrupted run."""
+        versions = dict(text.split("=") for text in self.versions)
+        return {**dict.fromkeys(self.names, INSTALLED), **versions, **dict.fromkeys(self.LEFT)}
+
+    def actual(self, context: Context) -> State:
+        """The state of each package, or its version where another one is wanted, and what an interrupted run left."""
+        states = self.states(context)
+        is_whole = all(states.get(name) == INSTALLED for name in self.names)
+        return {**states, **self.found_versions(context, states), **self.left(context, is_whole=is_whole)}
+
+    def found_versions(self, context: Context, states: Dict[str, str]) -> Dict[str, str]:
+        """The wanted version, or the other one that is there, of installed packages that need a certain one."""
+        wanted = dict(text.split("=") for text in self.versions)
+        there = self.versions_of(context, [name for name in wanted if states.get(name) == INSTALLED])
+        return {name: wanted[name] if is_version(one, wanted[name]) else one for name, one in there.items()}
+
+
+def is_version(version: str, wanted: str) -> bool:
+    """Whether a version is the wanted one, or begins like it where that ends in `*`.
+
+    >>> is_version("3.2.2-2", "3.2*"), is_version("3.2.2-2", "3.2")
+    (True, False)
+    """
+    return version.startswith(wanted[:-1]) if wanted.endswith("*") else version == wanted
+
 
 DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")  # units of daemons; the names of their packages end so
 
@@ -45,15 +209,10 @@ class Packages(InstalledPackages):
     sites: Tuple[str, ...] = ()  # those that the cluster file names and that the host's own sources have to have
 
     def actual(self, context: Context) -> State:
-        """The state of each package, and what an interrupted run left.
-
-        Raises ResourceFailed: in a dry run, no source has a package of the site's.
-        """
+        """The state of packages, and what a run left; ResourceFailed in a dry run without a source for a site's."""
         state = super().actual(context)
         missing = self.texts([name for name in self.sites if state.get(name) != self.wanted(context)[name]])
         if missing and context.dry_run:
-            from slurmfab.on_hosts.agent.packages.unknown_packages import unknown
-
             unknowns = unknown(context, missing)
             if unknowns:
                 raise ResourceFailed(NO_SOURCE_HAS + ", ".join(unknowns))
@@ -76,7 +235,7 @@ class Packages(InstalledPackages):
         # Where a package is to be installed, the others are finished along with it.
         status = dpkg_status.read(context.root) if is_whole else b""
         left["unfinished"] = unfinished.unfinished(context.root, status) or None if is_whole else None
-        left[MISSING_FILES] = package_files.text(package_files.missing(context.root)) if is_whole else None
+        left[MISSING_FILES] = missing_files_text(missing_files(context.root)) if is_whole else None
         return left
 
     def texts(self, some: Container[str]) -> List[str]:
@@ -85,12 +244,7 @@ class Packages(InstalledPackages):
         return [versions.get(name, name) for name in self.names if name in some]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Install the missing packages, finish others, and remove what an interrupted run left.
-
-        Raises:
-            ResourceFailed: apt-get failed.
-            LeftAsItWas: a package that Slurm does not need cannot be finished.
-        """
+        """Install, finish, and remove what was left; ResourceFailed of apt-get, LeftAsItWas for inessential ones."""
         missing = self.texts(differing)
         if not missing:
             daemon_policy.restore(context)
@@ -102,7 +256,7 @@ class Packages(InstalledPackages):
         # Noted before, so that an interrupted run forgets none; what is half installed was somebody's before.
         wanted = [text.partition("=")[0] for text in missing]
         there = dpkg_status.states(dpkg_status.read(context.root), wanted)
-        added_packages.note(context, (name for name in wanted if name not in there))
+        former_packages.note_packages(context, (name for name in wanted if name not in there))
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
@@ -125,28 +279,20 @@ class Packages(InstalledPackages):
         bundle_place.remove(context)
 
     def mend(self, context: Context, differing: frozenset[str]) -> None:
-        """Finish packages, and bring back missing files, as far as either differs.
-
-        Raises:
-            ResourceFailed: files stay missing.
-            LeftAsItWas: a package that Slurm does not need cannot be finished.
-        """
+        """Finish packages, and bring files back; ResourceFailed if any is missing, LeftAsItWas for inessential ones."""
         if MISSING_FILES in differing:
             self.bring_back(context)
         if "unfinished" in differing:
             self.finish(context)
 
     def bring_back(self, context: Context) -> None:
-        """Unpack again the packages of which files are missing, in the versions that are installed.
-
-        Raises ResourceFailed if apt-get has no package of that version, or failed.
-        """
+        """Unpack packages with missing files again, in their versions; ResourceFailed if apt-get has none."""
         from slurmfab.on_hosts.agent.packages import apt_errors
 
-        for record in sorted({one.record for one in package_files.missing_links(context.root).values()}):
+        for record in sorted({one.record for one in missing_links(context.root).values()}):
             # Without a program that is newer than its daemon, as a package that is unpacked again would leave it.
             context.run(["update-alternatives", "--auto", record])
-        found = package_files.missing(context.root)
+        found = missing_files(context.root)
         if not found:
             return
         lacking = sorted({package for package, _ in found})
@@ -156,20 +302,17 @@ class Packages(InstalledPackages):
             complaints = "" if self.bundle or lists_are_fresh(context, time.time()) else update(context)
             source = bundle_place.options(context, self.bundle) if self.bundle else ()
             code, output = apt_get(context, [*source, *MINIMAL, "--reinstall", "install", "--", *words])
-        if code != 0 or package_files.missing(context.root):
+        if code != 0 or missing_files(context.root):
             why = apt_errors.explain(output + complaints)
             advice = "%s missing. Install these anew: apt-get install --reinstall %s"
-            raise ResourceFailed("%s; %s" % (advice % (package_files.text(found), " ".join(words)), why))
+            raise ResourceFailed("%s; %s" % (advice % (missing_files_text(found), " ".join(words)), why))
         for unit in DAEMONS:
             if any(name.endswith(unit) for name in lacking):
                 # It runs the program that was replaced just now; jobs go on.
                 context.run(["systemctl", "try-restart", unit])
 
     def finish(self, context: Context) -> None:
-        """Complete packages that Slurm does not need; what fails is a remark, because jobs run without them.
-
-        Raises LeftAsItWas if a package is still unfinished.
-        """
+        """Complete packages that Slurm can do without: failures are remarks, unfinished ones LeftAsItWas."""
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         with daemon_policy.daemons_wait(context):

@@ -47,10 +47,7 @@ class Release(NamedTuple):
 
 
 def releases(context: Context, digest: str = "") -> Optional[List[Release]]:
-    """What the source said of its releases when its lists were fetched first; `None` if that is not known.
-
-    `digest`: of the source that is meant; empty for the one that is there.
-    """
+    """The source's releases by lists fetched first, if known, of a digest or (empty) the present source."""
     record: Dict[str, Any] = host_records.read(context, RECORD)
     if not record or (digest and record.get("of") != digest):
         return None
@@ -74,17 +71,10 @@ def fits(version: str, wanted: str) -> bool:
 
 
 def chosen(context: Context, missing: List[str], slurm: Iterable[str], version: str) -> List[str]:
-    """Packages for apt-get, those of Slurm's own from their source and in the wanted version.
+    """Packages (`NAME`, `NAME=VERSION`) for apt-get, Slurm's own from their source in the wanted version.
 
     On a host that has Slurm already, further packages of it get the version that is there: a deployment changes none.
-
-    Args:
-        missing: `NAME` or `NAME=VERSION` of each package.
-        slurm: the names of all packages of Slurm's own.
-        version: the wanted version, or with a `*` behind the beginning of one; empty for any.
-
-    Raises:
-        ResourceFailed: the source does not have the wanted version.
+    `version`: may end in `*`; empty for any. Raises ResourceFailed if the source does not have it.
     """
     own = [name for name in missing if name in slurm]
     installed = sorted(set(dpkg_status.versions(dpkg_status.read(context.root), slurm).values())) if own else []
@@ -96,26 +86,14 @@ def chosen(context: Context, missing: List[str], slurm: Iterable[str], version: 
 
 
 def in_version(context: Context, wanted: List[str], slurm: Iterable[str], version: str) -> List[str]:
-    """Packages for apt-get, those of Slurm's own from their source and in the wanted version, whatever is installed.
-
-    Args:
-        wanted: `NAME` or `NAME=VERSION` of each package.
-        slurm: the names of all packages of Slurm's own.
-        version: the wanted version, or with a `*` behind the beginning of one; empty for any.
-
-    Raises:
-        ResourceFailed: the source does not have the wanted version.
-    """
+    """The same whatever is installed; arguments and error as `chosen`."""
     own = [name for name in wanted if name in slurm]
     texts = {name: from_source(context, name, found, version) for name, found in offered(context, own).items()}
     return [texts.get(one, one) for one in wanted]
 
 
 def from_source(context: Context, name: str, found: List[str], version: str) -> str:
-    """A package for apt-get, `NAME=VERSION`, in the newest wanted version.
-
-    `found`: the versions that there are, the newest first. Raises ResourceFailed if it is not there.
-    """
+    """`NAME=VERSION` of the newest wanted version found for apt-get; ResourceFailed if there is none."""
     fitting = [one for one in found if fits(one, version)]
     if not fitting:
         there = "it has " + ", ".join(found[:4]) if found else "it has no such package"
@@ -137,16 +115,7 @@ def solved(
     """Packages for apt-get, with those of Slurm's source that it needs besides and would not take from there by itself.
 
     A release (`NAME/RELEASE`) would bring along whatever it has of what Slurm needs, also where the host's own sources
-    satisfy it: so packages are named one by one, in their versions.
-
-    Args:
-        wanted: `NAME` or `NAME=VERSION` of each package.
-        options: of apt-get and apt-cache.
-        flags: options of apt-get alone.
-        source: Slurm's source; left out for the one that the host has.
-
-    Returns:
-        The packages, and the exit code and the text of apt-get, which only simulates.
+    satisfy it: so packages are named one by one. `flags`: of apt-get alone. Returns also its exit code and simulation.
     """
     words = [*wanted]
     while True:
@@ -209,11 +178,21 @@ def offered(
 
 
 def is_from(source: apt_sources.Source, place: str) -> bool:
-    """Whether a package is from a source.
-
-    `place`: as `apt-cache madison` prints it: address, suite and component, architecture.
-    """
+    """Whether a package is from a source; `place` as `apt-cache madison` prints it: address, suite and so on."""
     uri, suite = [*place.split(), "", ""][:2]
     return uri.rstrip("/") in [one.rstrip("/") for one in source.uris] and any(
         suite == one or suite.startswith(one.rstrip("/") + "/") for one in source.suites
     )
+
+
+ONLY = (
+    "-o", "Dir::Etc::sourcelist=" + SOURCES, "-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Get::List-Cleanup=0",
+)  # fmt: skip
+"""Options of apt-get update that leave the lists of all other sources as they are."""
+
+
+def refresh_lists(context: Context, options: Tuple[str, ...] = ONLY) -> str:
+    """Fetch the lists of Slurm's source alone (empty: all); what apt-get complained of, or empty."""
+    code, output = apt_get(context, [*options, "update"])
+    failed = code != 0 or "\nErr:" in output or (options and "\nW: Failed to fetch" in output)
+    return "\n" + output if failed else ""

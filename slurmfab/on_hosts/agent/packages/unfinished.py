@@ -18,11 +18,7 @@ LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")  # locks of dpkg a
 
 
 def unfinished(root: str, status: bytes) -> str:
-    """The packages whose installation was not completed, such as `tar half-configured`, five at most; empty for none.
-
-    While a program holds dpkg's lock, such states are usual, and nothing is unfinished. `root`: as for
-    `dpkg_status.read`.
-    """
+    """Up to five unfinished packages, as `tar half-configured`; none while a program holds dpkg's lock."""
     found = []
     if any(sign in status for sign in SIGNS):
         for paragraph in status.split(b"\n\n"):
@@ -35,10 +31,7 @@ def unfinished(root: str, status: bytes) -> str:
 
 
 def is_locked(root: str) -> bool:
-    """Whether a program holds a lock of dpkg's, because it installs something now.
-
-    `root`: as for `dpkg_status.read`.
-    """
+    """Whether a program holds a lock of dpkg's below this root, because it installs something now."""
     layout = "hhqqi4x"  # struct flock (fcntl(2))
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     for path in LOCKS:

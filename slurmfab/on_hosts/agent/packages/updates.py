@@ -5,17 +5,193 @@ Slurm's own packages stay as they are: their upgrade has an order over the whole
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import re
 import time
-from typing import Any, ClassVar, Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    ClassVar,
+    Dict,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
+from slurmfab.on_hosts.agent.core.reading import names, read_bytes, read_text
 from slurmfab.on_hosts.agent.core.reading import names as names_in
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.packages import apt, apt_simulation, daemon_policy, dpkg_status, reboot_need, unfinished
-from slurmfab.on_hosts.agent.packages.apt_simulation import Candidate
+from slurmfab.on_hosts.agent.packages import apt, daemon_policy, dpkg_status, unfinished
+from slurmfab.on_hosts.agent.packages.apt import ENVIRONMENT, MINIMAL
 from slurmfab.on_hosts.agent.services import replaced_files
+
+REQUIRED = "/run/reboot-required"
+"""Packages make this file when they need a reboot; `.pkgs` beside it has their names. A boot removes both."""
+
+CONTAINER = ("/run/systemd/container", "/run/.containerenv", "/.dockerenv")
+"""Files of a container, which has its machine's kernel and not one of its own packages."""
+
+IMAGE = "vmlinuz-"
+SHOWN = 5
+
+_RELEASE = r"(\d[^-]*(?:-\d[^-]*)?)-([a-z].*)"
+"""A kernel's release: numbers, and the flavour, as `6.1.0-25` and `amd64`."""
+
+_BUILD = r"Debian (\S+) \("
+"""The version of the running kernel's package, which Debian has in the kernel's own version (uname(2))."""
+
+
+def reboot_reasons(root: str, release: str = "", build: str = "") -> List[str]:
+    """Why this host needs a reboot; empty if it needs none.
+
+    Args:
+        release: of the running kernel; asked for when left out.
+        build: its version, as `#1 SMP Debian 6.1.115-1 (2024-11-01)`, likewise.
+    """
+    top = root.rstrip("/")
+    found = []
+    if os.path.exists(top + REQUIRED):
+        packages = sorted(set(read_text(top + REQUIRED + ".pkgs").split()))
+        others = " and %d more" % (len(packages) - SHOWN) if len(packages) > SHOWN else ""
+        found.append("%s asks for it" % (", ".join(packages[:SHOWN]) + others if packages else "a package"))
+    if not any(os.path.exists(top + path) for path in CONTAINER):
+        system = os.uname()
+        kernel = newer_kernel(top, release or system.release, build or system.version)
+        found += [kernel] if kernel else []
+    return found
+
+
+def newer_kernel(top: str, release: str, build: str) -> Optional[str]:
+    """That a newer kernel is installed than the one that runs; `None` if not, or if the kernel is not of this system.
+
+    A host that boots over the network has no image of its kernel in /boot, and what is there says nothing. `top`: as
+    `root` of `reasons`, without a slash at its end.
+    """
+    images = [name[len(IMAGE) :] for name in names(top + "/boot") if name.startswith(IMAGE)]
+    running = parsed(release)
+    if release not in images or not running:
+        return None
+    known = ((parsed(image), image) for image in images)
+    newest = max((one[0], image) for one, image in known if one and one[1] == running[1])
+    if newest[0] > running[0]:
+        return "kernel %s runs, %s is installed" % (release, newest[1])
+    return rebuilt(top, release, build)
+
+
+def rebuilt(top: str, release: str, build: str) -> Optional[str]:
+    """That the package of the running kernel has another version by now, under the same release."""
+    runs = re.search(_BUILD, build)
+    package = "linux-image-" + release
+    there = dpkg_status.versions(dpkg_status.read(top), [package]).get(package)
+    if runs and there and there != runs[1]:
+        return "kernel %s of %s runs, %s is installed" % (release, runs[1], there)
+    return None
+
+
+def parsed(release: str) -> Optional[Tuple[Tuple[int, ...], str]]:
+    """The numbers and the flavour of a kernel's release; `None` if it has none.
+
+    >>> parsed("6.12.38+deb13-amd64")
+    ((6, 12, 38, 13), 'amd64')
+    """
+    found = re.fullmatch(_RELEASE, release)
+    return (tuple(int(number) for number in re.findall(r"\d+", found[1])), found[2]) if found else None
+
+
+PREFERENCES = "/etc/apt/preferences"
+"""The site's own preferences; those in preferences.d stay in force, as apt reads both."""
+
+FOLDER = "/run"
+UPGRADE = (*MINIMAL, "--with-new-pkgs", "upgrade")
+"""What `apt upgrade` does: newer versions, and what these need; nothing is removed."""
+
+FULL = ("--no-install-recommends", "dist-upgrade")
+SECONDS = 300.0
+
+# Texts, not compiled patterns: re caches those that are used.
+_SIMULATED = r"^Inst (\S+)(?: \[([^\]\n]*)\])? \((\S+)([^\n]*?) \[[^\]\n]*\]\)"
+"""A line of the simulation: `Inst NAME [OLD] (NEW ORIGIN:RELEASE/ARCHIVE, ... [ARCHITECTURE])`; `[OLD]` may be missing,
+and a source without a Release file has no origin."""
+
+_REMOVED = r"^Remv (\S+)"
+_SECURITY = r"^(?:Debian-Security:\S*|\S+-security)$"
+"""An origin of a security archive, such as `Debian-Security:12/oldstable-security` or `Ubuntu:24.04/noble-security`."""
+
+
+class Candidate(NamedTuple):
+    """A package that apt would install or update."""
+
+    name: str  # as apt writes it, with the architecture where it is not the host's own
+    installed: str  # its version now; empty for a new package
+    candidate: str  # the version that it would have
+    is_security: bool  # whether a security archive has that version
+
+
+def simulate_upgrade(context: Context, *arguments: str) -> str:
+    """What apt-get prints when it only simulates; ResourceFailed if it refuses, as with unmet dependencies."""
+    from slurmfab.on_hosts.agent.packages import apt_errors
+
+    done = context.run(["apt-get", "-q", "--simulate", *arguments], seconds=SECONDS, env=ENVIRONMENT)
+    printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+    if done.returncode != 0:
+        raise ResourceFailed(apt_errors.explain(printed))
+    return printed
+
+
+def simulated_candidates(printed: str) -> List[Candidate]:
+    """The packages that a simulation would install or update, sorted."""
+    return sorted(
+        Candidate(name, installed, candidate, is_security(origins))
+        for name, installed, candidate, origins in re.findall(_SIMULATED, printed, re.M)
+    )
+
+
+def is_security(origins: str) -> bool:
+    """Whether one of the archives that have a version is for security.
+
+    >>> is_security(" Debian:12.15/oldstable, Debian-Security:12/oldstable-security")
+    True
+    """
+    return any(re.match(_SECURITY, origin.strip()) for origin in origins.split(","))
+
+
+def simulated_removals(printed: str) -> List[str]:
+    """The packages that a simulation would remove, sorted."""
+    return sorted(set(re.findall(_REMOVED, printed, re.M)))
+
+
+@contextlib.contextmanager
+def left_alone(context: Context, packages: Iterable[str]) -> Iterator[Tuple[str, ...]]:
+    """Options of apt-get with which it keeps packages in the versions that they have.
+
+    They have a priority that forbids every version of an archive (apt_preferences(5)), in a file of this call alone: a
+    killed run leaves no package held, and holds of the site stay as they are. `packages`: their names; without any
+    there are no options.
+    """
+    names = " ".join(sorted(packages))
+    if not names:
+        yield ()
+        return
+    import tempfile  # slow to import
+
+    # The first entry for a package counts.
+    text = b"Package: %s\nPin: release *\nPin-Priority: -1\n\n" % names.encode()
+    descriptor, path = tempfile.mkstemp(prefix="slurmfab-apt-", dir=context.path(FOLDER))
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(text + read_bytes(context.path(PREFERENCES)))
+        yield ("-o", "Dir::Etc::Preferences=" + path)
+    finally:
+        os.unlink(path)
+
 
 SLURM, HELD, APT = "slurm", "held", "apt"
 """Why a package is not updated: it is Slurm's own, the site holds it, or it would need the removal of others."""
@@ -54,7 +230,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         "packages": [list(one) for one in due],
         "kept": kept,
         "removed": gone,
-        "reboot": reboot_need.reasons(context.root),
+        "reboot": reboot_reasons(context.root),
         "stale": replaced_files.users(context),
         "age": lists_age(context, time.time()),
         "unfinished": left,
@@ -73,28 +249,24 @@ def fetched(context: Context) -> str:
 def candidates(
     context: Context, status: bytes, slurm: Sequence[str], *, only_security: bool
 ) -> Tuple[List[Candidate], List[List[str]], List[str]]:
-    """The packages that are updated, those that are not and why, and those that a full upgrade would remove.
-
-    `slurm`: names of Slurm's own packages, or patterns. `only_security`: whether other updates are left alone, too.
-    Raises ResourceFailed if apt-get refuses.
-    """
+    """Packages updated, left with reasons, and removed by a full upgrade; ResourceFailed if apt-get refuses."""
     own = slurms(status, slurm)
-    with apt_simulation.left_alone(context, own) as options:
-        due = apt_simulation.candidates(apt_simulation.simulate(context, *options, *apt_simulation.UPGRADE))
-        full = apt_simulation.simulate(context, *options, *apt_simulation.FULL)
+    with left_alone(context, own) as options:
+        due = simulated_candidates(simulate_upgrade(context, *options, *UPGRADE))
+        full = simulate_upgrade(context, *options, *FULL)
     others: Set[str] = set()
     if only_security:
         others = {one.name for one in due if one.installed and not one.is_security}
-        with apt_simulation.left_alone(context, own | others) as options:
-            due = apt_simulation.candidates(apt_simulation.simulate(context, *options, *apt_simulation.UPGRADE))
-    everything = apt_simulation.simulate(context, "--ignore-hold", *apt_simulation.FULL)
+        with left_alone(context, own | others) as options:
+            due = simulated_candidates(simulate_upgrade(context, *options, *UPGRADE))
+    everything = simulate_upgrade(context, "--ignore-hold", *FULL)
     held, names = set(unfinished.held(status)), {one.name for one in due} | others
     kept = [
         [one.name, one.installed, one.candidate, SLURM if one.name in own else HELD if one.name in held else APT]
-        for one in apt_simulation.candidates(everything)
+        for one in simulated_candidates(everything)
         if one.installed and one.name not in names and (one.is_security or not only_security or one.name in own)
     ]
-    return due, kept, apt_simulation.removed(full)
+    return due, kept, simulated_removals(full)
 
 
 def slurms(status: bytes, slurm: Sequence[str]) -> Set[str]:
@@ -141,10 +313,7 @@ class Updates(Resource):
         return {**found, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
 
     def found(self, context: Context, there: Optional[str], wanted: str) -> Optional[str]:
-        """A package's version for the comparison with the wanted one; a newer one is as good.
-
-        `there`: its version; `None` if it is not installed.
-        """
+        """The present version (`None`: not installed) to compare with the wanted one; a newer one is as good."""
         if there in (None, wanted):
             return there
         is_newer = context.run(["dpkg", "--compare-versions", str(there), "ge", wanted]).returncode == 0
@@ -176,18 +345,15 @@ class Updates(Resource):
         status = dpkg_status.read(context.root)
         own = slurms(status, self.slurm)
         agreed = {text.partition("=")[0] for text in self.versions}
-        with apt_simulation.left_alone(context, own) as options:
-            due = apt_simulation.candidates(apt_simulation.simulate(context, *options, *apt_simulation.UPGRADE))
+        with left_alone(context, own) as options:
+            due = simulated_candidates(simulate_upgrade(context, *options, *UPGRADE))
         others = {one.name for one in due if one.installed and one.name not in agreed}
-        with apt_simulation.left_alone(context, own | others) as options:
-            return apt.apt_get(context, [*options, *apt_simulation.UPGRADE])
+        with left_alone(context, own | others) as options:
+            return apt.apt_get(context, [*options, *UPGRADE])
 
 
 def version_of(status: bytes, name: str) -> Optional[str]:
-    """The version of an installed package; `None` if it is not installed.
-
-    `name`: as apt writes it, with the architecture where it is not the host's own.
-    """
+    """The version of a package, named as by apt (with a foreign architecture); `None` if not installed."""
     package, _, architecture = name.partition(":")
     for paragraph in dpkg_status.paragraphs(status, package):
         is_there = dpkg_status.field(paragraph, "Status").endswith(" ok installed")

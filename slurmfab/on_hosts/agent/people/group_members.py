@@ -43,10 +43,7 @@ class GroupMembers(Resource):
         return {**{user: THERE for user in self.members if user in there}, FORMER: " ".join(sorted(former)) or None}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Add and remove members, one by one; those who are added are in the record before.
-
-        Raises ResourceFailed if there is no such group or no such user.
-        """
+        """Add and remove members one by one, recording added ones before; ResourceFailed if user or group is none."""
         before, added = self.put_there(context), differing & {*self.members}
         if added and self.group not in {fields[0] for fields in entries(context.path("/etc/group"))}:
             raise ResourceFailed("there is no group %s; is its package installed?" % self.group)

@@ -73,16 +73,9 @@ def owner(account: Account, home: str) -> Optional[int]:
 
 
 def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
-    """The content of ~/.ssh/authorized_keys, empty where there is no such file or home; and why it cannot be replaced.
+    """The content of ~/.ssh/authorized_keys, empty for none; and what, if known, prevents the user from replacing it.
 
-    Args:
-        home: path of the home directory; it may be a symbolic link itself.
-
-    Returns:
-        The content, and what prevents the user from replacing the file; empty if nothing is known to.
-
-    Raises:
-        OSError: the home belongs to another user, or there is a link, a device, a FIFO or a too large file.
+    Raises OSError if the home is another's, or there is a link, a device, a FIFO or a too large file.
     """
     with As(account):
         try:
@@ -99,11 +92,7 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
 
 
 def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None:
-    """Replace ~/.ssh/authorized_keys in one step, as the user; make `.ssh` if it is missing.
-
-    `temporary`: name of the file while it is written. Raises OSError if the user may not write there, the disk or the
-    quota is full, or something else has the name.
-    """
+    """Replace ~/.ssh/authorized_keys as the user, making `.ssh`; OSError without rights or room."""
     with As(account), Opened(open_home(account, home)) as top:
         with suppress(FileExistsError):
             os.mkdir(".ssh", 0o700, dir_fd=top)
@@ -163,10 +152,7 @@ def open_home(account: Account, home: str) -> int:
 
 
 def open_folder(top: int) -> int:
-    """Open the directory `.ssh` in an open home.
-
-    Raises FileNotFoundError if there is none. Raises OSError if it is a link or no directory.
-    """
+    """Open `.ssh` in an open home; FileNotFoundError if there is none, OSError if it is a link or no directory."""
     status = os.stat(".ssh", dir_fd=top, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, LINK, ".ssh")
@@ -174,10 +160,7 @@ def open_folder(top: int) -> int:
 
 
 def read_regular(folder: int) -> bytes:
-    """The keys in an open `.ssh`, empty where there is no file.
-
-    Raises OSError if it is a link, not a regular file, too large, or the user may not read it.
-    """
+    """The keys in an open `.ssh`, empty without a file; OSError if it is no regular file, or unreadable."""
     try:
         require_regular(os.stat(KEYS, dir_fd=folder, follow_symlinks=False))
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -222,11 +205,7 @@ def fixed(folder: int, home: str) -> str:
 
 
 def open_parent(path: str) -> int:
-    """Open the directory in which a home is to be made, and make it if it is missing.
-
-    Symbolic links are followed only in directories that root alone can change. Raises OSError if another user could
-    exchange a part of the path.
-    """
+    """Open, or make, a home's directory, links only in root's; OSError if others could exchange a part."""
     names = [name for name in reversed(path.split("/")) if name]
     here, passed, links = os.open("/", DIRECTORY), "/", 0
     try:
@@ -257,10 +236,7 @@ def open_parent(path: str) -> int:
 
 
 def require_roots(folder: int, path: str) -> None:
-    """Refuse a directory in which another user could exchange what root makes there.
-
-    Raises OSError: such a user exists.
-    """
+    """Refuse, by OSError, a directory in which another user could exchange what root makes there."""
     status = os.fstat(folder)
     is_shared = status.st_mode & OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
     if status.st_uid not in (0, os.geteuid()) or is_shared:

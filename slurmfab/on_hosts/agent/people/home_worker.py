@@ -34,10 +34,7 @@ CLOSED_UP_TO = 4096
 
 
 class HomeTrouble(Exception):
-    """Something in a home, or on the way to it, that slurmfab cannot read or write; the text says what.
-
-    `cause`: what is wrong. `errno`: error number (errno(3)); 0 if unknown.
-    """
+    """Something in a home that slurmfab cannot read or write, and the error number, or 0."""
 
     def __init__(self, cause: str, errno: int = 0) -> None:
         super().__init__(cause)
@@ -59,11 +56,7 @@ class HomeWorker:
         self.requests = self.answers = -1
 
     def ask(self, task: str, account: Account, home: str, *rest: Any) -> Any:
-        """Have a task of `home_files` carried out.
-
-        `account`: UID and GID of the user whose home it is. Raises HomeTrouble if it failed, or there was no answer in
-        time.
-        """
+        """Have a task of `home_files` done as a home's UID and GID; HomeTrouble if it failed, or was late."""
         if home in self.silent:
             raise HomeTrouble(NO_ANSWER, errno.ETIMEDOUT)
         if not self.pid:

@@ -85,10 +85,7 @@ class NodeLogins(Resource):
         return tuple(sorted(differing))
 
     def wanted(self, context: Context) -> State:
-        """The texts of the files by path; `None` for none.
-
-        Raises ResourceFailed if sshd has no PAM configuration, or one with lines of others for the same purpose.
-        """
+        """The files by path, `None` for none; ResourceFailed without sshd's PAM, or with others' lines for it."""
         lines = without_blocks(read(context, SSHD))
         if not self.exempt:
             return {SSHD: text_of(lines), **dict.fromkeys((EXEMPT, ACCOUNT, SESSION, RECORD))}
@@ -110,10 +107,7 @@ class NodeLogins(Resource):
         return {path: read(context, path) for path in LOGIN_FILES}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write the files so that no login in between finds a line without its file; take back what fails.
-
-        Raises ResourceFailed if the module is not installed, or systemd refuses the guard.
-        """
+        """Write files so that every login finds a line's file, or take back; ResourceFailed of module or guard."""
         wanted = self.wanted(context)
         if self.exempt and not pam_modules.is_installed(context, MODULE):
             package = "libpam-slurm-adopt, or slurm-smd-libpam-slurm-adopt of SchedMD's packages"
@@ -168,10 +162,7 @@ def text_of(lines: List[str]) -> Optional[str]:
 
 
 def without_blocks(text: Optional[str]) -> List[str]:
-    """The lines of sshd's PAM configuration as they were without slurmfab.
-
-    Raises ResourceFailed if the markers of a block are damaged.
-    """
+    """The lines of sshd's PAM configuration without slurmfab's; ResourceFailed if a block's markers are damaged."""
     lines = split_lines((text or "").encode("utf-8", "surrogateescape"))
     try:
         sessions = SESSIONS.content(lines)
@@ -186,10 +177,7 @@ def without_blocks(text: Optional[str]) -> List[str]:
 
 
 def with_blocks(lines: List[str], *, has_session: bool) -> List[str]:
-    """The lines with slurmfab's blocks: users are judged before common-account, of which a line can end the judgment.
-
-    `lines`: without blocks. `has_session`: whether `SESSION` exists.
-    """
+    """The lines with slurmfab's blocks before common-account, whose lines may end the judgment."""
     place = next((index for index, line in enumerate(lines) if ACCOUNTS_LINE.match(line)), len(lines))
     found = [*lines[:place], *block(ACCOUNTS, ACCOUNT_LINE), *lines[place:]]
     for index, line in enumerate(found if has_session else ()):

@@ -8,8 +8,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource
 from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.id_processes import Process, listed, with_numbers
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
-from slurmfab.on_hosts.agent.people.authorized_keys import AuthorizedKeys
-from slurmfab.on_hosts.agent.people.person import CLOSED_SINCE, is_closed
+from slurmfab.on_hosts.agent.people.person import CLOSED_SINCE, AuthorizedKeys, is_closed
 
 MANAGERS = ("systemd", "(sd-pam)")
 """Processes that systemd keeps for ten seconds after the last logout (logind.conf(5), UserStopDelaySec)."""
@@ -39,10 +38,7 @@ class RemovedPerson(Resource):
         return {"uid": None, "login": None}
 
     def actual(self, context: Context) -> State:
-        """The UID of the user on the host and whether the login is open, `None` as far as this may not be changed.
-
-        Raises ResourceFailed if the user has running processes, and `must` is set.
-        """
+        """UID and login of a user who may be removed, or `None`; ResourceFailed of processes, if it `must`."""
         found = find_user(context, self.user)
         if found is None or found.pw_uid != self.uid:
             return {}
@@ -59,12 +55,7 @@ class RemovedPerson(Resource):
         return {"uid": found.pw_uid, "login": login}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Close the account, before anything that the user could prevent; then remove SSH keys and account.
-
-        Raises:
-            LeftAsItWas: a process of the user keeps the account, which is closed.
-            ResourceFailed: usermod or userdel failed.
-        """
+        """Close the account first, then remove keys and account; LeftAsItWas of processes, ResourceFailed."""
         found = find_user(context, self.user)
         if found is None:
             return

@@ -61,10 +61,7 @@ class SubordinateIds(Resource):
         return {**{path: lines_text(lines.values()) for path in FILES}, USERS: " ".join(sorted(lines))}
 
     def actual(self, context: Context) -> State:
-        """The lines that these users, and those who had slurmfab's before, have now.
-
-        Raises ResourceFailed if somebody else has one of the numbers.
-        """
+        """The present lines of these users and slurmfab's former; ResourceFailed if others have their numbers."""
         refused = [reason for path in FILES for reason in self.taken(context, path)]
         if refused:
             raise ResourceFailed(
@@ -102,10 +99,7 @@ class SubordinateIds(Resource):
                 yield text % (path, one.owner, one.first, kind, ours[place].owner, *ours[place][:2])
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Keep what users had before, and write both files, each in one step.
-
-        Raises ResourceFailed if another program holds the lock of these files.
-        """
+        """Keep what users had before, and write both files in one step each; ResourceFailed if locked."""
         with locked(context):
             earlier = host_records.read(context, RECORD)
             record = {path: dict(earlier.get(path, {})) for path in FILES}
@@ -135,10 +129,7 @@ class SubordinateIds(Resource):
 
 
 def note(before: Dict[str, List[str]], wanted: Dict[str, str], lines: List[str]) -> None:
-    """Take note of the lines that users have who get slurmfab's for the first time.
-
-    `before`: by user, the lines before slurmfab's; this is changed. `wanted`: by user, slurmfab's line.
-    """
+    """Note the lines before slurmfab's, by user, of those who get the wanted ones for the first time."""
     new = {user: [] for user in wanted if user not in before}  # type: Dict[str, List[str]]
     for line in lines:
         user = line.partition(":")[0]

@@ -39,11 +39,7 @@ class UserDirectories(Resource):
         return "%s/%s" % (self.path, name)
 
     def actual(self, context: Context) -> State:
-        """The same as found.
-
-        Raises:
-            ResourceFailed: somebody else than root can change the directory and has files there, or a path is none.
-        """
+        """The same as found; ResourceFailed if others than root can change a used directory, or a path is none."""
         folder = open_itself(context.path(self.path))
         if folder is None:
             return {}
@@ -66,10 +62,7 @@ class UserDirectories(Resource):
             )
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make the directories that are missing, and set owner and mode of the others.
-
-        Raises ResourceFailed if something that is no directory has the place of one.
-        """
+        """Make missing directories, set access of others; ResourceFailed if something else is in their place."""
         with make_itself(context.path(self.path)) as folder:
             self.refuse_foreign(context, folder)
             if self.path in differing:

@@ -28,10 +28,7 @@ def is_job(name: str) -> bool:
 
 
 def opened(context: Context, path: str) -> Folder:
-    """Open the directory that has those of jobs; nobody but root may change a name in it, or on the way to it.
-
-    Raises ResourceFailed, OSError if it is missing, or no such directory.
-    """
+    """Open the jobs' directory, where root alone can change names; ResourceFailed, OSError otherwise."""
     folder = open_itself(context.path(path))
     if folder is None:
         raise ResourceFailed("%s is missing" % path)
@@ -52,11 +49,7 @@ def mount_of(context: Context, path: str) -> Optional[mounts.Mount]:
 
 
 def wrong_place(context: Context, path: str, mount: str) -> str:
-    """Why directories of jobs may not be at a path now; empty if they may.
-
-    Nodes that share a file system would remove each other's. `path`: of the directory that has those of jobs. `mount`:
-    the mount point of the cluster file that it is on; empty for none.
-    """
+    """Why jobs' directories may not be at a path, as on a file system that nodes share; empty if they may."""
     found = mount_of(context, path)
     if mount and (found is None or found.path != mount):
         return "%s is not mounted, so %s would be on another disk" % (mount, path)
@@ -92,11 +85,7 @@ def jobs_with_steps(context: Context) -> Set[str]:
 
 
 def unused(context: Context, base: Folder, node: str, spared: Collection[str] = ()) -> List[str]:
-    """The ids of jobs that have a directory and do not run on this node any more.
-
-    Slurm is only asked if a job with a directory has no step here: it may be about to begin. `spared`: ids of jobs that
-    are not looked at. Raises ResourceFailed if Slurm does not answer.
-    """
+    """Ids of directories' jobs that no longer run here, but spared; Slurm is asked without a step."""
     there = [name for name in names(base) if name not in spared]
     here = jobs_with_steps(context) if there else set()
     without_step = [name for name in there if name not in here]

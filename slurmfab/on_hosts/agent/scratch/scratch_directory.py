@@ -58,10 +58,7 @@ class ScratchDirectory(Resource):
         return state
 
     def access(self, context: Context) -> Optional[str]:
-        """Owner, group and mode of the directory; `None` if it is missing.
-
-        Raises ResourceFailed if it has been somebody else's so far, or is on no disk of this host alone.
-        """
+        """Owner, group and mode, `None` if missing; ResourceFailed if another's so far, or not on a local disk."""
         folder = open_itself(context.path(self.path))
         if folder is None:
             return None
@@ -74,10 +71,7 @@ class ScratchDirectory(Resource):
             return reason or "%(owner)s:%(group)s %(mode)s" % access_of(context, folder.status, "root", "root")
 
     def rest(self, context: Context, former: str) -> Optional[str]:
-        """What is left of the former directory; `None` if it is gone, or has only files of others.
-
-        Raises ResourceFailed if jobs still use it.
-        """
+        """What is left of the former directory, but others' files, or `None`; ResourceFailed if jobs still use it."""
         folder = open_itself(context.path(former))
         if folder is None:
             return None
@@ -95,19 +89,13 @@ class ScratchDirectory(Resource):
             return "of no job that runs here" if is_ours or is_removable else None
 
     def running(self, context: Context, folder: Folder, there: List[str]) -> List[str]:
-        """The ids of those jobs with a directory that run on this host; Slurm is asked where no step tells.
-
-        Raises ResourceFailed if Slurm does not answer.
-        """
+        """Which jobs with a directory run here, by steps, or else by Slurm: ResourceFailed if it is silent."""
         node = str(self.settings(context).get("node", ""))
         ended = set(job_directories.unused(context, folder, node))
         return [job for job in there if job not in ended]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Remove the former one, if nobody has files there, and make the directory.
-
-        Raises ResourceFailed if the file system for it is not mounted, or a directory of a job cannot be removed.
-        """
+        """Remove the former, if empty of others' files, and make it; ResourceFailed if unmounted, or it fails."""
         former = self.former(context)
         if former and former + FORMER in differing:
             remove(context, former)
@@ -150,10 +138,7 @@ def is_mount_point(context: Context, path: str) -> bool:
 
 
 def remove(context: Context, path: str) -> None:
-    """Remove the directories of jobs, and then the directory itself, if nothing else is in it.
-
-    Raises ResourceFailed if something of them cannot be removed.
-    """
+    """Remove the directories of jobs, then their directory if it is empty; ResourceFailed if that fails."""
     folder = open_itself(context.path(path))
     if folder is None:
         return

@@ -6,13 +6,89 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
-from slurmfab.on_hosts.agent.services import unit_changes
-from slurmfab.on_hosts.agent.services.healthy_words import is_healthy
+from slurmfab.on_hosts.agent.services.process import holders
+
+HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
+    (r"error:\s+mpi/pmix_v\d+: init: .* can not load PMIx library$", ("22.05",)),
+    (r"error: Couldn't load specified plugin name for mpi/pmix\w*: Plugin init\(\) callback failed$", ("22.05",)),
+    (r"error: MPI: Cannot create context for mpi/pmix\w*$", ("22.05",)),
+    (r"error: WARNING: Even though we are collecting accounting information you have asked for it not", ("22.05",)),
+    (r"error: Job accounting information gathered, but not stored$", ("22.05", "24.11")),
+    (r"error: Could not open [a-z ]*state (?:save )?file \S+: No such file or directory$", ("22.05", "24.11")),
+    (r"error: NOTE: Trying backup state save file\. ", ("22.05", "24.11")),
+    (r"error: High latency for \d+ calls to gettimeofday\(\): \d+ microseconds$", ("22.05",)),
+    (r"Not running as root\. Can't drop supplementary groups$", ("22.05", "24.11")),
+    (r"error: We can't find assoc \d+ on cluster \S+$", ("24.11",)),
+    (r"error: No clusters defined\?  How could there be accts\?$", ("22.05",)),
+    (
+        r"error: _conn_readable: persistent connection for fd \d+ experienced error\[104\]: Connection reset by",
+        ("22.05",),
+    ),
+    (r"error: Detected \d+ oom[-_]kill event(?:\(s\))? in StepId=", ("22.05", "24.11")),
+    (r"stepd_cleanup: done with step \(", ("24.11",)),
+    (r"error: slurm_send_node_msg: .*\(msg_type=SRUN_\w+\) failed: Connection reset by peer", ("24.11",)),
+    (r"error: (?:slurm|service)_\w+.*: Zero Bytes were transmitted or received", ("22.05", "24.11")),
+)
+"""Patterns of lines without their times, with the releases of Slurm in which lab hosts wrote them in a healthy start.
+
+The starts were the first one, which finds no state, and later ones, with and without a database, and without the
+library of PMIx, on a busy machine too (latency). Four are slurmdbd's, some of them when a command of Slurm's has got
+its answer and ends. The last four are no trouble of a daemon's: a job has exceeded its memory, srun has ended before it
+is told that its job has, and somebody has tried its port, as checks do. Lab tests compare. Slurm 26.05 wrote no error.
+Each pattern counts for every release: in none does such a line end a daemon.
+"""
+
+LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))
+
+
+def is_healthy(line: str) -> bool:
+    """Whether daemons write such a line when they start well, too. `line`: without its time and the daemon's name."""
+    return bool(LINE.match(line))
+
+
+QUESTION = ("systemctl", "show", "--property=FragmentPath,DropInPaths")
+PACKAGED = ("/usr/lib/", "/lib/", "/run/systemd/generator")
+"""Where packages have units, and generators of the system write theirs."""
+
+SETTING = re.compile(r"^\s*([A-Z]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
+SECRET = re.compile(r"Environment|Credential|^Exec|Description|Documentation")
+"""Settings whose values are left out, because they may hold a secret, or say nothing."""
+
+MOST_FILES, MOST_SETTINGS, MOST_CHARACTERS = 3, 6, 80
+
+
+def change_sentences(context: Context, unit: str) -> List[str]:
+    """Sentences that name the changes of a unit with their settings; empty if it is as its package has it."""
+    shown = context.run([*QUESTION, unit]).stdout.decode(errors="replace")
+    return sentences(shown, lambda path: read_text(context.path(path)))
+
+
+def sentences(shown: str, read: Callable[[str], str]) -> List[str]:
+    """The sentences of `told`. `shown`: the output of `QUESTION` about a unit."""
+    values: Dict[str, str] = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+    own = values.get("FragmentPath", "")
+    lines = ["its unit is %s, which hides the package's" % own] if own and not own.startswith(PACKAGED) else []
+    drop_ins = [path for path in values.get("DropInPaths", "").split() if is_sites(path)]
+    return lines + ["changed by %s%s" % (path, settings(read(path))) for path in drop_ins[:MOST_FILES]]
+
+
+def is_sites(path: str) -> bool:
+    """Whether a drop-in is neither a package's nor slurmfab's."""
+    return not path.startswith(PACKAGED) and not os.path.basename(path).startswith(OUR_DROP_INS)
+
+
+def settings(text: str) -> str:
+    """The settings of a drop-in, such as ` (User=nobody, ExecStart)`."""
+    found = SETTING.findall(text)[:MOST_SETTINGS]
+    words = [key if SECRET.search(key) else "%s=%s" % (key, value[:MOST_CHARACTERS]) for key, value in found]
+    return " (%s)" % ", ".join(dict.fromkeys(words)) if words else ""
+
 
 CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
 """Slurm's file, and the one that a configless slurmd has fetched."""
@@ -42,6 +118,10 @@ PREFIX = re.compile(r"^(?:\d{4}-\d\d-\d\d [\d:]+ \S+\s+|\[[^\]]*\] |slurm\w+: |\
 
 STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 """The time of a line in Slurm's default format, and in munged's."""
+
+
+TAKEN = re.compile(r"\((\d+)\): Address already in use")
+"""The end of slurmd's line about a port on which another process listens."""
 
 
 class Position(NamedTuple):
@@ -108,9 +188,11 @@ def last_words(context: Context, unit: str, start: Position) -> List[str]:
     with suppress(ResourceFailed):
         of_systemd += journal(context, "--unit=" + unit, "5", start.since).splitlines()
     said = own_errors(context, unit, start) or list(dict.fromkeys(of_systemd))
+    taken = [port for line in said for port in TAKEN.findall(line)]
     return [
         *(said or ["it left no message; see: systemctl status %s" % unit]),
-        *unit_changes.change_sentences(context, unit),
+        *("%s has port %s" % (process, port) for port in taken[:1] for process in holders(int(port))),
+        *change_sentences(context, unit),
     ]
 
 
@@ -132,12 +214,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def journal(context: Context, match: str, lines: str, since: float = 0.0) -> str:
-    """The last lines in the journal that match, from this boot.
-
-    Args:
-        match: an option or a match of journalctl(1).
-        since: in seconds since 1970; lines from before are left out. 0 for all.
-    """
+    """The last lines of a match of journalctl(1) in this boot, since seconds of 1970, or 0 for all."""
     begun = ["--since=@%.3f" % since] if since else []
     argv = ["journalctl", match, "--boot", *begun, "--lines=" + lines, "--output=cat", "--no-pager", "--quiet"]
     if since:

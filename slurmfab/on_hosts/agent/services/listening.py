@@ -6,20 +6,16 @@ import os
 import time
 from typing import ClassVar, List
 
-from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.services.daemon_log import error_lines
-from slurmfab.on_hosts.agent.services.process import LISTEN
+from slurmfab.on_hosts.agent.services.process import listening_inodes
 from slurmfab.on_hosts.agent.services.service import is_active
 
 POLL_SECONDS = 0.2
 
 
 class Listening(Resource):
-    """A TCP port on which a daemon listens; converging waits for it.
-
-    slurmdbd listens once its database answers and its tables exist.
-    """
+    """A TCP port on which a daemon listens; slurmdbd does once its database answers and its tables exist."""
 
     kind: ClassVar[str] = "listening"
     unit: str  # the daemon's unit name
@@ -40,10 +36,7 @@ class Listening(Resource):
         return {"listens": "yes" if listens(self.port) else "no"}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Wait until the daemon listens.
-
-        Raises ResourceFailed if it ended, or does not listen in time; with the last errors in its log.
-        """
+        """Wait until the daemon listens; ResourceFailed, with its last errors, if it ends or takes too long."""
         deadline = time.monotonic() + self.seconds
         while not listens(self.port):
             if time.monotonic() > deadline or not is_active(context, self.unit):
@@ -56,13 +49,7 @@ class Listening(Resource):
 
 def listens(port: int) -> bool:
     """Whether any process of this host listens on a TCP port."""
-    wanted = ":%04X" % port
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in read_text(table).splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 3 and fields[1].endswith(wanted) and fields[3] == LISTEN:  # noqa: PLR2004
-                return True
-    return False
+    return any(listening_inodes(port))
 
 
 def last_errors(path: str) -> List[str]:

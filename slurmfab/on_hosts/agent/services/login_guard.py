@@ -14,7 +14,7 @@ from typing import ClassVar, Iterable, Mapping, Optional
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_lock import LOCK
-from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
 from slurmfab.on_hosts.agent.core.links import put_link
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import open_parent
@@ -36,12 +36,14 @@ RESTORE = (
     ' while read -r file; do mkdir -p "$2/${file%%/*}" && cp -p "$file" "$2/$file.slurmfab-back"'
     ' && sync "$2/$file.slurmfab-back" && mv "$2/$file.slurmfab-back" "$2/$file" || exit 1; done'
     ' && { test ! -f ".%s" || ! command -v nft >/dev/null || nft -f "$2%s"; }'
+    ' && { test ! -f ".%s" || if grep -q "^[[]" ".%s"; then systemctl -q enable sssd;'
+    " systemctl --no-block restart sssd; else systemctl --no-block stop sssd; fi || true; }"
     ' && sync -f "$2/etc" "$2/var/lib/slurmfab" && rm -f "$2%s" "$2%s" && cd / && rm -rf "$1"'
-    % (FIREWALL_RULES, FIREWALL_RULES, BOOT_LINK, BOOT_FILE)
+    % (FIREWALL_RULES, FIREWALL_RULES, SSSD_CONF, SSSD_CONF, BOOT_LINK, BOOT_FILE)
 )
 """Puts each earlier file back in one step, sshd's own after those that it names, loads the rules of the firewall that
-are among them, and removes the guard. It can be interrupted and run again. A file that was not there before does no
-harm without a line for it."""
+are among them, has SSSD run with its settings or stop without any, and removes the guard. It can be interrupted and run
+again. A file that was not there before does no harm without a line for it."""
 
 WAIT = 'flock --shared "$3" true; '
 
@@ -84,10 +86,7 @@ class LoginGuard(Resource):
         return {"guard": "armed" if is_armed(context) else "left" if left else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Keep the change, or take it back, and remove the guard.
-
-        Raises ResourceFailed if the earlier files cannot be put back.
-        """
+        """Keep the change or take it back, and remove the guard; ResourceFailed if earlier files cannot return."""
         if not self.proved:
             take_back(context)
         disarm(context)
@@ -96,13 +95,8 @@ class LoginGuard(Resource):
 def arm(context: Context, paths: Iterable[str], otherwise: Mapping[str, str] = MappingProxyType({})) -> None:
     """Have these files put back when the present run has ended, or the host has; called before they are changed.
 
-    Args:
-        context: the request's context; the agent holds the host's lock.
-        otherwise: by path, the text that comes in the place of a file that is not there yet.
-
-    Raises:
-        ResourceFailed: systemd refuses the guard.
-        OSError: the disk is full, for example.
+    The agent holds the host's lock. `otherwise`: texts for files that are not there yet. Raises ResourceFailed,
+    OSError.
     """
     take_back(context)
     context.must(["rm", "-rf", context.path(NEW)])
@@ -168,10 +162,7 @@ def disarm(context: Context) -> None:
 
 
 def take_back(context: Context) -> None:
-    """Put the earlier files back, and remove the guard, if there is one.
-
-    Raises ResourceFailed if they cannot be put back; the guard still tries it when the run ends, and at the next boot.
-    """
+    """Put earlier files back, and remove the guard; ResourceFailed if not now: the guard tries at end and boot."""
     if is_armed(context):
         context.must(["sh", "-c", RESTORE, "sh", context.path(EARLIER), context.path("/")])
         context.run(["systemctl", "stop", UNIT + ".service"])

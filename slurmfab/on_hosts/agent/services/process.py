@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Iterator, List
+from typing import AbstractSet, Iterator, List
 
 from slurmfab.on_hosts.agent.core.reading import read_text
 
@@ -46,20 +46,33 @@ def is_frozen(pid: int) -> bool:
 
 def has_listening_socket(pid: int) -> bool:
     """Whether a process itself listens on a TCP port."""
-    listening = set(listening_inodes())
+    return has_socket(pid, set(listening_inodes()))
+
+
+def has_socket(pid: int, inodes: AbstractSet[str]) -> bool:
+    """Whether a process has one of some sockets open."""
     with suppress(OSError):
         for name in os.listdir("/proc/%d/fd" % pid):
             with suppress(OSError):
                 target = os.readlink("/proc/%d/fd/%s" % (pid, name))
-                if target.startswith("socket:[") and target[8:-1] in listening:
+                if target.startswith("socket:[") and target[8:-1] in inodes:
                     return True
     return False
 
 
-def listening_inodes() -> Iterator[str]:
-    """The inodes of all listening TCP sockets of this host."""
+def listening_inodes(port: int = 0) -> Iterator[str]:
+    """The inodes of the listening TCP sockets of this host; with a `port`, of those on it."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in read_text(table).splitlines()[1:]:
             columns = line.split()
-            if len(columns) > 9 and columns[3] == LISTEN:  # noqa: PLR2004
+            is_meant = len(columns) > 9 and (not port or columns[1].endswith(":%04X" % port))  # noqa: PLR2004
+            if is_meant and columns[3] == LISTEN:
                 yield columns[9]
+
+
+def holders(port: int) -> List[str]:
+    """The processes that listen on a TCP port, such as `python3 (PID 77)`."""
+    inodes = set(listening_inodes(port))
+    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit()) if inodes else []
+    named = ((pid, read_text("/proc/%d/comm" % pid).strip()) for pid in pids if has_socket(pid, inodes))
+    return ["%s (PID %d)" % (name, pid) for pid, name in named]

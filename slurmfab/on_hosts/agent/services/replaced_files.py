@@ -61,10 +61,7 @@ def replaced(place: str) -> Set[str]:
 
 
 def unit_of(pid: str, cgroups: str) -> str:
-    """The service that a process belongs to; empty for processes of users, and for those of containers.
-
-    `cgroups`: the content of its file `cgroup` (cgroups(7)).
-    """
+    """The service of a process by its file `cgroup` (cgroups(7)); empty for users and containers."""
     if pid == "1":
         return INIT
     found = re.search(_SERVICE, cgroups, re.M)

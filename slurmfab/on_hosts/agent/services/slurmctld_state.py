@@ -85,10 +85,7 @@ def faults(directory: str, uid: int, gid: int) -> List[Fault]:
 
 
 def faults_below(directory: str, below: str, uid: int, depth: int = 0) -> Iterator[Fault]:
-    """The faults below a directory; what slurmctld replaces meanwhile is no fault.
-
-    `below`: its path relative to the state directory, with a slash at the end.
-    """
+    """The faults below a directory, `below/` the state's; what slurmctld replaces meanwhile is none."""
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
             if IGNORED.match(entry.name):
@@ -174,10 +171,7 @@ def plain(name: str) -> str:
 
 
 def require_usable(context: Context) -> None:
-    """Make sure that slurmctld can read and write its state; called before each start.
-
-    Raises ResourceFailed if it cannot; with the files and the way out.
-    """
+    """Make sure, before each start, that slurmctld can read and write its state; else ResourceFailed."""
     directory = location(context)
     if not directory or context.root != "/":
         return
@@ -195,18 +189,12 @@ def require_usable(context: Context) -> None:
 
 
 def unread_state(log: str) -> str:
-    """The line of slurmctld's log that tells that it could not read its state; empty if there is none.
-
-    `log`: what slurmctld has logged since it started.
-    """
+    """The line of slurmctld's log since its start about state that it could not read; empty for none."""
     return next((line.strip() for line in loading(log) if UNREAD.search(line)), "")
 
 
 def loading(log: str) -> List[str]:
-    """The lines that slurmctld wrote while it loaded its state the last time.
-
-    `log`: what slurmctld has logged since it started; with SlurmctldDebug=error it tells neither start nor end.
-    """
+    """The lines of slurmctld's last loading of its state in its log, which need tell neither start nor end."""
     last = since_loading(log)
     return last[: next((number for number, line in enumerate(last) if LOADED in line), None)]
 

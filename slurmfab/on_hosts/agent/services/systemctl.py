@@ -6,22 +6,14 @@ from typing import Dict, List, Sequence
 
 
 def show_command(units: Sequence[str], properties: Sequence[str]) -> List[str]:
-    """The program and its arguments that print properties of units.
-
-    `units`: unit names. `properties`: names as in org.freedesktop.systemd1(5), such as `ActiveState`.
-    """
+    """The program and arguments that print properties of units, as in org.freedesktop.systemd1(5)."""
     return ["systemctl", "show", "--property=" + ",".join(properties), "--", *units]
 
 
 def parse_show(units: Sequence[str], shown: str) -> Dict[str, Dict[str, str]]:
-    """The properties by unit and name.
+    """The properties by unit, in the order of `systemctl show`'s paragraphs of `NAME=VALUE`.
 
-    Args:
-        units: unit names, in the order in which they were given to `systemctl show`.
-        shown: its output: a paragraph of lines `NAME=VALUE` for each unit.
-
-    Returns:
-        Empty if the number of paragraphs differs, because systemctl leaves out an invalid unit name.
+    Empty if the number of paragraphs differs, because systemctl leaves out an invalid unit name.
     """
     paragraphs = shown.strip().split("\n\n")
     if len(paragraphs) != len(units):

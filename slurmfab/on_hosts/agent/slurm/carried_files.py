@@ -117,11 +117,7 @@ class CarriedFiles(Resource):
             time.sleep(next(rests))
 
     def wait(self, context: Context, seconds: float) -> Dict[str, str]:
-        """Wait until all nodes have the files, or the time is over.
-
-        Returns the nodes that still lack them, each with the reason. Raises ResourceFailed if slurmctld does not
-        answer.
-        """
+        """Wait for all nodes' files; those that lack them after the time, and why, or ResourceFailed."""
         deadline, rests = time.monotonic() + seconds, poll_intervals()
         while True:
             late = self.late(context)
@@ -131,10 +127,7 @@ class CarriedFiles(Resource):
             time.sleep(next(rests))
 
     def late(self, context: Context) -> Dict[str, str]:
-        """The nodes that answer but do not have the files, each with the reason.
-
-        Raises ResourceFailed if slurmctld does not answer.
-        """
+        """The nodes that answer without having the files, and why; ResourceFailed if slurmctld does not answer."""
         wanted = set(self.nodes)
         changed = max([changed_at(context.path(path)) for path in self.watches] or [0.0])
         shown = records(context.must(commands.show_nodes(), seconds=60))
@@ -164,10 +157,7 @@ class CarriedFiles(Resource):
 
 
 def hash_complaints(log: str) -> Dict[str, float]:
-    """When slurmctld last logged that a node has a different slurm.conf, since slurmctld last read its own.
-
-    Returns seconds since 1970 by NodeName.
-    """
+    """When slurmctld, since it read its slurm.conf, last logged that nodes differ: seconds since 1970, by name."""
     found: Dict[str, float] = {}
     for line in log.splitlines():
         if _FRESH.search(line):

@@ -120,10 +120,7 @@ def usual_program(context: Context) -> str:
 
 
 def conf_of(context: Context, starts: Mapping[str, Start], program: str) -> Tuple[str, bool]:
-    """The slurm.conf that the daemons use, and whether slurmd has fetched it.
-
-    `starts`: how each daemon was or would be started. `program`: path of the first daemon.
-    """
+    """The daemons' slurm.conf, and whether slurmd fetched it, by how each starts and the first's program."""
     fetches = bool(after("--conf-server", starts["slurmd"].arguments))
     if fetches and os.path.exists(context.path(FETCHED)):
         return FETCHED, True
@@ -161,10 +158,7 @@ def site_units(unit: Mapping[str, str]) -> List[str]:
 
 
 def version(context: Context, program: str) -> str:
-    """The version of a daemon's program, such as `24.11.5`; empty if it does not tell.
-
-    The program is run, so it has to be one that root alone can replace.
-    """
+    """A daemon's version, such as `24.11.5`, or empty; its program is run, so only root may change it."""
     if context.root != "/" or not program or not is_roots_alone(program):
         return ""
     try:

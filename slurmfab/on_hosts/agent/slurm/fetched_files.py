@@ -64,10 +64,7 @@ class FetchedFiles(Resource):
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Wait for slurmctld to send the files, or restart slurmd so that it fetches them.
-
-        Raises ResourceFailed if slurmd does not start, or fetches other files.
-        """
+        """Wait for slurmctld to send the files, or restart slurmd to fetch them; ResourceFailed if that fails."""
         if self.carried and self.wait_for_files(context, CARRY_SECONDS):
             # If slurmd is restarted during the handover to its new process, it hangs until systemd kills it.
             wait_for_handover(context)

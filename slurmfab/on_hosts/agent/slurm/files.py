@@ -78,10 +78,7 @@ class SlurmFiles(Resource):
         return {**state, "leftovers": None}
 
     def actual(self, context: Context) -> State:
-        """Content and access of each file as they are; of a link of root's where it leads; and leftovers.
-
-        Raises ResourceFailed if this is a dry run, and the installed Slurm refuses the new files.
-        """
+        """Content and access, links of root's, leftovers; ResourceFailed in a dry run if Slurm refuses."""
         state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
         for name, _ in self.files:
             path = context.path("%s/%s" % (self.directory, name))
@@ -125,10 +122,7 @@ class SlurmFiles(Resource):
         return is_file and self.text(name, path, read_bytes(path)) == dict(self.files)[name]
 
     def text(self, name: str, path: str, content: bytes) -> str:
-        """The text of a file, with all that it includes unless the wanted one includes files itself.
-
-        `path`: where it is.
-        """
+        """The text of the file at `path`, with all that it includes unless the wanted one includes files itself."""
         wanted = dict(self.files)[name]
         if content == wanted.encode("utf-8", "surrogateescape"):
             return wanted
@@ -140,10 +134,7 @@ class SlurmFiles(Resource):
         return (content if has_include(wanted.encode()) else everything).decode("utf-8", "surrogateescape")
 
     def preview(self, context: Context) -> None:
-        """Let the installed Slurm parse the new slurm.conf in memory; nothing is written to a disk.
-
-        Raises ResourceFailed if Slurm refuses it.
-        """
+        """Let Slurm parse the new slurm.conf in memory, without a disk; ResourceFailed if it refuses."""
         content = dict(self.files).get(SLURM_CONF, "")
         if not content:
             return
@@ -162,10 +153,7 @@ class SlurmFiles(Resource):
             raise ResourceFailed(REFUSED + slurm_errors(printed(done), conf, "%s/%s" % (self.directory, SLURM_CONF)))
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Stage the files, let Slurm parse them, then rename each that differs into its place, slurm.conf last.
-
-        Raises ResourceFailed if Slurm refuses the files; nothing was replaced.
-        """
+        """Stage the files, let Slurm parse them, then rename those that differ; ResourceFailed if it refuses."""
         directory = context.path(self.directory)
         paths = {name: os.path.join(directory, name) for name, _ in self.files}
         links = {
@@ -184,10 +172,7 @@ class SlurmFiles(Resource):
                 replace.change_access(os.path.join(directory, name), 0, 0, 0o644)
 
     def rehearse(self, context: Context) -> None:
-        """Stage the files and let Slurm parse them, as `converge` does, but replace nothing.
-
-        Raises ResourceFailed if Slurm refuses the files. Raises OSError if they cannot be written.
-        """
+        """Stage the files and let Slurm parse them; replaces nothing, ResourceFailed if refused, or OSError."""
         with self.staged(context) as stage:
             self.parse_with_slurm(context, stage)
 
@@ -272,10 +257,7 @@ def is_safe(
 
 
 def move(stage: str, directory: str, name: str) -> None:
-    """Rename a staged file to its place.
-
-    Raises ResourceFailed if something that is not a regular file has its place.
-    """
+    """Rename a staged file to its place; ResourceFailed if something that is no regular file has its place."""
     with open_folder(stage) as staged, open_folder(directory) as folder:
         status = folder.find(name)
         if status is not None and (folder.others or not stat.S_ISLNK(status.st_mode)):

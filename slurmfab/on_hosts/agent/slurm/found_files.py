@@ -92,10 +92,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def mark(path: str) -> str:
-    """The number of a file and when it last changed, to the nanosecond; empty if it cannot be seen.
-
-    Hosts that show the same read one file: no two copies are made at the same nanosecond.
-    """
+    """A file's number and time of change in nanoseconds, by which hosts know one file; empty if unseen."""
     try:
         status = os.stat(path)
     except OSError:
@@ -160,10 +157,7 @@ class Reader:
         return text
 
     def text_of(self, path: str, is_program: bool) -> Tuple[str, int]:
-        """The text of a file without passwords, and its permission bits.
-
-        Raises ValueError if it has to stay here; with the reason. Raises OSError, ResourceFailed if it cannot be read.
-        """
+        """A file's text without passwords, and mode; ValueError, with the reason, if it stays; or OSError."""
         content, status = self.content(path, is_program)
         name, mode = os.path.basename(path), stat.S_IMODE(status.st_mode)
         if is_program:
@@ -288,10 +282,7 @@ def add_plugstack(found: Reader, path: str) -> None:
 
 
 def add_programs(found: Reader, directory: str, value: str) -> None:
-    """Read the programs in a value of slurm.conf that are in Slurm's directory, and look for the others.
-
-    `value`: a path, a name in this directory, or a pattern, several with commas.
-    """
+    """Read programs of a value (paths, names, patterns, commas) in Slurm's directory, look for others."""
     for word in filter(None, value.split(",")):
         path = os.path.normpath(os.path.join(directory, word.split()[0] if word.split() else word))
         matching = sorted(glob.glob(found.context.path(path))) if glob.has_magic(path) else [found.context.path(path)]

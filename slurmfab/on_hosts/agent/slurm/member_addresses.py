@@ -12,11 +12,7 @@ AT_ONCE = 32  # how many names are looked up at the same time: a name that no se
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, List[str]]:  # noqa: ARG001 - as the others
-    """Look up names.
-
-    `request`: `names`: the names. Returns IP addresses by name, without those of this host alone, such as 127.0.1.1;
-    empty for an unknown name.
-    """
+    """IP addresses of `names`, without this host's own such as 127.0.1.1; empty for unknown names."""
     names = list(request["names"])
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(names, pool.map(addresses, names)))  # noqa: B905 - Python 3.9

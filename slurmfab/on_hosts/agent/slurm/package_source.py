@@ -19,8 +19,7 @@ from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.packages import apt_sources
-from slurmfab.on_hosts.agent.packages.slurm_lists import ONLY, refresh
-from slurmfab.on_hosts.agent.packages.slurm_release import RECORD, SOURCES, Release, releases
+from slurmfab.on_hosts.agent.packages.slurm_release import ONLY, RECORD, SOURCES, Release, refresh_lists, releases
 
 OF = "slurm-source"
 KEY = "/etc/apt/keyrings/slurmfab-slurm.asc"
@@ -54,11 +53,7 @@ class SlurmSource(Resource):
         return bool(self.suite) and any(self.suite in one.suites for one in apt_sources.entries(context))
 
     def text(self, context: Context) -> str:
-        """The text of the file of the source; empty for none.
-
-        Raises:
-            ResourceFailed: the host has no source of its own release, whose mirror has other suites, or it is this one.
-        """
+        """The text of the source's file, or empty; ResourceFailed if the host has no source of its own release."""
         if self.suite:
             if self.suite == apt_sources.own_codename(context):
                 raise ResourceFailed(
@@ -121,10 +116,7 @@ class SlurmSource(Resource):
         return (*files, *((RECORD, PREFERENCES) if RELEASE in differing else ()))
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write source and key, fetch its lists, and write the pins; or take all back.
-
-        Raises ResourceFailed if the lists cannot be fetched or are not signed by the key; nothing is left then.
-        """
+        """Write source, key and pins, lists fetched between, or take all back; ResourceFailed if unsigned."""
         every = frozenset((SOURCES, KEY, PREFERENCES, *differing))
         if not self.text(context):
             self.take_back(context, every)
@@ -146,14 +138,11 @@ class SlurmSource(Resource):
         host_records.write(context, RECORD, {})
 
     def fetched(self, context: Context) -> List[Release]:
-        """Fetch the lists of the source, and return what it says of its releases.
-
-        Raises ResourceFailed if the lists cannot be fetched, or it is a release that the host has from another source.
-        """
+        """Fetch the source's lists; its releases, ResourceFailed if it fails, or another source has them."""
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         is_there_already = self.is_there_already(context)
-        output = refresh(context, () if is_there_already else ONLY)
+        output = refresh_lists(context, () if is_there_already else ONLY)
         if output:
             raise ResourceFailed("the source of Slurm's packages: " + apt_errors.explain_source(output))
         found = apt_sources.releases(context)

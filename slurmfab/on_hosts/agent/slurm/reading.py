@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence
 
-from slurmfab.on_hosts.agent.accounting import qos_usage, user_limits
+from slurmfab.on_hosts.agent.accounting import user_limits
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
@@ -50,7 +50,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             answer.update(user_limits.read(request["user"], context))
         if "associations" in answer and "partitions" in answer:
             accounts = user_limits.accounts_in(answer["associations"])
-            answer["usage"] = qos_usage.read(request["user"], accounts, answer["partitions"], context)
+            answer["usage"] = user_limits.read_qos_usage(request["user"], accounts, answer["partitions"], context)
     except ResourceFailed as error:
         answer["trouble"] = str(error)
     return answer

@@ -38,10 +38,7 @@ class RenewedDaemons(Resource):
         return {unit: "uses replaced %s" % ", ".join(files) for unit, files in stale(context).items()}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Restart the daemons, those that others need first.
-
-        Raises ResourceFailed if one does not run or does not answer after it.
-        """
+        """Restart the daemons, those that others need first; ResourceFailed if one does not run or answer then."""
         for unit in ordered(list(differing)):
             if unit not in IN_ORDER:
                 context.must(["systemctl", "try-restart", unit], seconds=SECONDS)

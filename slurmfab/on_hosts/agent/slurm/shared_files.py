@@ -62,10 +62,7 @@ class SharedFiles(Resource):
         return state
 
     def require_roots(self, context: Context) -> None:
-        """Refuse a shared directory in which others could put a file of theirs.
-
-        Raises ResourceFailed if others than root can change it, or a directory above.
-        """
+        """Refuse, by ResourceFailed, a shared directory that, or one above, others than root can change."""
         try:
             with open_folder(context.path(self.shared)) as folder:
                 who = folder.others
@@ -100,10 +97,7 @@ class SharedFiles(Resource):
         return wanted in (everything.decode("utf-8", "surrogateescape"), everything.decode(errors="replace"))
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Wait until the wanted files are read here, then make the links that differ.
-
-        Raises ResourceFailed if the wanted files are not there, so the directory is not shared.
-        """
+        """Wait for the wanted files, then link those that differ; ResourceFailed if it is not shared."""
         if not self.writes:
             self.await_files(context)
         linked = [name for name, _ in self.files if name in differing]
@@ -114,10 +108,7 @@ class SharedFiles(Resource):
             self.link(context, name)
 
     def await_files(self, context: Context) -> None:
-        """Wait until every file has the wanted content on this host.
-
-        Raises ResourceFailed if one of them has another, or is missing.
-        """
+        """Wait until every file has the wanted content here; ResourceFailed if one differs or is missing."""
         deadline = time.monotonic() + CACHE_SECONDS
         while True:
             wrong = [name for name, content in self.files if not self.is_read(context, name, content)]
@@ -132,10 +123,7 @@ class SharedFiles(Resource):
             time.sleep(POLL_SECONDS)
 
     def link(self, context: Context, name: str) -> None:
-        """Put a link in a file's place in one step.
-
-        Raises ResourceFailed if something that is neither a file nor a link of root's has the place.
-        """
+        """Put a link in a file's place in one step; ResourceFailed if neither a file nor root's link is there."""
         path = context.path("%s/%s" % (self.directory, name))
         folder, base = open_parent(path, make=True)
         with folder:

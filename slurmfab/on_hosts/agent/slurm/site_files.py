@@ -109,10 +109,7 @@ class SiteFiles(Resource):
             return folder.find(base)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Write what differs, take away what is to go, and keep the record.
-
-        Raises ResourceFailed if something that is not a file has a file's place.
-        """
+        """Write what differs, remove what is to go, and keep the record; ResourceFailed if a place has no file."""
         record = self.record(context)
         for name, content, mode in self.files:
             path = context.path("%s/%s" % (self.directory, name))
@@ -137,10 +134,7 @@ class SiteFiles(Resource):
                 os.chmod(name, stat.S_IMODE(status.st_mode), dir_fd=folder.descriptor)
 
     def put(self, path: str, content: bytes, mode: int) -> None:
-        """Write a file in one step, in a directory that is made if need be; a link of root's is replaced.
-
-        Raises ResourceFailed if something that is not a file has its place.
-        """
+        """Write a file in one step, with its directory, for a link of root's; ResourceFailed if no file is there."""
         folder, name = open_parent(path, make=True)
         with folder:
             status = folder.find(name)

@@ -68,12 +68,7 @@ class SlurmctldPause(Resource):
         start_guard.disarm(context, UNIT)
 
     def rehearse(self, context: Context) -> None:
-        """Do all of the replacement that can be done while slurmctld runs.
-
-        Raises:
-            ResourceFailed: Slurm refuses the files, or the present ones cannot be kept.
-            OSError: there is no room for them.
-        """
+        """Replace all that slurmctld's running allows; ResourceFailed if refused, OSError without room."""
         if not self.files:
             return
         files = SlurmFiles(self.directory, self.files, self.node)

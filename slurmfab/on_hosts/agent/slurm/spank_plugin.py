@@ -47,10 +47,7 @@ class SpankPlugin(Resource):
         return {LOADED: YES}
 
     def actual(self, context: Context) -> State:
-        """Whether Slurm can load it; what is not installed yet cannot be asked in a dry run.
-
-        Raises ResourceFailed if another file loads it, or Slurm would not read slurmfab's, and what to do.
-        """
+        """Whether Slurm can load it, as far as a dry run tells; ResourceFailed, with the repair, if not."""
         if not os.path.exists(context.path(self.packaged)):
             return {LOADED: None}
         self.refuse_others(context)
@@ -103,10 +100,7 @@ class SpankPlugin(Resource):
 
 
 def lines(context: Context, path: str, seen: Optional[Set[str]] = None) -> Iterator[Tuple[str, str, str]]:
-    """Yield the lines of plugstack.conf and of the files that it includes: path of the file, word, and value.
-
-    `seen`: the files so far, of which each is read once.
-    """
+    """Yield file, word and value of each line of plugstack.conf and what it includes, once."""
     seen = {path} if seen is None else seen
     for line in read_text(context.path(path)).splitlines():
         found = LINE.match(line.strip())

@@ -39,10 +39,7 @@ class SlurmState(Resource):
         return {"state": "%d files are missing or older" % len(differing)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Copy the files as the owner of the new directory, since a file server may deny root any access.
-
-        Raises ResourceFailed if slurmctld runs, or the new directory belongs to another cluster.
-        """
+        """Copy as the new directory's owner, as servers deny root; ResourceFailed if busy, or another cluster's."""
         path, before = self.places(context)
         ours, theirs = (cluster_name(place) for place in (before, path))
         if theirs and theirs != ours:
@@ -58,10 +55,7 @@ class SlurmState(Resource):
         context.must(copy, seconds=COPY_SECONDS, account=(status.st_uid, status.st_gid))
 
     def places(self, context: Context) -> Tuple[str, str]:
-        """The paths of both directories without links; each is as given where there is no directory.
-
-        Raises UnsafePath if a link that is not root's leads to one of them.
-        """
+        """Both directories without links, where they exist; UnsafePath if a link is not root's."""
         found = []
         for path in (context.path(self.path), context.path(self.before)):
             try:

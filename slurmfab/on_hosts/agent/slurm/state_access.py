@@ -36,11 +36,7 @@ class StateAccess(Resource):
         return {"access": USABLE}
 
     def actual(self, context: Context) -> State:
-        """The files that the slurm user cannot use, with owner and mode.
-
-        Raises ResourceFailed if a file cannot be used, and another owner or mode would not help; or the installed Slurm
-        does not read state of the version that wrote it.
-        """
+        """Files that slurm cannot use, and access; ResourceFailed if access does not help, or Slurm is too old."""
         unreadable = refusal(self.path, written_by(self.job_list(context)), self.version)
         if unreadable:
             raise ResourceFailed(unreadable)
@@ -69,12 +65,7 @@ class StateAccess(Resource):
         return faults(context.path(self.path), user.pw_uid, user.pw_gid) if user else []
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Give the files to the slurm user, and let it read and write them.
-
-        Raises:
-            ResourceFailed: a file of somebody else has several hard links.
-            OSError: the file system refuses.
-        """
+        """Give files to the slurm user, readable and writable; ResourceFailed for hard links, or OSError."""
         user = find_user(context, self.user)
         group = find_group(context, self.user)
         for _ in range(ROUNDS if user else 0):

@@ -29,6 +29,7 @@ PRIVATE_KEYS = (
     "/etc/ssh/ssh_host_*_key",
     "/etc/ssl/private/*",
     REGISTRY + "/*.pem",
+    "/etc/slurmfab-jupyter/*.pem",
     SLURM_DIRECTORY + "/*.pem",
     "/root/.ssh/id_*",
 )
@@ -42,6 +43,7 @@ SETTINGS = (
     "/root/.my.cnf",
     "/etc/mysql/debian.cnf",
     "/etc/docker/registry/*",
+    "/etc/sssd/sssd.conf",
 )
 """Patterns of files in which some settings are secrets."""
 
@@ -52,7 +54,8 @@ MOUNTS = ("/etc/fstab", "/etc/systemd/system/*.mount")
 KEY_PATHS = r"(?i)\b(?:jwt_key|jwks|secretfile|credentials|cred)=([^\s,\"]+)"
 STATE_KEY = r"(?im)^[ \t]*StateSaveLocation[ \t]*=[ \t]*\"?([^\s\"#]+)"
 SETTING = (
-    r"(?im)^[ \t]*[\w.-]{0,64}(?:pass|passwd|password|secret|token)[ \t]*[=: \t][ \t]*(?:\"([^\"\n]*)\"|([^\s\"#]+))"
+    r"(?im)^[ \t]*[\w.-]{0,64}(?:pass|passwd|password|secret|token|authtok)"
+    r"[ \t]*[=: \t][ \t]*(?:\"([^\"\n]*)\"|([^\s\"#]+))"
 )
 """A key that ends so, and its value; msmtp's settings have white space between the two."""
 
@@ -63,10 +66,7 @@ KEY_BODY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----([^-]*)-----END"
 
 
 def values(context: Context, private: Sequence[str] = ()) -> Iterator[bytes]:
-    """Yield the secrets of this host, each once and up to a number.
-
-    `private`: paths of further files, of the site's own, whose lines are secrets.
-    """
+    """Yield this host's secrets, each once and up to a number, and the lines of these private site files."""
     seen: Dict[bytes, bool] = {}
     for value in secrets_in_files(context, private):
         for one in (value[:MOST_BYTES], value[:MOST_BYTES].strip()):

@@ -113,15 +113,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 class Collection:
-    """Files up to a size each and together.
-
-    Args:
-        context: where the file system begins.
-
-    Attributes:
-        files: name and text of each.
-        left: name and reason of each that is not there, or not whole.
-    """
+    """Files up to a size each and together: `files` by name, and in `left` why others are missing or cut."""
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, ClassVar, Tuple
+from typing import Any, Callable, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
 from slurmfab.on_hosts.agent.core.links import link_target, put_link
-from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State, compare
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
+from slurmfab.on_hosts.agent.files import firewall_rules, pam_modules
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
+from slurmfab.on_hosts.agent.services import login_guard
 from slurmfab.on_hosts.agent.undo import undo_store
+from slurmfab.on_hosts.agent.undo.undo_store import entries
 
 
 class Restored(Resource):
@@ -67,10 +71,7 @@ class Restored(Resource):
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Replace the file by the copy in one step, only set its owner, group and mode, or remove it.
-
-        Raises ResourceFailed if the copy, the owner or the group does not exist.
-        """
+        """Replace the file by the copy, set access, or remove it; ResourceFailed if copy or owner is missing."""
         entry, path = self.entry(context), context.path(self.path)
         if not entry["existed"]:
             replace.unlink(path)
@@ -89,10 +90,7 @@ class Restored(Resource):
             replace.change_access(path, uid, gid, int(mode, 8))
 
     def entry(self, context: Context) -> undo_store.Entry:
-        """The entry of the file in the run's manifest.
-
-        Raises ResourceFailed if there is none, or it was not a regular file.
-        """
+        """The file's entry in the run's manifest; ResourceFailed if there is none, or it was no regular file."""
         found = next((one for one in undo_store.entries(context, self.run) if one.get("path") == self.path), None)
         if found is None:
             raise ResourceFailed("this host has no copy of %s from before the run %s" % (self.path, self.run))
@@ -119,3 +117,104 @@ class Restored(Resource):
 def number(context: Context, account: str, find: Callable[[Context, str], int]) -> int:
     """The UID or GID for an owner or group of an entry, which is a number if it had no name."""
     return int(account) if account.isdigit() else find(context, account)
+
+
+BEFORE = "as before this run"
+
+
+class EarlierFiles(Resource):
+    """Those of these files that a run has changed on this host, with the state that they had before the run."""
+
+    kind: ClassVar[str] = "earlier-files"
+    named_by: ClassVar[str] = "run"
+    paths: Tuple[str, ...]  # absolute paths, in the order in which they are put back
+    run: str
+    secret: bool = False  # whether the files may hold secrets; the copies never leave the host in any case
+
+    def wanted(self, context: Context) -> State:
+        """Each file that the run has changed, as before."""
+        return dict.fromkeys(self.restored(context), BEFORE)
+
+    def actual(self, context: Context) -> State:
+        """Which of them differ."""
+        restored = self.restored(context)
+        return {path: "changed" if compare(one, context) else BEFORE for path, one in restored.items()}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Put back each file that differs; ResourceFailed if a copy is missing, OSError if it cannot be written."""
+        for path, one in self.restored(context).items():
+            if path in differing:
+                one.converge(context, frozenset(change.name for change in compare(one, context)))
+
+    def restored(self, context: Context) -> Dict[str, Restored]:
+        """How each file that the run has changed is put back, by path."""
+        changed = {entry.get("path") for entry in entries(context, self.run)}
+        return {path: Restored(path, self.run, secret=self.secret) for path in self.paths if path in changed}
+
+
+CONTENT = ("content", "file")  # what a change of a file is named after its path alone
+
+
+class EarlierLogins(Resource):
+    """Files with the state that they had before a run, until another login has passed them; after that as they are."""
+
+    kind: ClassVar[str] = "earlier-logins"
+    main: str  # absolute path of the file with the lines that name the others
+    files: Tuple[Tuple[str, str], ...]  # absolute path of each file, with the id of the run that stored its copy
+
+    def name(self) -> str:
+        """The file with the lines."""
+        return self.main
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
+        """The files that differ."""
+        return tuple(sorted({name.partition(" ")[0] for name in differing}))
+
+    def wanted(self, context: Context) -> State:
+        """Content and access of each file before its run; or no file."""
+        return {name: value for name, value, _ in self.values(context)}
+
+    def actual(self, context: Context) -> State:
+        """The same as found."""
+        return {name: value for name, _, value in self.values(context)}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Put files back so that every login finds a line's file, or take back; ResourceFailed if one is missing."""
+        restored = self.in_order(context)
+        for one in restored:
+            absent = pam_modules.missing(context, str(one.wanted(context).get("content", "")))
+            if absent:
+                words = "%s of before needs %s, which is not installed any more; install its package, then try again"
+                raise ResourceFailed(words % (one.path, ", ".join(absent)))
+        paths = [path for path, _ in self.files]
+        if FIREWALL_RULES in paths:
+            context.must(["nft", "--version"])  # a rollback installs no packages
+        login_guard.arm(context, paths, {FIREWALL_RULES: firewall_rules.NO_RULES})
+        try:
+            for one in restored:
+                names = frozenset(change.name for change in compare(one, context))
+                if names:
+                    one.converge(context, names)
+            if FIREWALL_RULES in paths:
+                firewall_rules.put_in_effect(context)
+            if SSSD_CONF in paths:
+                context.run(["systemctl", "try-restart", "sssd"])
+        except BaseException:
+            login_guard.take_back(context)
+            raise
+
+    def values(self, context: Context) -> Iterator[Tuple[str, Any, Any]]:
+        """The name, the wanted and the actual value of all that the files shall be."""
+        for path, run in self.files:
+            one = Restored(path, run)
+            wanted, actual = one.wanted(context), one.actual(context)
+            for name, value in wanted.items():
+                yield path if name in CONTENT else "%s %s" % (path, name), value, actual.get(name)
+
+    def in_order(self, context: Context) -> List[Restored]:
+        """Files that the lines name, the lines, and what had not existed."""
+
+        def turn(one: Restored) -> int:
+            return 2 if not one.entry(context)["existed"] else int(one.path == self.main)
+
+        return sorted((Restored(path, run) for path, run in self.files), key=turn)

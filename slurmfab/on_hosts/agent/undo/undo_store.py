@@ -103,10 +103,7 @@ def run_folder(context: Context) -> str:
 
 
 def drop_oldest(context: Context, limit: int) -> None:
-    """Remove the oldest runs to make room for one more, and note the newest removed one.
-
-    `limit`: how many runs the store may have with the new one.
-    """
+    """Remove the oldest runs, noting the newest of them, so that there are `limit` with one more."""
     base = context.path(DIRECTORY)
     oldest = [run for run in runs(context) if run != context.run_id][: 1 - limit]
     if oldest:
@@ -180,10 +177,7 @@ def what_else(folder: Folder, name: str, status: os.stat_result) -> Entry:
 
 
 def regular(folder: Folder, name: str) -> Tuple[os.stat_result, bytes]:
-    """Status and content of the same regular file, even if it is being replaced.
-
-    Raises ResourceFailed if it is not a regular file any more, or too large. Raises OSError if it cannot be read.
-    """
+    """Status and content of a regular file, even while replaced; ResourceFailed if it is none or too large."""
     descriptor = folder.open(name)
     if descriptor is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder.place(name))

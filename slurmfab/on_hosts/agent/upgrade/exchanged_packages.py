@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.packages import (
-    apt_errors,
-    daemon_policy,
-    dpkg_status,
-    slurm_lists,
-    slurm_release,
-    unfinished,
-)
+from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, slurm_release, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
     CONFIGURE,
     DOWNGRADES,
@@ -74,10 +67,7 @@ class ExchangedPackages(Resource):
         return {**there, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Find out whether apt does what was planned, download the packages, stop daemons, and exchange them.
-
-        Raises ResourceFailed if apt cannot exchange them, or would do more; before that, nothing is stopped.
-        """
+        """Check what apt would do, download, stop daemons, exchange; ResourceFailed before anything stops."""
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
@@ -96,10 +86,7 @@ class ExchangedPackages(Resource):
                 context.must(["apt-mark", "hold", *sorted(held)])
 
     def refuse_more(self, simulated: str) -> None:
-        """Refuse what nobody was shown, as after a change of the package sources since the plan.
-
-        `simulated`: what apt-get printed. Raises ResourceFailed if apt would change other packages, too.
-        """
+        """Refuse, by ResourceFailed, packages in apt-get's simulation that the plan has not shown."""
         planned = {text.partition("=")[0] for text in (*self.versions, *self.others)}
         more = sorted(slurm_release.changes_in(simulated).keys() - planned)
         if more:
@@ -113,14 +100,11 @@ class ExchangedPackages(Resource):
         if slurm_release.releases(context) is None:
             update(context)
         else:
-            slurm_lists.refresh(context)
+            slurm_release.refresh_lists(context)
 
 
 def must_apt(context: Context, arguments: List[str]) -> str:
-    """Run apt-get, which has to succeed, and return what it printed.
-
-    Raises ResourceFailed if it failed, with the reason.
-    """
+    """Run apt-get, which has to succeed, and return what it printed; ResourceFailed if it failed, with the reason."""
     code, output = apt_get(context, arguments)
     if code != 0:
         raise ResourceFailed(apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root))))
@@ -128,10 +112,7 @@ def must_apt(context: Context, arguments: List[str]) -> str:
 
 
 def stop(context: Context, unit: str) -> None:
-    """Stop a daemon that runs; it is started when the run ends, if not before.
-
-    Raises ResourceFailed if it does not stop.
-    """
+    """Stop a daemon, which starts again by the run's end at the latest; ResourceFailed if it does not stop."""
     if is_active(context, unit):
         start_guard.arm(context, unit)
         context.must(["systemctl", "stop", unit], seconds=STOP_SECONDS)

@@ -124,10 +124,7 @@ def update(context: Context, options: Sequence[str]) -> None:
 
 
 def stanza(context: Context, place: str, request: Mapping[str, Any]) -> str:
-    """The text of the wanted source in deb822 format (sources.list(5)); empty for the host's own sources.
-
-    Raises ResourceFailed if the host has no mirror of which it could be another suite.
-    """
+    """The wanted source as deb822 (sources.list(5)), or empty; ResourceFailed without a fitting mirror."""
     if request.get("stanza"):
         key = os.path.join(place, "key.asc")
         with open(key, "w", encoding="utf-8") as file:
@@ -142,12 +139,7 @@ def stanza(context: Context, place: str, request: Mapping[str, Any]) -> str:
 
 
 def choose(found: Mapping[str, Sequence[str]], wanted: str) -> Dict[str, str]:
-    """The newest version that is wanted of each package.
-
-    Args:
-        found: what can be installed, newest first.
-        wanted: a version, or with a `*` behind its beginning; empty for any.
-    """
+    """The newest of each package's versions, newest first, that is wanted: any, exact, or `26.05*`."""
     fitting = {
         name: [one for one in versions if fits(one.rpartition(":")[2], wanted)] for name, versions in found.items()
     }
@@ -157,17 +149,9 @@ def choose(found: Mapping[str, Sequence[str]], wanted: str) -> Dict[str, str]:
 def simulated(
     context: Context, options: Sequence[str], source: Optional[apt_sources.Source], chosen: Mapping[str, str]
 ) -> Dict[str, Any]:
-    """What apt would do to install the chosen versions, without doing it.
+    """What apt would do to install the chosen versions, or what it would have to remove; see `prepare`.
 
-    Where it would have to remove packages, it says which.
-
-    Args:
-        options: of `prepare`.
-        source: likewise.
-        chosen: version by name.
-
-    Raises:
-        ResourceFailed: apt would not install them.
+    Raises ResourceFailed if apt would not install them.
     """
     flags, wanted = ("--allow-change-held-packages",), ["%s=%s" % pair for pair in chosen.items()]
     words, code, output = slurm_release.solved(context, wanted, options, flags, source)
@@ -197,10 +181,7 @@ def has_plugins(context: Context, name: str, plugin: str) -> bool:
 
 
 def fetch(context: Context, options: Sequence[str], wanted: Sequence[str], folder: str) -> None:
-    """Fetch packages into a directory.
-
-    `wanted`: `NAME=VERSION` of each. Raises ResourceFailed if they cannot be fetched.
-    """
+    """Fetch packages (`NAME=VERSION`) into a directory; ResourceFailed if they cannot be fetched."""
     if wanted:
         argv = ["sh", "-c", 'cd "$0" && exec apt-get "$@"', folder, "-q", *options, "download", "--", *wanted]
         done = context.run(argv, seconds=SECONDS)

@@ -5,12 +5,110 @@ Sent from the deployer, so that the archive is proved to be readable as a whole,
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Dict, List, Mapping, Tuple
+import glob
+import os
+import time
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.backup.restored_database import TABLES_QUERY, RestoredDatabase, refuse_strange
 from slurmfab.on_hosts.agent.backup.staged_parts import is_done, mark_done, require
+from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.database import mariadb
+from slurmfab.on_hosts.agent.packages.bundle_making import temporary_directory
+from slurmfab.on_hosts.agent.upgrade.offer import fetch, prepare
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+SETTINGS = """\
+AuthType=auth/munge
+DbdHost=localhost
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=%s
+PluginDir=%s
+PidFile=%s/slurmdbd.pid
+"""
+OWN_SETTINGS = "/etc/slurm/slurmdbd.conf"
+KEPT = ("authinfo=",)  # how lines of the host's slurmdbd.conf begin that hold for this one, too: munged's socket
+
+PLUGIN = "usr/lib/*/*/accounting_storage_mysql.so"
+STARTED = " started"
+"""How the line ends that slurmdbd logs when it has converted its tables: `slurmdbd version 26.05.5 started`."""
+
+POLL_SECONDS, END_SECONDS = 0.2, 60.0
+
+
+def try_on(context: Context, database: str, packages: Sequence[str], source: Dict[str, str]) -> float:
+    """Have the new slurmdbd, of all these packages, convert a copy; how many seconds that took.
+
+    `source`: as of `slurmfab.on_hosts.agent.upgrade.offer`. Raises ResourceFailed, with slurmdbd's last words.
+    """
+    with temporary_directory(context) as place:
+        options, _ = prepare(context, place, source)
+        archives, root = (os.path.join(place, name) for name in ("archives", "root"))
+        fetch(context, options, packages, archives)
+        for file in names(archives):
+            if file.endswith(".deb"):
+                context.must(["dpkg-deb", "--extract", os.path.join(archives, file), root])
+        plugins = [os.path.dirname(path) for path in glob.glob(os.path.join(root, PLUGIN))]
+        if not plugins:
+            raise ResourceFailed("the new packages have no accounting_storage_mysql.so")
+        write_settings(context, place, database, plugins[0])
+        return run(place, os.path.join(root, "usr/sbin/slurmdbd"), plugins[0])
+
+
+def write_settings(context: Context, place: str, database: str, plugins: str) -> None:
+    """Write its slurmdbd.conf, which it finds beside SLURM_CONF."""
+    own = read_text(context.path(OWN_SETTINGS)).splitlines()
+    kept = "".join(line + "\n" for line in own if line.lower().replace(" ", "").startswith(KEPT))
+    descriptor = os.open(os.path.join(place, "slurmdbd.conf"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(SETTINGS % (database, plugins, place) + kept)
+
+
+def run(place: str, program: str, plugins: str) -> float:
+    """Run it until the database is converted, and how long that took; ResourceFailed if it ends before."""
+    import subprocess  # not every request needs it
+    import tempfile
+
+    libraries = "%s:%s" % (plugins, os.path.dirname(plugins))
+    environment = {"LD_LIBRARY_PATH": libraries, "SLURM_CONF": place + "/slurm.conf", "PATH": "/usr/bin:/bin"}
+    argv = ["setpriv", "--pdeathsig", "TERM", "unshare", "--net", program, "-D"]
+    begun = time.monotonic()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        try:
+            while not any(line.endswith(STARTED) for line in lines_of(log)):
+                if process.poll() is not None:
+                    said = [line for line in lines_of(log) if "error" in line or "fatal" in line] or lines_of(log)
+                    raise ResourceFailed("it ended: %s" % (" | ".join(said[-3:]) or "it left no message"))
+                time.sleep(POLL_SECONDS)
+            return time.monotonic() - begun
+        finally:
+            end(process)
+
+
+def lines_of(log: IO[bytes]) -> List[str]:
+    """The lines that it has written."""
+    return os.pread(log.fileno(), 1 << 20, 0).decode(errors="replace").splitlines()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End it, if it runs."""
+    import subprocess
+
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
 
 PROOF = "%s_slurmfab_proof"  # the name of the database into which the dump is loaded; it exists as long as that takes
 
@@ -78,11 +176,7 @@ class ProvedDump(Resource):
         mark_done(context, self.staged, self.sha256)
 
     def tried(self, context: Context, name: str) -> str:
-        """What a conversion of the loaded database showed, in words.
-
-        Raises ResourceFailed if the new slurmdbd cannot be fetched, or does not convert it.
-        """
-        from slurmfab.on_hosts.agent.upgrade.tried_conversion import try_on  # few requests need it
+        """How a conversion of the loaded database went; ResourceFailed if the new slurmdbd cannot be had or fails."""
 
         try:
             return "the new slurmdbd converted it in %.0f s" % try_on(context, name, self.packages, dict(self.source))
@@ -90,10 +184,7 @@ class ProvedDump(Resource):
             raise ResourceFailed("the new slurmdbd cannot convert a copy of the database: %s" % error) from error
 
     def require_room(self, context: Context) -> bool:
-        """Make sure that a second database of this size fits beside the original, and return whether a third does.
-
-        A conversion copies the largest tables. Raises LeftAsItWas if the second does not; with the numbers.
-        """
+        """Whether a third copy of the database fits, for a conversion; LeftAsItWas if not even a second does."""
         import os
 
         (size,), (directory,) = mariadb.sql(context, SPACE % mariadb.quoted(self.database))
@@ -106,10 +197,7 @@ class ProvedDump(Resource):
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, int]:
-    """The number of rows of each table of a database of this host's server.
-
-    `request`: `database`: its name. Raises ResourceFailed if the server does not answer.
-    """
+    """Rows of each table of the `database` of this host's server; ResourceFailed if it does not answer."""
     return rows(context, request["database"])
 
 
@@ -125,11 +213,7 @@ def rows(context: Context, database: str) -> Dict[str, int]:
 
 
 def refuse_difference(before: Mapping[str, int], loaded: Mapping[str, int], now: Mapping[str, int]) -> None:
-    """Refuse a dump that has other tables, or other numbers of rows, than the original had around its time.
-
-    `before`: rows by table before the dump. `now`: of the original, after the dump. Raises ResourceFailed if it is such
-    a dump; with the first tables.
-    """
+    """Refuse, by ResourceFailed, a dump with other tables or rows than the original had around its time."""
     wrong = []
     for table in sorted({*loaded, *now}):
         if table not in loaded or table not in now:

@@ -14,9 +14,11 @@ import re
 import time
 from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.backup.database import CLIENT_ENVIRONMENT, find_client, login
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.database.mariadb import explain_error, quoted
 from slurmfab.on_hosts.agent.facts.slurm_use import processes
 from slurmfab.on_hosts.agent.files.free_space import nearest
 from slurmfab.on_hosts.agent.packages import dpkg_status, unfinished
@@ -24,6 +26,66 @@ from slurmfab.on_hosts.agent.slurm.spank_plugin import PLUGSTACK, lines
 from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, written_by
 from slurmfab.on_hosts.agent.upgrade import slurm_users
 from slurmfab.on_hosts.agent.upgrade.slurm_users import OWN, SlurmUser
+
+QUERY = (
+    "select table_name, coalesce(table_rows, 0), coalesce(data_length + index_length, 0) "
+    "from information_schema.tables where table_schema = %s;"
+)
+BIG = ("_job_table", "_step_table", "_job_env_table", "_job_script_table", "_event_table", "_suspend_table",
+       "_assoc_usage_hour_table", "_wckey_usage_hour_table")  # fmt: skip
+"""How the names of tables end that grow with the jobs of a cluster; its name comes first."""
+
+PLACE = "select @@datadir;"
+SECONDS = 120
+
+
+def read_database_size(stack: contextlib.ExitStack, context: Context, name: str, settings: str) -> Dict[str, Any]:
+    """Ask the server.
+
+    Args:
+        settings: path of the slurmdbd.conf with the login for an external server; empty for this host's server.
+
+    Returns:
+        `rows`: by table, of those that grow with the jobs; `bytes`: of all tables with their indexes; `place`: the
+        server's data directory, empty for an external server.
+
+    Raises:
+        ResourceFailed: there is no client, or the server does not answer or refuses.
+    """
+    options, descriptors = login(stack, context, settings)
+    rows = [line.split("\t") for line in ask(options, descriptors, QUERY % quoted(name)).splitlines()]
+    found = {row[0]: (int(row[1]), int(row[2])) for row in rows if len(row) == 3}  # noqa: PLR2004
+    place = "" if settings else ask(options, descriptors, PLACE).strip()
+    return {
+        "rows": {table: count for table, (count, _) in sorted(found.items()) if table.endswith(BIG)},
+        "bytes": sum(size for _, size in found.values()),
+        "place": place,
+    }
+
+
+def ask(options: Any, descriptors: Any, statements: str) -> str:
+    """A server's answer as lines with tabs; ResourceFailed if there is no client, or it is silent or refuses."""
+    import subprocess  # few requests need it
+
+    argv = [find_client("mariadb", "mysql"), *options, "--batch", "--raw", "--skip-column-names"]
+    environment: Mapping[str, str] = CLIENT_ENVIRONMENT
+    try:
+        done = subprocess.run(
+            argv,
+            input=statements.encode(),
+            capture_output=True,
+            timeout=SECONDS,
+            env=environment,
+            check=False,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ResourceFailed("the database did not answer: %s" % error) from error
+    if done.returncode != 0:
+        raise ResourceFailed(explain_error(done.stderr.decode(errors="replace")))
+    return done.stdout.decode(errors="replace")
+
 
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd")
 VERSION = re.compile(rb"\0(\d\d\.\d\d\.\d{1,2})(?:[-~][\w.~-]{1,30})?\0")
@@ -171,10 +233,7 @@ def plugins(context: Context, patterns: Iterable[str]) -> Iterator[Tuple[str, st
 
 
 def spank(context: Context, files: Any, places: Sequence[str]) -> List[List[Any]]:
-    """The plugins that plugstack.conf loads: path, whether it is required, and whether a package of Slurm's has it.
-
-    `places`: the plugin directory, in which relative paths begin.
-    """
+    """Path, need and package (of Slurm's or not) of plugstack.conf's plugins; relative ones are in `places`."""
     found = []
     for _, word, value in lines(context, PLUGSTACK):
         if word != "include":
@@ -201,11 +260,10 @@ def database(context: Context, request: Mapping[str, Any]) -> Dict[str, Any]:
     """Size and rows of the accounting database, as its server estimates them; nothing where there is none here."""
     if not request.get("database"):
         return {}
-    from slurmfab.on_hosts.agent.upgrade import database_size
 
     with contextlib.ExitStack() as stack:
         try:
-            return database_size.read(stack, context, request["database"], request.get("settings", ""))
+            return read_database_size(stack, context, request["database"], request.get("settings", ""))
         except ResourceFailed as error:
             return {"trouble": str(error)}
 

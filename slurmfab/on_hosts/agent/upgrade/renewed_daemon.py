@@ -69,10 +69,7 @@ class RenewedDaemon(Resource):
             Service(self.unit, answers=self.answers).start(context, "restart")
 
     def start_patiently(self, context: Context) -> None:
-        """Start slurmdbd, which converts its tables before it answers, without any limit of time.
-
-        Raises ResourceFailed if it ends at once; with its last errors.
-        """
+        """Start slurmdbd, however long its tables take to convert; ResourceFailed, with its last errors, if it ends."""
         from slurmfab.on_hosts.agent.services import daemon_log
 
         path = context.path(PATIENT)

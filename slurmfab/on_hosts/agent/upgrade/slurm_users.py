@@ -41,10 +41,7 @@ class SlurmUser(NamedTuple):
 
 
 def read(context: Context, files: Container[str]) -> List[SlurmUser]:
-    """The processes, those of services first; of services whose restart leaves processes alone, the main one.
-
-    `files`: those of Slurm's installed packages.
-    """
+    """Processes that use files of Slurm's packages, services first, those left alone by a main one."""
     found = list(users(context, files))
     main = main_processes(context, sorted({one.unit for one in found} - {""}))
     told = [one if main.get(one.unit, one.pid) == one.pid else one._replace(unit="") for one in found]
@@ -80,10 +77,7 @@ def users(context: Context, files: Container[str]) -> Iterator[SlurmUser]:
 
 
 def mapped(maps: str, files: Container[str]) -> Iterator[bool]:
-    """Yield for each of Slurm's files that a process uses whether it was replaced.
-
-    `maps`: the content of the process's file `maps`.
-    """
+    """Yield for each of Slurm's files that a process maps (by its file `maps`) whether it was replaced."""
     for device, inode, path in _MAPPING.findall(maps):
         if path.endswith(DELETED):
             if path[: -len(DELETED)] in files or _SLURMS.match(path[: -len(DELETED)]):
@@ -113,11 +107,7 @@ def root_of(path: str) -> object:
 
 
 def is_old(context: Context, unit: str, pid: int) -> bool:
-    """Whether a process of a unit uses files of Slurm's that were replaced since.
-
-    Of Slurm's own daemons only the main process counts: jobs are processes of slurmd's unit, too. `pid`: its main
-    process.
-    """
+    """Whether a unit's process uses replaced files; of Slurm's daemons the main one alone, without jobs."""
     if unit in OWN:
         return any(mapped(read_text(context.path("/proc/%d/maps" % pid)), ()))
     return any(one.is_old for one in read(context, ()) if one.unit == unit)

@@ -46,10 +46,7 @@ class StateCopy(Resource):
         return {"copy": "complete" if same(directory, context.path(self.name())) else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Copy all files of the state as their owner, then give the copy its name.
-
-        Raises ResourceFailed if slurmctld runs, or the disk has no room.
-        """
+        """Copy the state as its owner, then name the copy; ResourceFailed if slurmctld runs, or without room."""
         if is_active(context, "slurmctld"):
             raise ResourceFailed("the state cannot be copied while slurmctld runs. Stop it: systemctl stop slurmctld")
         directory, target = context.path(self.directory), context.path(self.name())

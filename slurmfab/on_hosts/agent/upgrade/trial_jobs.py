@@ -43,11 +43,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
 
 
 def try_one(context: Context, node: str, partition: str, work: Sequence[str], is_busy: bool) -> str:
-    """Run a job on a node.
-
-    `work`: srun's further options, and the command. `is_busy`: whether jobs run there, so that there may be no room.
-    Returns as for `read`.
-    """
+    """Run a job with srun's further options, perhaps without room on a busy node; returns as `read`."""
     name, is_plain = NAME % node, work[-1] == HOSTNAME
     argv = [
         "srun", "--partition=" + partition, "--nodelist=" + node, "--nodes=1", "--ntasks=1", "--time=2",

@@ -82,10 +82,7 @@ def is_allowed(path: str) -> bool:
 
 
 def named_devices(files: Iterable[str], directories: Iterable[str] = CDI) -> Tuple[str, ...]:
-    """The names that a list of the host (CDI) has for GPUs, such as `nvidia.com/gpu=0`; empty if it lacks one.
-
-    `files`: device files; those that are not of a GPU do not count. `directories`: where the lists are.
-    """
+    """The names that the host's CDI lists have for device files of GPUs (`nvidia.com/gpu=0`), or none."""
     wanted = [path for path in files if NUMBERED.fullmatch(os.path.basename(path))]
     names: Dict[str, str] = {}
     for directory in directories:

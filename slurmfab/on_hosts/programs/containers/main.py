@@ -13,11 +13,7 @@ DOCKER, PRUNE, IMAGES = "docker", "prune", "images"
 
 
 def main(word: str, place: str, *words: str) -> int:
-    """Run a command.
-
-    `word`: `docker` for a call of sdocker, `prune` for the removal of images, `images` to list those of a user.
-    `place`: path of the settings; for `images` the directory that has them.
-    """
+    """Run `docker` (sdocker), `prune` or `images`, by settings at `place`, or the directory that has them."""
     if word == IMAGES:
         return images.show(place)
     settings: Mapping[str, Any] = json_objects.parse(read_bytes(place)) or {}

@@ -100,11 +100,7 @@ class Run:
 
 
 def prune(settings: Mapping[str, Any]) -> int:
-    """Remove images as the settings say; the exit code.
-
-    `settings`: `storage`; `unused_for` in days and `above` in percent, 0 for no such limit; `former`: UIDs of users who
-    left the cluster.
-    """
+    """Remove images: `storage`, `unused_for` (days), `above` (percent; 0: no limit), `former` UIDs; exit code."""
     syslog.openlog("slurmfab-containers", syslog.LOG_PID, syslog.LOG_DAEMON)
     run = Run(str(settings.get("storage", "")))
     of_former(run, settings.get("former", ()))

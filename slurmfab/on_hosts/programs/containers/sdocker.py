@@ -63,10 +63,7 @@ class Call(NamedTuple):
 
 
 def command(words: Sequence[str], environment: Mapping[str, str], scratch: str = "") -> List[str]:
-    """The call of Podman for a call of sdocker.
-
-    `scratch`: the variable that tells a job its directory; empty for none.
-    """
+    """The call of Podman for a call of sdocker; `scratch` is the variable with a job's directory, if any."""
     if not words or words[0] not in ("run", "create"):
         return [PODMAN, *words]
     call = parsed(words[1:])

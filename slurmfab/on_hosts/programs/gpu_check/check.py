@@ -102,10 +102,7 @@ class Check:
         return [node for node in found if node.name in passed]
 
     def measured(self, measurements: Sequence[PlannedMeasurement]) -> List[Result]:
-        """Make measurements.
-
-        Nodes that an earlier check has drained are reserved and resumed first, and drained again if they fail.
-        """
+        """Make measurements; nodes that an earlier check drained are reserved, resumed, and drained if they fail."""
         drained = {planned.names[0]: planned.nodes[0].state.reason for planned in measurements if planned.is_reserved}
         if drained:
             with open(self.retested, "w", encoding="utf-8") as file:
@@ -235,15 +232,9 @@ class Check:
         remark: str = "",
         figures: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        """Count and record an outcome.
+        """Count and record an outcome (`PASSED`, `SHORT`, `NOT_MEASURED`) of a node, or a pair.
 
-        Args:
-            names: one node, or a pair.
-            outcome: `PASSED`, `SHORT` or `NOT_MEASURED`.
-            gpus: the node's GPUs, as in `a100 x4`.
-            why: the cause, if not passed.
-            action: what was done: `DRAINED`, `BACK` or `STILL`; empty for nothing.
-            figures: the measured values, by the history's keys.
+        `gpus`: as `a100 x4`. `action`: `DRAINED`, `BACK`, `STILL`, or empty. `figures`: by the history's keys.
         """
         self.counts[outcome] += 1
         self.write({"nodes": list(names), "outcome": outcome, "gpus": gpus, "why": why, "action": action,

@@ -1,7 +1,4 @@
-"""Measurements as jobs of lowest priority: cancelled as soon as another job waits for their nodes.
-
-Each is a separate `srun`, which returns the output.
-"""
+"""Measurements as `srun` jobs of lowest priority, cancelled once another job waits for their nodes."""
 
 from __future__ import annotations
 
@@ -146,13 +143,9 @@ Progress = Dict[str, Any]
 
 
 class Runner:
-    """Makes measurements.
+    """Makes measurements until `stop` is set; `report` gets the state of the jobs in the queue on changes.
 
-    Args:
-        settings: of the check, see `slurmfab.on_hosts.programs.gpu_check.main`.
-        stop: set to end all measurements.
-        wait_seconds: time that all jobs together may wait in the queue.
-        report: called with the state of the jobs in the queue whenever it has changed.
+    `settings`: see `slurmfab.on_hosts.programs.gpu_check.main`. `wait_seconds`: of all jobs together in the queue.
     """
 
     def __init__(
@@ -174,10 +167,7 @@ class Runner:
         self.idle_nodes: Dict[str, int] = {}
 
     def measure(self, measurements: Iterable[PlannedMeasurement], take: Callable[[Result], None]) -> None:
-        """Make measurements, and repeat those that fall short. No job is left in the queue at the end.
-
-        `measurements`: in the order of submission. `take`: called with each result.
-        """
+        """Make measurements in order, repeat those that fall short, `take` each; no job stays in the queue."""
         todo: Deque[PlannedMeasurement] = deque(measurements)
         try:
             while (todo or self.attempts) and not self.stop.is_set():
@@ -247,10 +237,7 @@ class Runner:
                 self.end(one, "its job did not end in time")
 
     def report_progress(self, ours: Mapping[str, QueuedJob]) -> None:
-        """Report which nodes are measured and which wait for what, if that has changed.
-
-        `ours`: the check's jobs in the queue, by name.
-        """
+        """Report which nodes the check's jobs, by name, measure and which wait for what, if that has changed."""
         measuring: List[str] = []
         waits: Dict[str, List[str]] = {}
         for one in self.attempts:
@@ -324,10 +311,7 @@ def why_not_started(planned: PlannedMeasurement, job: QueuedJob) -> str:
 
 
 def arguments(planned: PlannedMeasurement, settings: Mapping[str, Any]) -> List[str]:
-    """The srun command of a measurement: on one node a single process with all GPUs, on two nodes one process per GPU.
-
-    The job takes the whole node, because memory and bus are part of what is measured.
-    """
+    """A measurement's srun: one process with all GPUs, or on two nodes one per GPU, on whole nodes."""
     count = min(node.total for node in planned.nodes)
     is_one = len(planned.nodes) == 1
     tasks = 1 if is_one else count * len(planned.nodes)

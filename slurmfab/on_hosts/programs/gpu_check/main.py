@@ -75,10 +75,7 @@ def run_locked(settings: Mapping[str, Any], options: Mapping[str, str]) -> int:
 
 
 def stop_event(*, watches_input: bool) -> threading.Event:
-    """An event that is set by a signal or, on request, when standard input ends.
-
-    `watches_input`: whether it is set when standard input ends, as it does with the deployer's connection.
-    """
+    """An event of signals or, on request, of the input's end, which is the deployer's connection's."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
@@ -121,10 +118,7 @@ def print_line(entry: Mapping[str, Any]) -> None:
 
 
 def format_progress(progress: Mapping[str, Any], fold: Callable[[Sequence[str]], str]) -> str:
-    """Which nodes are measured and which wait, as in `measuring: n1; waiting: n2 (Resources)`.
-
-    `progress`: `measuring`, a list of nodes; `waiting`, lists of nodes by Slurm's reason.
-    """
+    """`measuring: n1; waiting: n2 (Resources)`, of nodes measured, and lists waiting by Slurm's reason."""
     waits = ", ".join("%s (%s)" % (fold(nodes), why) for why, nodes in sorted(progress["waiting"].items()))
     parts = [
         "measuring: " + fold(progress["measuring"]) if progress["measuring"] else "",

@@ -37,10 +37,7 @@ class Measurement(NamedTuple):
 
 
 def parse(output: str) -> Optional[Measurement]:
-    """The results of a run; `None` if the output is not from nccl-tests or ends before the table.
-
-    A failed run has a `failure` and the results up to it. `output`: everything that it printed, errors included.
-    """
+    """The results of nccl-tests' whole output, with a `failure` if any; `None` if it ends before the table."""
     found = rows(output)
     failure = failure_in(output)
     if not found:

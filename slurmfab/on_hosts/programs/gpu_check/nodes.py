@@ -5,6 +5,7 @@ While slurmctld does not answer, all that asks it raises ResourceFailed.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
@@ -18,6 +19,8 @@ RESERVATION = "slurmfab_gpu_check"
 ANY_TYPE = "*"  # the key of the threshold for all types without their own
 
 LONGEST_REASON = 200
+
+_INSTANCE = re.compile(r"(?:^|_)\dg\.\d+gb")  # in the type of a MIG instance
 
 
 class GpuNode(NamedTuple):
@@ -50,11 +53,14 @@ class GpuNode(NamedTuple):
 
 
 def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
-    """The nodes with GPUs, in slurmctld's order. `wanted`: NodeNames; empty for all."""
+    """The nodes with whole GPUs, in slurmctld's order: CUDA shows a program one MIG instance, whatever its job has.
+
+    `wanted`: NodeNames; empty for all.
+    """
     found = []
     for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
         gpus = gpus_of(fields.get("Gres", ""))
-        if gpus and (not wanted or fields["NodeName"] in wanted):
+        if gpus and not any(map(_INSTANCE.search, gpus)) and (not wanted or fields["NodeName"] in wanted):
             partitions = tuple(filter(None, fields.get("Partitions", "").split(",")))
             found.append(GpuNode(fields["NodeName"], gpus, partitions, state_of(fields)))
     return found
@@ -80,11 +86,7 @@ def threshold(limits: Mapping[str, float], gpus: Mapping[str, int]) -> Optional[
 
 
 def drain(context: Context, node: str, text: str) -> str:
-    """Drain a node that is in service; its jobs continue.
-
-    `text`: the reason, such as `all_reduce 98.2 GB/s, wanted 120`. Returns why the node was not drained; empty if it
-    was.
-    """
+    """Drain a node in service for a reason as `all_reduce 98.2 GB/s, wanted 120`; returns why not, or empty."""
     state = node_states(context, [node]).get(node)
     if state is None:
         return "slurmctld no longer knows it"
@@ -99,10 +101,7 @@ def reason_of(text: str) -> str:
 
 
 def reserve(context: Context, nodes: Mapping[str, str]) -> None:
-    """Reserve drained nodes for the slurm user and resume them, so that they can be measured again.
-
-    `nodes`: the present reasons by NodeName. Raises ResourceFailed if Slurm refuses; the nodes stay drained.
-    """
+    """Reserve drained nodes, with present reasons, for slurm and resume them; ResourceFailed, still drained."""
     context.must(commands.reserve(RESERVATION, "slurm", nodes, "UNLIMITED"))
     complaint = update(context, list(nodes), "State=RESUME")
     if complaint:

@@ -44,10 +44,7 @@ def ring(nodes: Sequence[str]) -> List[Pair]:
 
 
 def further_pairs(found: PairResults, may_pair: Callable[[str, str], bool]) -> Dict[str, Pair]:
-    """For each suspect a pair with another trusted node, if there is one.
-
-    `may_pair`: whether a job can run on both nodes. Returns the pair by suspect.
-    """
+    """For each suspect a pair with another trusted node, if one may pair with it (a job can run on both)."""
     pairs: Dict[str, Pair] = {}
     for node in found.suspects:
         others: Iterable[str] = sorted(found.trusted - found.partners(node))

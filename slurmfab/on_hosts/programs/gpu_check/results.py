@@ -48,11 +48,7 @@ class Result(NamedTuple):
 def judge_output(
     planned: PlannedMeasurement, output: str, code: int, minutes: int
 ) -> Tuple[Optional[Measurement], str]:
-    """Judge the output of a measurement's job.
-
-    Returns:
-        The figures, `None` if nothing was measured; and why not, or in what the nodes fall short, empty if they passed.
-    """
+    """The figures of a measurement's output, if any, and why not, or how they fall short; or empty."""
     if "DUE TO TIME LIMIT" in output:
         return Measurement(0.0, 0.0, 0, 0, checked=False, failure="it hangs"), "does not end within %d min" % minutes
     if "CANCELLED AT" in output or "Force Terminated" in output:

@@ -61,11 +61,7 @@ def missing_devices(files: Sequence[str]) -> Causes:
 
 
 def xid_causes(memory: Dict[str, Any], path: str = KERNEL_LOG) -> Causes:
-    """Fatal errors since the boot, or since the administrator reset them with `forget`.
-
-    `memory`: keeps the errors in `xids`, since the kernel's log is limited; errors up to `xids_after` (microseconds
-    since the boot) do not count.
-    """
+    """Fatal errors since boot, or `forget`, kept in `memory`, as the kernel's log is limited."""
     known: Dict[str, str] = memory.setdefault("xids", {})
     after = memory.get("xids_after", -1)
     for match in XID_RECORD.finditer(driver_records(path)):

@@ -26,11 +26,7 @@ Left = Callable[[float], float]
 
 
 def find_causes(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left, now: float) -> Causes:
-    """Run all health checks.
-
-    `settings`: what the node must have. `memory`: state of earlier runs, which is updated. Returns a sentence for each
-    problem, by key.
-    """
+    """Run all health checks: a sentence for each problem with what the node must have; updates `memory`."""
     mounts, disk = settings.get("mounts", ()), settings.get("disk", {})
     deadline = time.monotonic() + left(PROBE_SECONDS)
     answers = probe([*disk, *mounts], memory.setdefault("stuck", {}), PATH_SECONDS, deadline)
@@ -47,10 +43,7 @@ def find_causes(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left,
 
 
 def broken_gpus(settings: Mapping[str, Any], memory: Dict[str, Any], left: Left, now: float) -> Causes:
-    """Broken or missing GPUs.
-
-    `settings`: what the node must have. `memory`: state of earlier runs, which is updated.
-    """
+    """Broken or missing GPUs, by what the node must have and what the memory, which is updated, has of before."""
     from slurmfab.on_hosts.programs.health import gpus  # most nodes have none
 
     found = gpus.missing_devices(settings["gpus"])
@@ -81,11 +74,7 @@ def mount_points(mountinfo: str) -> "set[str]":
 
 
 def full_disks(disk: Mapping[str, str], answers: Mapping[str, PathState], before: Mapping[str, str]) -> Causes:
-    """File systems with too little free space or inodes, or that are read-only.
-
-    `disk`: by path, the space that has to be free. `answers`: the state of each path. `before`: the causes of the last
-    run.
-    """
+    """File systems with too little of the wanted space by path, or inodes, or read-only; `before`: last causes."""
     found: Causes = {}
     seen = set()
     for path, amount in disk.items():
@@ -139,10 +128,7 @@ def dead_units(units: Sequence[str], left: Left) -> Causes:
 
 
 def wrong_clock(most: int, left: Left, command: Sequence[str]) -> Causes:
-    """A cause if the clock is off by more than some seconds according to chrony; none without chrony.
-
-    `most`: allowed offset in seconds; 0 to check nothing.
-    """
+    """A cause if chrony tells that the clock is off by more than `most` seconds (0: unchecked), else none."""
     columns = output_of(command, left(2.0)).split(",") if most else []
     try:
         offset = abs(float(columns[OFFSET_COLUMN]))

@@ -95,10 +95,7 @@ def run_child(paths: Sequence[str], seconds: float, deadline: float) -> "tuple[i
 
 
 def child_main(paths: Sequence[str], writing: int) -> None:
-    """Examine the paths and write one line for each.
-
-    The child may hang forever, so it keeps no file open that slurmd reads, and no lock.
-    """
+    """Examine the paths, a line for each; may hang forever, so it keeps no file that slurmd reads, and no lock."""
     os.setsid()
     os.closerange(3, writing)
     os.closerange(writing + 1, MOST_OPEN)

@@ -92,10 +92,7 @@ def holders(context: Context) -> Iterator[Holder]:
 
 
 class Policy:
-    """What is done about jobs whose GPUs are idle.
-
-    `wanted`: the settings, see `main`. `told`: when the user of each job was told, in seconds since 1970.
-    """
+    """What is done about jobs with idle GPUs: the settings (see `main`), and when each user was told."""
 
     def __init__(self, context: Context, wanted: Mapping[str, Any], told: Dict[str, int]) -> None:
         self.context, self.wanted, self.told, self.failures = context, wanted, told, 0
@@ -112,10 +109,7 @@ class Policy:
                 self.failures += log("job %s of %s: %s" % (job.number, job.user, error))
 
     def judge(self, job: Holder, now: float) -> None:
-        """Tell the user of a job, end it, or forget what was told if it works again.
-
-        Raises ResourceFailed if slurmctld refuses a change.
-        """
+        """Tell the user of a job, end it, or forget what was told if it works again; ResourceFailed of slurmctld."""
         since = job.note.since(job.nodes, now, OLDEST)
         if since is None or now - since < self.wanted["after"]:
             self.forget(job)

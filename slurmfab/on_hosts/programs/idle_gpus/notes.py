@@ -60,10 +60,7 @@ class Note(NamedTuple):
         return self._replace(nodes=tuple(sorted(nodes.items())))
 
     def since(self, count: int, now: float, oldest: float) -> Optional[int]:
-        """Since when all GPUs of a job are idle; `None` if one of its nodes has not told so lately.
-
-        `count`: number of the job's nodes. `oldest`: most seconds since a node has looked.
-        """
+        """Since when all GPUs of a job on `count` nodes are idle; `None` if one tells nothing for `oldest` seconds."""
         if len(self.nodes) < count or any(not 0 <= now - idle.seen <= oldest for _, idle in self.nodes):
             return None
         return max(idle.since for _, idle in self.nodes)

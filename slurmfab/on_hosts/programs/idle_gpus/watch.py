@@ -14,7 +14,7 @@ import select
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, FrozenSet, Iterator, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.language import ENGLISH
@@ -41,16 +41,15 @@ SAMPLES = "GPU Utilization Samples"
 
 
 def main(settings: str) -> int:
-    """Look at GPUs until nvidia-smi ends.
-
-    `settings`: path of a JSON file: `node` (NodeName) and `after` (seconds). Returns the exit code: 1, since nvidia-smi
-    should not end; systemd then starts this again.
-    """
+    """Look at GPUs until nvidia-smi ends, by JSON with `node` and `after`; 1, and systemd starts it again."""
     os.environ.update(ENGLISH)
     wanted = json_objects.parse(read_bytes(settings)) or {}
     if not isinstance(wanted.get("node"), str) or not isinstance(wanted.get("after"), int):
         return failed("%s is missing or damaged; the next deployment writes it" % settings)
-    minors = {str(gpu["bus"]): int(gpu["minor"]) for gpu in gpus()}
+    minors = {
+        str(gpu["bus"]): int(gpu["minor"])
+        for gpu in (nvidia_gpus.driver_gpus("") or nvidia_gpus.parse_details(nvidia_gpus.run_smi("", "-q")))
+    }
     if not minors:
         return failed("NVIDIA's driver names no GPU")
     watch = Watch(wanted["node"], wanted["after"], time.time())
@@ -68,16 +67,8 @@ def failed(text: str) -> int:
     return 1
 
 
-def gpus() -> List[Dict[str, Any]]:
-    """The GPUs of this node, with `bus` and `minor`."""
-    return nvidia_gpus.driver_gpus("") or nvidia_gpus.parse_details(nvidia_gpus.run_smi("", "-q"))
-
-
 def watch_reports(watch: Watch, minors: Dict[str, int], run: subprocess.Popen[bytes]) -> None:
-    """Give each report to the watch, and have it write its notes.
-
-    `minors`: number of the device file of each GPU, by its slot. `run`: nvidia-smi.
-    """
+    """Give nvidia-smi's reports to the watch, and have it write notes; `minors`: device numbers by slot."""
     assert run.stdout is not None
     context, told = Context(), time.monotonic()
     parser = Reports()
@@ -114,11 +105,7 @@ class Reports:
 
 
 class Watch:
-    """Since when each GPU is idle, and what is noted about jobs.
-
-    `node`: its NodeName. `after`: seconds without work after which a job is noted. `now`: seconds since 1970; before
-    that, all GPUs count as busy.
-    """
+    """Since when each GPU is idle, from `now` on, and notes on jobs after so many seconds without work."""
 
     def __init__(self, node: str, after: int, now: float) -> None:
         self.node, self.after, self.begin = node, after, now

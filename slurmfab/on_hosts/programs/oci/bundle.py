@@ -82,10 +82,7 @@ def source_of(image: str) -> str:
 
 
 def name_of(image: str) -> str:
-    """The name of a bundle without one of its own: the last part of the image's, with its tag.
-
-    Raises NotMade if nothing is left of it.
-    """
+    """The name of a bundle without one: the image's last part with its tag; NotMade if nothing is left."""
     transport, _, rest = image.partition(":")
     last = (rest if transport in TRANSPORTS else image).rstrip("/").rpartition("/")[2]
     name = re.sub(r"[^\w.+-]+", "-", last.replace("sha256:", "")).strip("-.")
@@ -176,10 +173,7 @@ def clear_if_left(work: str, place: str) -> None:
 
 
 def call(directory: str, *words: str) -> None:
-    """Run skopeo or umoci; what it prints is the user's to see, but not on standard output.
-
-    `directory`: one that is the user's alone. Raises NotMade if it failed.
-    """
+    """Run skopeo or umoci, output on standard error, in the user's own directory; NotMade if it failed."""
     environment = dict(os.environ)
     if not os.access(environment.get("XDG_RUNTIME_DIR", ""), os.W_OK):
         # A job may have that of the session in which it was submitted, which is not on this host; without any, skopeo

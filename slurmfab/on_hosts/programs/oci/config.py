@@ -106,12 +106,7 @@ def moved(path: str) -> str:
 
 
 def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job, place: str = PLACE) -> list[str]:
-    """The variables of a container: the job's, but those that the image sets as the image has them.
-
-    Args:
-        pairs: the variables that slurmstepd has put together, as NAME=VALUE; the last of a name counts.
-        place: where it has the driver.
-    """
+    """A container's variables: the image's own stay, else the job's, the last of each, and the driver's place."""
     found = variables_of(pairs)
     found.update({name: value for name, value in image.items() if name not in KEPT})
     if "PATH" not in image:
@@ -147,10 +142,7 @@ def placed(driver: Pairs, place: str) -> Pairs:
 
 
 def has_room(root: str, path: str) -> bool:
-    """Whether a mount point is in a bundle's file system, or can be made there.
-
-    `path`: the mount point in the container; below /dev, which is no part of the bundle, there is always room.
-    """
+    """Whether a mount point is, or can be made, in a bundle's file system; always below /dev."""
     place = root + path
     while place != root and not os.path.lexists(place):
         place = os.path.dirname(place)

@@ -1,7 +1,4 @@
-"""The program of Slurm's own containers: what it does is its first word.
-
-A step of a container waits for four calls of it, so each imports only what it needs.
-"""
+"""The program of Slurm's own containers, whose step waits for four calls of it: each imports what it needs."""
 
 from __future__ import annotations
 

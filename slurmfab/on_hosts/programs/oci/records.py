@@ -15,10 +15,7 @@ LONGEST = 10.0  # seconds for the removal of one record; the step ends after tha
 
 
 def make(task: str) -> str:
-    """Make the directory for the record of a task's container.
-
-    `task`: numbers of job, step and task, as 12.0.3. Raises OSError if it cannot be made.
-    """
+    """Make the directory for the record of a task, such as 12.0.3 (job, step, task); OSError if it cannot."""
     path = "%s/%s%s-%s" % (PLACE, PREFIX, task, os.urandom(8).hex())
     os.mkdir(path, 0o700)
     return path
@@ -41,10 +38,7 @@ def delete(step: str, user: str) -> int:
 
 
 def remove(step: str, uid: int, directory: str = PLACE) -> None:
-    """Remove the records of a step; only those of containers that were killed have something in them.
-
-    `step`: numbers of job and step, as 12.0. `uid`: whose records they are. `directory`: where records are.
-    """
+    """Remove a step's (12.0) records of its user; only containers that were killed left some."""
     with os.scandir(directory) as entries:
         found = [entry for entry in entries if entry.name.startswith("%s%s." % (PREFIX, step))]
     for path in (entry.path for entry in found if entry.stat(follow_symlinks=False).st_uid == uid):

@@ -105,10 +105,7 @@ def home_of(own: dict[str, Any]) -> str:
 
 
 def directories(variables: dict[str, str], names: list[str]) -> tuple[str, ...]:
-    """The directories of the host that a container sees, besides the home: /tmp, and the job's own.
-
-    `names`: variables that name directories of the job; what does not belong to the user is left out.
-    """
+    """Host directories in a container besides home: /tmp, and the job's own by `names`, if the user's."""
     mine = [path for path in (variables.get(name, "") for name in names) if is_mine(path)]
     return tuple(dict.fromkeys(("/tmp", *mine)))  # noqa: S108 - the job's own
 

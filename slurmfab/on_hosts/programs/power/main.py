@@ -7,7 +7,7 @@ import sys
 import syslog
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
@@ -15,7 +15,50 @@ from slurmfab.on_hosts.agent.core.language import ENGLISH
 from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
-from slurmfab.on_hosts.programs.power import sleepers, switches
+from slurmfab.on_hosts.programs.power import switches
+
+HARMLESS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
+"""Flags that an idle node may have: they say how it came into the cluster."""
+
+IDLE = frozenset({"IDLE"})
+IN_SERVICE = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED"})
+"""States and flags of a node that is on and takes jobs, now or next."""
+
+LAST_BUSY = "%Y-%m-%dT%H:%M:%S"
+
+
+def choose_sleepers(nodes: Iterable[Mapping[str, str]], wanted: Mapping[str, Any], now: float) -> List[str]:
+    """The nodes that are to be switched off, the longest idle first.
+
+    Args:
+        nodes: the fields of `scontrol show node` of each node.
+        wanted: the settings: `nodes` (those that may sleep), `always_on`, `after` (seconds), `keep` (number of nodes in
+            service that stay on) and `rate` (most nodes at once).
+
+    Returns:
+        NodeNames; none that is drained, reserved, planned for a job, down or on its way up or down.
+    """
+    may_sleep = set(wanted["nodes"])
+    found = {record["NodeName"]: dict(record) for record in nodes if record["NodeName"] in may_sleep}
+    flags = {name: state_of(record).flags - HARMLESS for name, record in found.items()}
+    in_service = [name for name, has in flags.items() if has <= IN_SERVICE]
+    idle = []
+    for name in in_service:
+        since = idle_since(found[name].get("LastBusyTime", ""))
+        is_free = flags[name] == IDLE and name not in wanted["always_on"]
+        if is_free and since is not None and now - since >= wanted["after"]:
+            idle.append((since, name))
+    room = min(len(in_service) - wanted["keep"], wanted["rate"])
+    return [name for _, name in sorted(idle)[: max(0, room)]]
+
+
+def idle_since(text: str) -> Optional[float]:
+    """LastBusyTime in seconds since 1970; `None` where Slurm knows none."""
+    try:
+        return time.mktime(time.strptime(text, LAST_BUSY))
+    except (ValueError, OverflowError):
+        return None
+
 
 SUSPEND, RESUME, CHOOSE = "suspend", "resume", "choose"
 
@@ -63,13 +106,10 @@ def log_failure(text: str) -> int:
 
 
 def choose(wanted: Mapping[str, Any]) -> int:
-    """Have Slurm switch off the nodes that have been idle for long enough.
-
-    Raises ResourceFailed if slurmctld does not answer, or refuses.
-    """
+    """Have Slurm switch off nodes that were idle for long enough; ResourceFailed if slurmctld fails or refuses."""
     context = Context()
     found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
-    nodes = sleepers.choose(found, wanted, time.time())
+    nodes = choose_sleepers(found, wanted, time.time())
     if nodes:
         context.must(commands.update_nodes(nodes, "State=POWER_DOWN"), seconds=SCONTROL_SECONDS)
         syslog.syslog(syslog.LOG_INFO, "idle for %d s, so Slurm switches off: %s" % (wanted["after"], ",".join(nodes)))
@@ -77,11 +117,7 @@ def choose(wanted: Mapping[str, Any]) -> int:
 
 
 def switch_all(wanted: Mapping[str, Any], word: str, nodes: Sequence[str]) -> int:
-    """Switch nodes off or on, all at once.
-
-    `word`: `suspend` or `resume`. Returns the exit code: 1 if one of them could not be switched, or must not be. Raises
-    ResourceFailed if slurmctld does not answer, so that it is not known whether a node is drained.
-    """
+    """Switch nodes (`suspend`, `resume`) at once; 1 if one was not, ResourceFailed without slurmctld."""
     states = states_of(Context(), nodes) if word == SUSPEND else {}
     deadline = time.monotonic() + float(wanted[word + "_timeout"])
 
@@ -116,10 +152,7 @@ def unknown(wanted: Mapping[str, Any], node: str) -> str:
 
 
 def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) -> str:
-    """Why a node is not switched off; empty if it may be.
-
-    `node`: its NodeName. `state`: its state in Slurm; `None` for an unknown node.
-    """
+    """Why a node is not switched off; empty if it may be. Its state in Slurm is `None` for an unknown node."""
     if unknown(wanted, node):
         return unknown(wanted, node)
     if node in wanted["always_on"]:
@@ -131,11 +164,7 @@ def why_not(wanted: Mapping[str, Any], node: str, state: Optional[NodeState]) ->
 
 
 def note(directory: str, word: str, node: str, reason: str) -> None:
-    """Log what was done, and keep the reason of a failure for the checks until the node is switched again.
-
-    `directory`: with a file for each node that could not be switched. `word`: `suspend` or `resume`. `reason`: why it
-    was not switched; empty if it was.
-    """
+    """Log what was done, and keep the reason of a failure, a file each, until the node is switched again."""
     path = os.path.join(directory, node)
     try:
         if reason:

@@ -26,11 +26,7 @@ POWER_OFF = ("sudo", "-n", "/usr/bin/systemctl", "poweroff")
 
 
 class Switch:
-    """The switch of one node.
-
-    `settings`: of this kind of switch. `node`: NodeName. `deadline`: until when it has to be switched, by
-    `time.monotonic`.
-    """
+    """The switch of one node, by its kind's settings, within a deadline of `time.monotonic`."""
 
     def __init__(self, settings: Mapping[str, Any], node: str, deadline: float) -> None:
         self.settings = settings
@@ -47,10 +43,7 @@ class Switch:
         raise NotImplementedError
 
     def call(self, argv: Sequence[str], seconds: float = CALL_SECONDS) -> str:
-        """What a program prints, which is run once more if it fails.
-
-        Raises ResourceFailed if it failed twice, or there is no time left.
-        """
+        """What a program prints, run again once if it fails; ResourceFailed at the second failure, or without time."""
         return twice(lambda: self.context.must(argv, seconds=max(1.0, min(seconds, self.left))))
 
     @property
@@ -153,10 +146,5 @@ KINDS = {"ipmi": Ipmi, "wake_on_lan": WakeOnLan, "command": OwnCommands}
 
 
 def switch_for(wanted: Mapping[str, Any], node: str, deadline: float) -> Switch:
-    """The switch of a node.
-
-    Args:
-        wanted: the settings: `how` is the kind, and its settings are under this name.
-        deadline: until when it has to be switched, by `time.monotonic`.
-    """
+    """The switch of a node by `how`, and the settings of that name, until a monotonic deadline."""
     return KINDS[wanted["how"]](wanted[wanted["how"]], node, deadline)

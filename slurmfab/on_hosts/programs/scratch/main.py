@@ -72,10 +72,7 @@ def log(text: str) -> None:
 
 
 def before(wanted: Mapping[str, Any], job: str, uid: int, tell: Tell) -> None:
-    """Make the directory of a job, and then remove those of jobs that do not run any more.
-
-    `tell`: tells that the job can begin. Raises OSError, ResourceFailed if the directory cannot be made.
-    """
+    """Make the job's directory, `tell` that it can begin, and remove old ones; OSError, ResourceFailed."""
     context = Context()
     with job_directories.opened(context, wanted["path"]) as base:
         refuse_wrong_place(context, wanted)
@@ -102,10 +99,7 @@ def refuse_wrong_place(context: Context, wanted: Mapping[str, Any]) -> None:
 
 
 def clean(context: Context, base: Folder, node: str, job: str) -> None:
-    """Remove the directories of jobs that do not run here any more; what fails is logged.
-
-    `job`: the job of which this is the prolog or the epilog.
-    """
+    """Remove the directories of jobs that have ended, in prolog or epilog of one; what fails is logged."""
     os.nice(10)
     try:
         for name in job_directories.unused(context, base, node, {job}):
@@ -158,10 +152,7 @@ def watched(work: Callable[[Tell], None], seconds: float, *, to_the_end: bool) -
 
 
 def work_alone(work: Callable[[Tell], None], writer: int) -> None:
-    """Do the work in this process, which slurmd does not wait for, and end it.
-
-    `work`: is given a function that tells one line.
-    """
+    """Do the work, which gets a function that tells a line, in this process; slurmd does not wait for its end."""
 
     def tell(line: str) -> None:
         try:

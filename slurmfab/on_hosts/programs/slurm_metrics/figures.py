@@ -83,10 +83,7 @@ class Figures:
         self.values: Dict[str, Dict[Tuple[str, ...], float]] = {}
 
     def put(self, name: str, value: float, *labels: str) -> None:
-        """Set a value; the labels are in the order of the table.
-
-        Raises KeyError if the table has no such figure. Raises ValueError if it has other labels.
-        """
+        """Set a value, labels in the table's order; KeyError for another figure, ValueError for other labels."""
         if len(labels) != len(NAMED[name].labels):
             raise ValueError("%s has the labels %s" % (name, NAMED[name].labels))
         self.values.setdefault(name, {})[labels] = float(value)

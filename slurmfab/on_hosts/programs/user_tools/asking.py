@@ -9,6 +9,8 @@ import signal
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from slurmfab.on_hosts.agent.client.commands import Table
+
 SECONDS = 15.0  # how long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds.
 PATIENCE = 1.0  # after so many seconds, `scontrol ping` tells whether there is anything to wait for
 LONGEST = 64 << 20  # the most bytes of an answer: 100,000 nodes or jobs
@@ -55,12 +57,7 @@ class Answer(NamedTuple):
 
 
 class Running:
-    """A command that has been started.
-
-    Attributes:
-        answer: once it has ended or could not be started; `None` before.
-        streams: the descriptors of its output and its errors that are still open.
-    """
+    """A started command: `answer` once it ended (or `None`), and `streams`, its open descriptors."""
 
     def __init__(self, question: Question) -> None:
         self.answer: Optional[Answer] = None
@@ -129,12 +126,7 @@ class Started:
         self.running = {name: Running(question) for name, question in questions.items()}
 
     def answers(self, seconds: float = SECONDS, patience: float = PATIENCE) -> Dict[str, Answer]:
-        """Wait for all answers.
-
-        Args:
-            seconds: after which commands are stopped that have not ended.
-            patience: after which `scontrol ping` is asked; all are stopped if no slurmctld answers it.
-        """
+        """All answers, stopped after `seconds`, or when no slurmctld answers a ping after `patience`."""
         began = time.monotonic()
         ping: Optional[Running] = None
         while any(one.answer is None for one in self.running.values()):
@@ -152,10 +144,7 @@ class Started:
         return {name: one.answer for name, one in self.running.items() if one.answer is not None}
 
     def read(self, seconds: float, ping: Optional[Running]) -> None:
-        """Read what comes within some seconds, and return with the first.
-
-        `seconds`: at most. `ping`: a further command; `None` for none.
-        """
+        """Read what comes within some seconds, at most, and return with the first; `ping` is a further command."""
         poll, of = select.poll(), {}
         for one in (*self.running.values(), *((ping,) if ping else ())):
             for stream in one.streams:
@@ -172,11 +161,7 @@ class Started:
 
 
 def ask(questions: Mapping[str, Question], seconds: float = SECONDS) -> Dict[str, Answer]:
-    """Ask several questions at once.
-
-    `questions`: by name. `seconds`: after which commands are stopped that have not ended. Returns the answers by the
-    same names.
-    """
+    """The answers to several questions, by name, asked at once; stopped after so many seconds."""
     return Started(questions).answers(seconds)
 
 
@@ -184,3 +169,63 @@ def environment(more: Mapping[str, str]) -> Dict[str, str]:
     """The user's environment without what changes the answers of Slurm's commands."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(SITE_SETTINGS)}
     return {**inherited, "LC_ALL": "C.UTF-8", **more}
+
+
+JOB_FIELDS = (
+    "JobArrayID", "Partition", "UserName", "Account", "QOS", "State", "Reason", "StartTime", "NumNodes", "NumCPUs",
+    "NumTasks", "TimeUsed", "TimeLimit", "ReqNodes", "NodeList", "Dependency", "tres-alloc", "tres-per-job",
+    "tres-per-node", "tres-per-task", "admin_comment", "Name",
+)  # fmt: skip
+"""Fields of a job, as named by squeue(1), --Format."""
+
+ASSOCIATION_FIELDS = (
+    "Account", "Partition", "DefaultQOS", "QOS", "MaxJobs", "MaxSubmitJobs", "MaxWall", "MaxTRES", "MaxTRESPerNode",
+    "MaxTRESMins", "GrpJobs", "GrpSubmitJobs", "GrpTRES", "GrpTRESMins",
+)  # fmt: skip
+QOS_FIELDS = (
+    "Name", "Flags", "MaxWall", "MaxTRES", "MaxTRESPerNode", "MaxTRESMins", "MinTRES", "MaxJobsPU", "MaxSubmitPU",
+    "MaxTRESPU", "MaxJobsPA", "MaxSubmitPA", "MaxTRESPA", "GrpJobs", "GrpSubmitJobs", "GrpTRES", "GrpTRESMins",
+)  # fmt: skip
+"""What sacctmgr(1) of 22.05 to 26.05 prints; a user's limits include those inherited from accounts above."""
+
+NODES = Question(("scontrol", "--details", "--oneliner", "show", "node"))
+"""The nodes that the user may see, one a line; `nodes.read` reads them."""
+
+PARTITIONS = Question(("scontrol", "--oneliner", "show", "partition"))
+"""The partitions that are not hidden from the user, one a line; `partitions.read` reads them."""
+
+ALL_PARTITIONS = Question(("scontrol", "--all", "--oneliner", "show", "partition"))
+"""Also those that the user may not use, for a script may name one of them; `partitions.read` reads them."""
+
+SBATCH_HELP = Question(("sbatch", "--help"))  # the options of sbatch, also those of plugins
+
+TEST_ONLY = Question(("sbatch", "--test-only"))
+"""Whether sbatch takes the script on its standard input, and when it would start; submits nothing (sbatch(1))."""
+
+MODULES = Question(("bash", "-lc", "module -t avail 2>&1"))  # the modules that the user's login shell finds, one a line
+
+MPI_KINDS = Question(("sh", "-c", "srun --mpi=list 2>&1"))
+"""The MPI plugins that srun has; it starts nothing (srun(1), --mpi)."""
+
+CONFIG = Question(("scontrol", "show", "config"))
+QOS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=" + ",".join(QOS_FIELDS)))
+"""All QOS, which `limits.qos` reads; slurmdbd answers, which may be down while slurmctld is not."""
+
+
+def associations_question(user: str, cluster: str = "") -> Question:
+    """A user's accounts, QOS and limits of slurmdbd, in one cluster or all; `limits.associations` reads it."""
+    here = ("cluster=" + cluster,) if cluster else ()
+    where = ("where", "user=" + user, *here, "format=" + ",".join(ASSOCIATION_FIELDS))
+    return Question(("sacctmgr", "--noheader", "--parsable2", "show", "associations", *where))
+
+
+def use_question(user: str) -> Question:
+    """What a user uses of their own limits and of those of all QOS, from slurmctld's memory; `use.read` reads it."""
+    return Question(("scontrol", "show", "assoc_mgr", "flags=assoc,qos", "users=" + user))
+
+
+def jobs_of(user: str) -> Tuple[Question, Table]:
+    """The jobs of a user that have not ended, and what reads the rows of the answer."""
+    # With --all: a job in a hidden partition is none the less the user's.
+    table = Table(("squeue", "--all", "--noheader", "--user=" + user), JOB_FIELDS)
+    return Question(table.argv, table.env), table

@@ -7,12 +7,11 @@ import os
 import re
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from slurmfab.on_hosts.programs.user_tools import limits, nodes, partitions
+from slurmfab.on_hosts.programs.user_tools import limits, nodes
 from slurmfab.on_hosts.programs.user_tools.asking import Answer
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, hint
 from slurmfab.on_hosts.programs.user_tools.limits import Association, Qos
-from slurmfab.on_hosts.programs.user_tools.nodes import Node
-from slurmfab.on_hosts.programs.user_tools.partitions import Partition
+from slurmfab.on_hosts.programs.user_tools.nodes import Node, Partition
 
 
 class Cluster(NamedTuple):
@@ -72,10 +71,7 @@ def most_gpus(of: List[Node]) -> Dict[str, int]:
 
 
 def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Cluster:
-    """What Slurm answered.
-
-    `answers`: by question. `notes`: where to note what it did not. Raises Silent if slurmctld does not answer.
-    """
+    """What Slurm answered, by question, noting what it did not; Silent if slurmctld does not answer."""
     config = dict(re.findall(r"^(\w+) += (.*)$", answers["config"].must, re.MULTILINE))
     enforced = frozenset(config.get("AccountingStorageEnforce", "").strip().lower().split(","))
     accounts = [answers[name] for name in ("associations", "qos") if name in answers]
@@ -86,7 +82,7 @@ def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Clus
     known = {name: answers[name].text for name in ("associations", "qos", "use") if name in answers}
     most = config.get("MaxArraySize", "").strip()
     return Cluster(
-        partitions=partitions.read(answers["partitions"].must),
+        partitions=nodes.read_partitions(answers["partitions"].must),
         nodes=nodes.read(answers["nodes"].must),
         associations=limits.associations(known.get("associations", "")),
         qos=limits.qos(known.get("qos", "")),
@@ -111,10 +107,7 @@ def groups() -> FrozenSet[str]:
 
 
 def account_limits(shown: str) -> Dict[str, Tuple[Tuple[str, str], ...]]:
-    """By account, GrpTRES of it and of those above it, with the account that has the limit.
-
-    `shown`: what `questions.use` printed.
-    """
+    """By account, GrpTRES of it and those above it, and whose limit it is, from the output of `questions.use`."""
     parents: Dict[str, str] = {}
     own: Dict[str, str] = {}
     for block in re.split(r"^ClusterName=\S* ", shown, flags=re.MULTILINE):

@@ -28,11 +28,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def text(stem: str, width: int, numbers: List[int]) -> str:
-    """The names with one stem.
-
-    `stem`: what comes before the number. `width`: of numbers with zeros before them; 0 for any. `numbers`: in order; -1
-    for a name without one.
-    """
+    """The names with one stem, numbers in order (-1: none) with zeros to a width (0: any)."""
     ranges: List[List[int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:

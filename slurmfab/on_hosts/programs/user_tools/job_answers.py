@@ -92,10 +92,7 @@ class Limits(NamedTuple):
         )
 
     def default_for(self, has_gpus: bool, kind: str) -> str:
-        """The partition of a job that names none: the default one, or the first that has the wanted GPUs.
-
-        `has_gpus`: whether the job has any. `kind`: their type; empty for any.
-        """
+        """The partition of a job that names none: the default, or the first with GPUs of the wanted kind."""
         there = [self.in_partition(name) for name in (self.default, *self.names) if name and has_gpus]
         fitting = [one for one in there if kind in one.gpu_types] or [one for one in there if one.most_gpus]
         return fitting[0].partition if fitting else self.default

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple, Sequence, Tuple
 
-from slurmfab.on_hosts.programs.user_tools.questions import ASSOCIATION_FIELDS, QOS_FIELDS
+from slurmfab.on_hosts.programs.user_tools.asking import ASSOCIATION_FIELDS, QOS_FIELDS
 
 UNLIMITED = frozenset({"", "-1"})
 

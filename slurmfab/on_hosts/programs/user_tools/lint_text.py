@@ -130,12 +130,7 @@ def modules(script: Script) -> List[Tuple[int, str]]:
 
 
 def unknown_modules(names: List[Tuple[int, str]], available: Optional[FrozenSet[str]]) -> Iterator[Finding]:
-    """Yield modules that are not there.
-
-    Args:
-        names: what `modules` found.
-        available: names of modules with and without versions; `None` if there is no command `module`.
-    """
+    """Yield names of `modules` that are not available (with or without versions; `None`: no modules)."""
     if available is None:
         if names:
             yield warning(names[0][0], "module", "there is no command module on this host")
@@ -184,10 +179,7 @@ def sruns(script: Script, wanted: Wanted) -> Iterator[Finding]:
 
 
 def unknown_option(number: int, name: str) -> Iterator[Finding]:
-    """Yield that srun has no such option; those of pyxis begin with `container`.
-
-    `name`: as it is written, without dashes.
-    """
+    """Yield that srun has no such option, written without dashes; those of pyxis begin with `container`."""
     known = sbatch_options.resolve(name, sbatch_options.OF_SRUN)
     if len(name) > 1 and not known.name and not name.startswith("container"):
         near = sbatch_options.nearest(name, sbatch_options.ALL | sbatch_options.OF_SRUN)

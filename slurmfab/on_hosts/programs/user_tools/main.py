@@ -14,11 +14,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
 
 def main(name: str, *words: str) -> int:
-    """Run a command.
-
-    `name`: of the command, and of its module here, whose `main` takes the words and returns the exit code. Returns the
-    exit code: 1 if Slurm does not answer.
-    """
+    """Run the command, and module here, of this name; its `main`'s exit code, or 1 without Slurm."""
     # Names and comments of others may be in any encoding, and so may the user's terminal.
     if sys.stdout is None:  # the user has closed it: `sstatus >&-`
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end

@@ -111,10 +111,7 @@ _OF = {"QOS": "the QOS of the job or of its partition", "Assoc": "your account",
 
 
 def explained(reason: str, job: str = "JOBID") -> str:
-    """What a reason means, and what the user can do; empty if the reason is unknown.
-
-    `reason`: as squeue prints it. `job`: the job's ID, for commands that the sentence names.
-    """
+    """What squeue's reason means, and what the user of that job can do; empty if unknown."""
     for pattern, sentence in TEXTS:
         found = re.match(pattern, reason)
         if found:

@@ -23,10 +23,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 class Paint:
-    """Colours for a terminal; without one, or with NO_COLOR (no-color.org), text stays as it is.
-
-    `out`: where the text goes.
-    """
+    """Colours for a terminal; without one, or with NO_COLOR (no-color.org), text stays as it is."""
 
     def __init__(self, out: TextIO, environment: Mapping[str, str] = os.environ) -> None:
         is_dumb = environment.get("TERM", "dumb") == "dumb"
@@ -102,10 +99,7 @@ def cells(job: Job) -> Sequence[str]:
 
 
 def why(jobs: Sequence[Job], now: float, width: int) -> List[str]:
-    """Why jobs wait, those with the same reason together, and when they are expected to start.
-
-    `jobs`: all of the user's.
-    """
+    """Why a user's jobs wait, grouped by reason, and when they are expected to start."""
     groups: Dict[str, List[Job]] = {}
     for job in jobs:
         if job.is_pending:

@@ -99,10 +99,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def from_flags(given: Dict[str, str], limits: Limits) -> Tuple[Dict[str, Any], Limits]:
-    """The answers that flags give, and the limits of the partition that they choose.
-
-    Raises ValueError if a flag has a value that cannot be.
-    """
+    """The answers that flags give, and the limits of their partition; ValueError if a value cannot be."""
     found: Dict[str, Any] = {}
     if "partition" not in given:
         limits = limits.in_partition(
@@ -182,18 +179,14 @@ def options(answers: Dict[str, Any]) -> JobOptions:
 
 
 def finish(text: str, path: str, force: bool, around: slint.Surroundings) -> int:
-    """Check a script and write it; the exit code.
-
-    `path`: of the file; `-` for standard output. `force`: whether an existing file is overwritten. `around`: what it is
-    checked against.
-    """
+    """Check a script and write it to a path (`-`: output), over a file if forced; the exit code."""
     checked = slint.check(path, text.encode(), around)
     wrong = [one for one in checked.findings if one.severity == ERROR and one.rule != "slurm"]
     refused = checked.verdict is not None and not checked.verdict.accepted
     if wrong or refused:
         for line in slint.lines(checked, colours=False):
             sys.stderr.write(line + "\n")
-        sys.stderr.write("The script would have been:\n\n%s\n" % clean_lines(text))
+        sys.stderr.write("The script would have been:\n\n%s\n" % "\n".join(clean(line) for line in text.split("\n")))
         return complain("nothing was written", 1)
     if path == STDOUT:
         sys.stdout.write(text)
@@ -207,11 +200,6 @@ def finish(text: str, path: str, force: bool, around: slint.Surroundings) -> int
         sys.stdout.write(line + "\n")
     sys.stdout.write("Written. To submit it: sbatch %s\n" % clean(path))
     return 0
-
-
-def clean_lines(text: str) -> str:
-    """A script as lines that do nothing to a terminal."""
-    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def write(text: str, path: str, force: bool) -> bool:
@@ -229,10 +217,7 @@ def agreed(path: str) -> bool:
 
 
 def ask(question: str, default: str = "") -> str:
-    """Ask on the terminal; the prompt goes to standard error, so that standard output can be the script.
-
-    Raises EOFError if the user has ended the input.
-    """
+    """Ask on the terminal by standard error, since standard output can be the script; EOFError at the end."""
     sys.stderr.write("%s%s: " % (question, " [%s]" % default if default else ""))
     sys.stderr.flush()
     line = sys.stdin.readline(job_answers.LONGEST)

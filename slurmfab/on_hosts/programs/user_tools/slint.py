@@ -28,12 +28,9 @@ from slurmfab.on_hosts.programs.user_tools import (
     asking,
     cluster,
     lint_cluster,
-    lint_paths,
     lint_programs,
     lint_text,
-    questions,
     sbatch_options,
-    sbatch_words,
     settings,
     submit_script,
     wanted,
@@ -41,7 +38,7 @@ from slurmfab.on_hosts.programs.user_tools import (
 from slurmfab.on_hosts.programs.user_tools.asking import Silent
 from slurmfab.on_hosts.programs.user_tools.cluster import Cluster
 from slurmfab.on_hosts.programs.user_tools.findings import ERROR, HINT, WARNING, Finding, clean, error, hint
-from slurmfab.on_hosts.programs.user_tools.sbatch_words import Verdict
+from slurmfab.on_hosts.programs.user_tools.sbatch_options import Verdict
 
 STDIN = "-"
 MOST_FINDINGS = 100
@@ -171,15 +168,15 @@ def surroundings() -> Surroundings:
     """Ask Slurm and this host."""
     user = pwd.getpwuid(os.geteuid()).pw_name
     asked = {
-        "nodes": questions.NODES,
-        "partitions": questions.ALL_PARTITIONS,
-        "config": questions.CONFIG,
-        "help": questions.SBATCH_HELP,
+        "nodes": asking.NODES,
+        "partitions": asking.ALL_PARTITIONS,
+        "config": asking.CONFIG,
+        "help": asking.SBATCH_HELP,
     }
     ours = settings.read()
     if ours.get("accounting", True):
-        rows = questions.associations(user, ours.get("cluster", ""))
-        asked.update(associations=rows, qos=questions.QOS, use=questions.use(user))
+        rows = asking.associations_question(user, ours.get("cluster", ""))
+        asked.update(associations=rows, qos=asking.QOS, use=asking.use_question(user))
     answers = asking.ask(asked)
     options = frozenset(re.findall(r"--([a-z][a-z0-9-]+)", answers["help"].text))
     notes: List[Finding] = []
@@ -193,10 +190,7 @@ def surroundings() -> Surroundings:
 
 
 def in_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield variables that count instead of what a script says (sbatch(1), INPUT ENVIRONMENT VARIABLES).
-
-    `variables`: by name.
-    """
+    """Yield variables, of these, that count instead of what a script says (sbatch(1), INPUT ENVIRONMENT VARIABLES)."""
     for name in OVERRIDING:
         if name in variables:
             text = "in your shell %s is %s, which counts instead of what the script says" % (name, variables[name])
@@ -210,7 +204,7 @@ def check(path: str, content: bytes, around: Surroundings) -> Checked:
     user = around.cluster.user if around.cluster else pwd.getpwuid(os.geteuid()).pw_name
     for job in script.jobs:
         asked, wrong = wanted.read(job)
-        found += [*wrong, *lint_paths.check(asked, around.here, user)]
+        found += [*wrong, *lint_programs.check_paths(asked, around.here, user)]
         if around.cluster:
             found += [*lint_cluster.check(asked, around.cluster), *releases(job, around.cluster.version)]
         if len(script.jobs) == 1:
@@ -221,7 +215,7 @@ def check(path: str, content: bytes, around: Surroundings) -> Checked:
         found += lint_text.unknown_modules(loaded, modules())
     kinds = lint_programs.mpi_kinds(script) if around.cluster else []
     if kinds:
-        found += lint_programs.unknown_kinds(kinds, shown_by(questions.MPI_KINDS)[1])
+        found += lint_programs.unknown_kinds(kinds, shown_by(asking.MPI_KINDS)[1])
     found += around.notes
     answer = test(content) if around.cluster else None
     if answer and answer.accepted:
@@ -246,7 +240,7 @@ def releases(job: Sequence[submit_script.Setting], version: str) -> Iterator[Fin
 
 def modules() -> Optional[FrozenSet[str]]:
     """The modules that a login shell of the user finds; `None` if it has no command `module`."""
-    code, shown = shown_by(questions.MODULES)
+    code, shown = shown_by(asking.MODULES)
     return None if code == asking.NOT_FOUND else lint_text.available_modules(shown)
 
 
@@ -257,22 +251,19 @@ def shown_by(question: asking.Question) -> Tuple[int, str]:
 
 def test(content: bytes) -> Verdict:
     """Ask sbatch about a script, without submitting it."""
-    argv, env = questions.TEST_ONLY
-    return sbatch_words.verdict(*run(argv, env, content[: submit_script.MOST_BYTES], TEST_SECONDS))
+    argv, env = asking.TEST_ONLY
+    return sbatch_options.verdict(*run(argv, env, content[: submit_script.MOST_BYTES], TEST_SECONDS))
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], given: bytes, seconds: float) -> Tuple[int, str]:
-    """Run a command, and return its exit code and all that it printed.
-
-    `env`: variables besides the user's own. `seconds`: after which it is stopped.
-    """
+    """Run a command with further variables for at most so many seconds: its exit code and all that it printed."""
     try:
         done = subprocess.run(
             argv, input=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, check=False,
             env=asking.environment(env),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return sbatch_words.NO_ANSWER, "no answer within %.0f s" % seconds
+        return sbatch_options.NO_ANSWER, "no answer within %.0f s" % seconds
     except OSError as problem:
         return asking.NOT_FOUND, "%s: %s" % (argv[0], problem.strerror)
     return done.returncode, done.stdout[: 1 << 20].decode("utf-8", "replace")

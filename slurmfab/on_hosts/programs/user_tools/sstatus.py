@@ -9,7 +9,7 @@ import sys
 import time
 from typing import List, NamedTuple, Sequence
 
-from slurmfab.on_hosts.programs.user_tools import asking, questions
+from slurmfab.on_hosts.programs.user_tools import asking
 
 USAGE = """\
 Usage: sstatus [--user NAME] [--json]
@@ -85,14 +85,14 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
     from slurmfab.on_hosts.programs.user_tools import settings
 
     ours = settings.read()
-    own, table = questions.jobs_of(user.pw_name)
+    own, table = asking.jobs_of(user.pw_name)
     started = asking.Started({
         "jobs": own,
-        "nodes": questions.NODES,
-        "partitions": questions.PARTITIONS,
-        "use": questions.use(user.pw_name),
-        "associations": questions.associations(user.pw_name, ours.get("cluster", "")),
-        "qos": questions.QOS,
+        "nodes": asking.NODES,
+        "partitions": asking.PARTITIONS,
+        "use": asking.use_question(user.pw_name),
+        "associations": asking.associations_question(user.pw_name, ours.get("cluster", "")),
+        "qos": asking.QOS,
     })  # fmt: skip
     # While Slurm answers, Python has the time to read the rest of the program.
     from slurmfab.on_hosts.agent.core.resource import ResourceFailed

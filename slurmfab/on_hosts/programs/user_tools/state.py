@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, TypedDict
 
-from slurmfab.on_hosts.programs.user_tools import hostnames, jobs, limits, nodes, partitions, reasons, use
+from slurmfab.on_hosts.programs.user_tools import hostnames, jobs, limits, nodes, reasons, use
 from slurmfab.on_hosts.programs.user_tools.asking import Answer
 from slurmfab.on_hosts.programs.user_tools.use import Limit
 
@@ -66,7 +66,7 @@ class State(NamedTuple):
     cluster: str
     person: Person
     nodes: Tuple[nodes.Node, ...]  # that the user may see
-    partitions: Tuple[partitions.Partition, ...]
+    partitions: Tuple[nodes.Partition, ...]
     limits: Tuple[Limit, ...]  # of the user, with what is used of them
     jobs: Tuple[jobs.Job, ...]
     notes: Tuple[str, ...]  # what could not be had, in words
@@ -106,7 +106,7 @@ def state(
     """What Slurm's answers say. `answers`: to `nodes`, `partitions`, `use`, `associations` and `qos`."""
     has_accounts = bool(settings.get("accounting"))
     found = nodes.read(answers["nodes"].text)
-    there = partitions.read(answers["partitions"].text)
+    there = nodes.read_partitions(answers["partitions"].text)
     mine = jobs.read(rows)
     notes = []
     if answers["nodes"].code and "denied" not in answers["nodes"].trouble:
@@ -132,7 +132,7 @@ def trouble(answers: Mapping[str, Answer], *names: str) -> str:
 
 
 def limits_of(
-    person: Person, answers: Mapping[str, Answer], there: Sequence[partitions.Partition], mine: Sequence[jobs.Job]
+    person: Person, answers: Mapping[str, Answer], there: Sequence[nodes.Partition], mine: Sequence[jobs.Job]
 ) -> List[Limit]:
     """The limits of a user: on partitions, with QOS, and in accounts. `answers`: as for `state`."""
     records = use.read(answers["use"].text)
@@ -153,7 +153,7 @@ def limits_of(
     return found
 
 
-def qos_of(there: Sequence[partitions.Partition], accounts: Sequence[str]) -> Dict[str, List[str]]:
+def qos_of(there: Sequence[nodes.Partition], accounts: Sequence[str]) -> Dict[str, List[str]]:
     """The partitions that some of these accounts may use, by their QOS; those without a QOS are left out."""
     found: Dict[str, List[str]] = {}
     for one in there:

@@ -50,10 +50,7 @@ class Word(NamedTuple):
 
 
 def read(content: bytes, more: AbstractSet[str] = frozenset()) -> Script:
-    """Read a submit script.
-
-    `content`: the file, of which MOST_BYTES are looked at. `more`: further options of sbatch, such as those of plugins.
-    """
+    """Read the first MOST_BYTES of a submit script; `more`: further options of sbatch, as of plugins."""
     found = list(form(content))
     text = content[:MOST_BYTES]
     text = (text[len(BOM) :] if text.startswith(BOM) else text).replace(b"\r\n", b"\n")
@@ -141,10 +138,7 @@ def split(line: str) -> List[str]:
 
 
 def settings(words: List[Word], more: AbstractSet[str], found: List[Finding]) -> Iterator[Setting]:
-    """Yield the options of one job, and note words that are wrong.
-
-    `words`: of all its directives. `more`: as for `read`. `found`: where to note them.
-    """
+    """Yield the options of all directives of one job, and note wrong words in `found`; `more` as for `read`."""
     place = 0
     while place < len(words):
         word = words[place]
@@ -235,10 +229,7 @@ def short_option(word: Word, following: Optional[str], found: List[Finding]) -> 
 def valued(
     word: Word, name: str, rest: str, following: Optional[str], found: List[Finding]
 ) -> Tuple[Tuple[Setting, ...], int]:
-    """An option of one letter with its value, and how many of the following words are the value.
-
-    `found`: where to note what is wrong.
-    """
+    """A one-letter option with its value, and how many following words are that; `found` notes what is wrong."""
     value, used = rest or following, int(not rest and following is not None)
     if value is None or value.startswith("="):
         text = "needs a value" if value is None else "takes its value without an equals sign"

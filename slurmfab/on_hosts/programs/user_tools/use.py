@@ -134,10 +134,7 @@ def paragraphs(lines: Iterable[str]) -> Iterator[List[str]]:
 
 
 def of_qos(lines: Sequence[str]) -> Iterator[Record]:
-    """Yield what a QOS counts: for all, for each account and for each user.
-
-    Slurm 22.05 prints users as `4001`, later versions as `ann(4001)`.
-    """
+    """Yield what a QOS counts: for all, accounts and users (Slurm 22.05 prints `4001`, later ones `ann(4001)`)."""
     head = re.fullmatch(_QOS, lines[0])
     qos = head[1] if head else ""
     whose, who = ALL, ""
@@ -185,12 +182,7 @@ def of_associations(records: Iterable[Record], user: str, accounts: Iterable[str
 def of_named_qos(
     qos: str, where: str, limits: Mapping[str, str], records: Sequence[Record], who: Tuple[str, str, Sequence[str]]
 ) -> Iterator[Limit]:
-    """Yield the limits of a QOS.
-
-    Args:
-        where: where it holds, as in `on partition gpu`.
-        limits: by sacctmgr's names; empty if slurmdbd does not answer: then slurmctld's are taken.
-    """
+    """Yield limits of a QOS `where` it holds; slurmctld's if slurmdbd, and thus `limits`, has none."""
     user, uid, accounts = who
     for name, (whose, counted) in WHOSE.items():
         for account in dict.fromkeys(accounts) if whose == ACCOUNT else ("",):

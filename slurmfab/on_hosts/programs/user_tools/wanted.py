@@ -106,10 +106,7 @@ def read_time(text: str) -> Optional[int]:
 
 
 def read(settings: Tuple[Setting, ...]) -> Tuple[Wanted, List[Finding]]:
-    """What the options of one job ask for, and what is wrong with their form.
-
-    `settings`: the options, of which the last one of a name counts.
-    """
+    """What options ask for, the last of a name counting, and what is wrong with their form."""
     found = list(repeated(settings))
     given: Dict[str, Setting] = {}
     for setting in settings:
@@ -201,10 +198,7 @@ def gpu_counts(text: str) -> Dict[str, int]:
 def memory_wanted(
     given: Mapping[str, Setting], factors: Mapping[str, Tuple[int, int]]
 ) -> Tuple[Optional[int], Optional[int]]:
-    """The memory that one node needs at least, and that of all nodes together.
-
-    `factors`: by option, how often its amount is needed on one node, and in all.
-    """
+    """The least memory of one node, and of all together; `factors`: how often an option's amount is in each."""
     for name, (in_node, in_all) in factors.items():
         amount = mebibytes_of(value(given, name))
         if amount:

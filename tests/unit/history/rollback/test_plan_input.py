@@ -261,7 +261,7 @@ def test_files_that_decide_who_may_log_in_are_restored_last_under_their_guard() 
     wanted = rollback({"n1": UndoState(saved)})
     assert planned(wanted, "n1")["files"] == ["restored:/etc/hosts"]
     assert planned(wanted, "n1")["node logins"] == ["login-guard:taken back", "earlier-logins:/etc/pam.d/sshd"]
-    assert [phase.name for phase in PHASES if phase.guards_logins] == ["firewall", PHASES[-1].name]
+    assert [phase.name for phase in PHASES if phase.guards_logins] == ["firewall", "directory", PHASES[-1].name]
     files = make_plan(wanted, HOSTS, PHASES).of_host("n1")[-1][1].files  # type: ignore[attr-defined]
     assert files == (("/etc/pam.d/sshd", RUN), ("/etc/pam.d/slurmfab-account", RUN))
 

@@ -14,7 +14,7 @@ from support import THREE_HOSTS, cluster, facts_of, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, with_host
-from slurmfab.commands.history.rollback import target as targets
+from slurmfab.commands.history.rollback import undoing
 from slurmfab.commands.history.rollback.undo_state import UndoState
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.report import Step
@@ -67,17 +67,17 @@ def cut(number: int, command: str = "deploy", **more: object) -> Record:
 def test_the_run_that_is_undone_by_default(records: Sequence[Record], undone: int) -> None:
     by_word = {f"ID{number}": record.run for number, record in enumerate(records, 1)}
     known = [dataclasses.replace(record, undoes=by_word.get(record.undoes, "")) for record in records]
-    assert targets.latest(known) == known[undone]
+    assert undoing.target_latest(known) == known[undone]
 
 
 def test_without_any_run_there_is_nothing_to_undo() -> None:
     with pytest.raises(InputError, match="nothing to roll back"):
-        targets.latest([ran(1, "drain", "node-drain:n1")])
+        undoing.target_latest([ran(1, "drain", "node-drain:n1")])
 
 
 def test_the_target_is_the_state_after_the_run_before() -> None:
     records = [ran(1), ran(2), ran(3)]
-    target = targets.before(records, records[2])
+    target = undoing.target_before(records, records[2])
     assert (target.undone, target.cluster_file, target.was_deployed, target.why) == (
         records[2].run, records[1].cluster_file, True, "",
     )  # fmt: skip
@@ -86,37 +86,37 @@ def test_the_target_is_the_state_after_the_run_before() -> None:
 
 def test_undoing_the_first_run_does_not_change_the_cluster_file() -> None:
     records = [ran(1), ran(2)]
-    target = targets.before(records, records[0])
+    target = undoing.target_before(records, records[0])
     assert (target.cluster_file, target.lock, target.was_deployed) == (None, None, False)
     assert "was the first run, so the hosts go back to before it; the cluster file is not changed" in target.why
-    assert targets.inventory_then(target, PRESENT) == PRESENT
+    assert undoing.inventory_then(target, PRESENT) == PRESENT
 
 
 def test_the_run_that_made_the_cluster_is_undone_only_by_name() -> None:
     records = [ran(1), ran(2)]
     with pytest.raises(InputError, match=f"If this is intended, name the run: fab rollback {records[0].run}"):
-        targets.refuse_unnamed(targets.before(records, records[0]))
-    targets.refuse_unnamed(targets.before(records, records[1]))
+        undoing.refuse_unnamed(undoing.target_before(records, records[0]))
+    undoing.refuse_unnamed(undoing.target_before(records, records[1]))
 
 
 def test_after_only_failed_runs_the_cluster_counts_as_not_deployed() -> None:
     records = [ran(1, exit_code=1), ran(2)]
-    target = targets.before(records, records[1])
+    target = undoing.target_before(records, records[1])
     assert (target.cluster_file, target.was_deployed) == (records[0].cluster_file, False)
 
 
 def test_a_target_after_an_interrupted_run_is_refused_with_the_run_to_name() -> None:
     records = [ran(1), cut(2), ran(3, "drain", "node-drain:n1"), ran(4)]
     with pytest.raises(InputError, match=f"Undo both: fab rollback {records[1].run}"):
-        targets.before(records, records[3])
-    assert targets.before(records, records[1]).cluster_file == records[0].cluster_file
+        undoing.target_before(records, records[3])
+    assert undoing.target_before(records, records[1]).cluster_file == records[0].cluster_file
 
 
 def test_a_run_of_an_older_slurmfab_cannot_be_undone() -> None:
     records = [ran(1, cluster_file=None, lock=None), ran(2)]
     with pytest.raises(InputError, match="cannot be undone: that slurmfab had no undo store on hosts yet"):
-        targets.before(records, records[0])
-    target = targets.before(records, records[1])
+        undoing.target_before(records, records[0])
+    target = undoing.target_before(records, records[1])
     assert (target.cluster_file, target.was_deployed) == (None, True)
     assert "does not have the cluster file, so the file is not changed" in target.why
 
@@ -125,7 +125,7 @@ def test_the_lock_keeps_newer_host_keys_and_the_installed_version() -> None:
     n1 = dataclasses.replace(LOCK.hosts["n1"], host_keys={"ssh-ed25519": "host+key+of+n1", "ssh-rsa": "new"})
     present = dataclasses.replace(PRESENT, lock=dataclasses.replace(with_host(LOCK, "n1", n1), slurm="25.05.1"))
     records = [ran(1), ran(2)]
-    then = targets.inventory_then(targets.before(records, records[1]), present)
+    then = undoing.inventory_then(undoing.target_before(records, records[1]), present)
     assert then.lock.hosts["n1"].host_keys == n1.host_keys
     assert then.lock.slurm == "25.05.1"
     assert dataclasses.replace(then.lock.hosts["n1"], host_keys={}) == dataclasses.replace(n1, host_keys={})
@@ -162,18 +162,18 @@ def test_other_machines_and_other_numbers_are_refused_with_the_right_command(
     present: Inventory, then: Inventory, words: str
 ) -> None:
     with pytest.raises(InputError) as refused:
-        targets.refuse_other_machines("RUN", present, then)
+        undoing.refuse_other_machines("RUN", present, then)
     assert words in str(refused.value)
     assert str(refused.value).endswith("Nothing was changed.")
-    targets.refuse_other_machines("RUN", present, present)
+    undoing.refuse_other_machines("RUN", present, present)
 
 
 def test_a_run_that_an_undo_store_lacks_is_refused_with_the_oldest_possible_one() -> None:
     records = [ran(1), ran(2), ran(3), ran(4, "drain", "node-drain:n1"), ran(5)]
     kept = {"c1": UndoState(dropped=records[0].run), "n1": UndoState(dropped=records[1].run)}
-    targets.refuse_forgotten(records[2].run, kept, records)
+    undoing.refuse_forgotten(records[2].run, kept, records)
     with pytest.raises(InputError) as refused:
-        targets.refuse_forgotten(records[1].run, kept, records)
+        undoing.refuse_forgotten(records[1].run, kept, records)
     assert str(refused.value).startswith(
         f"n1: the undo store there does not have the state before {records[1].run} any more"
     )
@@ -182,14 +182,14 @@ def test_a_run_that_an_undo_store_lacks_is_refused_with_the_oldest_possible_one(
     )
     kept = {"n1": UndoState(dropped=records[4].run)}
     with pytest.raises(InputError, match="No run can be undone"):
-        targets.refuse_forgotten(records[1].run, kept, records)
+        undoing.refuse_forgotten(records[1].run, kept, records)
 
 
 def test_a_host_without_undo_state_of_its_changes_was_reinstalled() -> None:
     records = [ran(1), ran(2, "deploy", "service:slurmctld"), ran(3, "deploy", "user:slurm")]
-    assert targets.without_undo_state({"c1": UndoState(), "n1": UndoState()}, records[1].run, records) == ("c1",)
-    assert targets.without_undo_state({"c1": UndoState(runs=(records[1].run,))}, records[1].run, records) == ()
-    assert targets.without_undo_state({"c1": UndoState()}, records[2].run, records) == ()
+    assert undoing.without_undo_state({"c1": UndoState(), "n1": UndoState()}, records[1].run, records) == ("c1",)
+    assert undoing.without_undo_state({"c1": UndoState(runs=(records[1].run,))}, records[1].run, records) == ()
+    assert undoing.without_undo_state({"c1": UndoState()}, records[2].run, records) == ()
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,18 @@ def test_a_host_without_undo_state_of_its_changes_was_reinstalled() -> None:
     ],
 )
 def test_a_run_that_changed_no_file_is_reported_with_the_command_that_undoes_it(record: Record, words: str) -> None:
-    assert targets.nothing_to_undo(record).endswith(words)
+    assert undoing.nothing_to_undo(record).endswith(words)
 
 
 @pytest.mark.parametrize("undone", [0, 1])
 def test_a_run_since_which_a_backup_was_restored_cannot_be_undone(undone: int) -> None:
     records = [ran(1), ran(2, "restore")]
     with pytest.raises(InputError, match=r"Only another backup can bring it back: fab restore"):
-        targets.before(records, records[undone])
-    assert targets.before([*records, ran(3)], ran(3)).cluster_file == records[1].cluster_file
+        undoing.target_before(records, records[undone])
+    assert undoing.target_before([*records, ran(3)], ran(3)).cluster_file == records[1].cluster_file
+
+
+def test_a_run_when_gpus_were_divided_since_then_it_is_not_undone() -> None:
+    records = [ran(1), ran(2), ran(3, "deploy", "mig:instances", FILE)]
+    with pytest.raises(InputError, match="divided GPUs into other MIG instances"):
+        undoing.target_before(records, records[1])

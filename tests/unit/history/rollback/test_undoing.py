@@ -17,7 +17,6 @@ from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.history.rollback import target as targets
 from slurmfab.commands.history.rollback import undoing
 from slurmfab.commands.history.rollback.undoing import Undoing
 from slurmfab.core.engine import record
@@ -104,8 +103,8 @@ class Place:
         """Undo the second of two runs."""
         records = (ran(FIRST, BEFORE), ran(SECOND, AFTER))
         present = Inventory(cluster(), LOCK, self.path)
-        target = targets.before(records, records[1])
-        plan = Undoing(target, targets.inventory_then(target, present), records[1], records)
+        target = undoing.target_before(records, records[1])
+        plan = Undoing(target, undoing.inventory_then(target, present), records[1], records)
         run = Run(RunOptions("rollback"), plan.then, HOSTS, hosts, Progress(self.said), write_record=record.begin)
         undoing.carry_out(run, plan)
         return run

@@ -7,7 +7,7 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.core.plan.phases import daemon_users
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 BASE = THREE_HOSTS + "database: c1\n"
 

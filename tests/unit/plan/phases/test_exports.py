@@ -9,7 +9,7 @@ from support import cluster, facts_of, plan_input, prepared
 from slurmfab.cluster.slurm.software import NFS_SERVER
 from slurmfab.core.plan.phases import exports, packages
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.mounts.export_files import ExportFiles
+from slurmfab.on_hosts.agent.mounts.exports import ExportFiles
 from slurmfab.on_hosts.agent.services.service import Service
 
 HEAD = """\

@@ -29,7 +29,7 @@ from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 CHECK_TIMER, CHECK_SERVICE = f"{GPU_CHECK_UNIT}.timer", f"{GPU_CHECK_UNIT}.service"
 

@@ -19,7 +19,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 ALL = "monitoring: {prometheus: c1}\n"
 OWNED = {"owned": ("monitoring", "monitoring-server", "monitoring-slurm"), "programs": ("metrics",)}

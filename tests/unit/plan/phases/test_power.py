@@ -24,7 +24,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.services.timer import Timer
+from slurmfab.on_hosts.agent.services.units import Timer
 
 IPMI = "{ipmi: {address: '{node}-ipmi', user: ops, password_file: pw}}"
 LAN = "{wake_on_lan: {mac: {n1: '52:54:00:12:34:56', n2: '52:54:00:12:34:57'}, broadcast: 10.0.0.255}}"

@@ -10,7 +10,7 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.core.plan.phases import quotas
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.mounts.user_quotas import UserQuotas
+from slurmfab.on_hosts.agent.mounts.quotas import UserQuotas
 
 USERS = "users: [{name: ann}, {name: bob, quota: {soft: 1M, hard: 2M}}, {name: carl, quota: false}]\n"
 QUOTA = "quota: {path: /home/staff, hard: 4K}\n"

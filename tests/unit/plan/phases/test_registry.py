@@ -12,7 +12,7 @@ from slurmfab.base.paths import IMAGE_POLICY, IMAGE_REGISTRIES, REGISTRY_CONF, R
 from slurmfab.core.plan.phases import packages, registry
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
-from slurmfab.on_hosts.agent.files.registry_certificate import RegistryCertificate
+from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
 from slurmfab.on_hosts.agent.services.service import Service
 
@@ -65,7 +65,7 @@ def test_an_address_of_the_registrys_own_is_in_its_certificate() -> None:
     known = wanted('registry: {host: c1, address: "fd00::9"}\n')
     assert conf(known)["http"]["addr"] == "[fd00::9]:5000"
     (certificate,) = registry.certificate(known, "c1")
-    assert isinstance(certificate, RegistryCertificate)
+    assert isinstance(certificate, ServerCertificate)
     assert {"c1", "fd00::9"} <= set(certificate.certified)
     assert registry.certificate(known, "n1") == ()
 
@@ -106,7 +106,7 @@ def test_all_is_taken_back_without_the_key() -> None:
     assert files(known, "c1") == {}
     ids = [one.id for one in registry.resources(known, "c1")]
     assert {"owned-files:registry", "owned-files:registry-trust", "owned-files:registry-use"} <= set(ids)
-    assert "registry-certificate:server" in ids
+    assert "server-certificate:images" in ids
     assert ids.index("trusted-authority:registry") < ids.index("owned-files:registry-trust"), "the record goes last"
     assert registry.resources(wanted(""), "c1") == ()
 

@@ -9,7 +9,7 @@ from slurmfab.core.plan.phases import restarts
 from slurmfab.core.plan.phases.daemons import slurmd_service
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
-from slurmfab.on_hosts.agent.services.units_loaded import UnitsLoaded
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 BASE = THREE_HOSTS + "database: c1\n"
 

@@ -9,7 +9,7 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.cluster.inventory.deb_files import DebFile
-from slurmfab.commands.bundle import sending_files
+from slurmfab.commands.bundle import sending
 from slurmfab.core.plan.phases import former, packages, slurm_source
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.packages.packages import Packages
@@ -77,14 +77,14 @@ def test_a_source_goes_with_the_key_and_where_packages_come_from_here(more: str)
 def test_a_new_host_gets_the_files_of_its_role_with_what_they_need_there() -> None:
     plan = wanted(DIRECTORY, **BARE)
     names = ["libhwloc15", "slurm-client", "slurm-wlm-basic-plugins", "slurmctld"]
-    assert [one.name for one in sending_files.needed(plan, "c1")] == names
+    assert [one.name for one in sending.needed_files(plan, "c1")] == names
     (found,) = packages.resources(plan, "c1")
     assert isinstance(found, Packages)
     assert {*names, "munge"} <= {*found.names}
     assert "slurmctld=26.05.5-1" in found.versions
     assert "libhwloc15=2.15.0-2" in found.versions
     # slurmd is there for another architecture alone.
-    assert "slurmd" not in [one.name for one in sending_files.needed(plan, "n1")]
+    assert "slurmd" not in [one.name for one in sending.needed_files(plan, "n1")]
 
 
 def test_a_host_with_another_slurm_gets_no_file() -> None:

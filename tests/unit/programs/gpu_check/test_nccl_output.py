@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.lab.standins import SHIPPED
+from slurmfab.lab.roots import SHIPPED
 from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement, parse
 
 REAL = {path.stem: path.read_text() for path in Path(__file__).with_name("real").iterdir()}

@@ -7,7 +7,7 @@ import pytest
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.nodes.states import NodeState
 from slurmfab.on_hosts.programs.gpu_check.jobs import FIELDS, QueuedJob, queued_job, waiting
-from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode, can_run, limits_of, reason_of, threshold
+from slurmfab.on_hosts.programs.gpu_check.nodes import GpuNode, can_run, gpu_nodes, limits_of, reason_of, threshold
 from slurmfab.on_hosts.programs.gpu_check.pairs import PairResults, culprits, further_pairs, ring
 
 
@@ -38,6 +38,20 @@ def test_a_reason_is_one_line_that_scontrol_takes() -> None:
     reason = reason_of('all_reduce fails: "x"\n' + "y" * 300)
     assert reason.startswith("slurmfab: gpu check: all_reduce fails: 'x' y")
     assert len(reason) < 230
+
+
+def test_nodes_with_mig_instances_are_not_measured() -> None:
+    class Slurm(Context):
+        """A slurmctld that knows three nodes."""
+
+        def must(self, *_: object, **__: object) -> str:  # type: ignore[override]
+            return (
+                "NodeName=n1 Gres=gpu:a100:4 State=IDLE\n"
+                "NodeName=n2 Gres=gpu:a100_3g.20gb:2,gpu:a100_2g.10gb:4 State=IDLE\n"
+                "NodeName=n3 State=IDLE\n"
+            )
+
+    assert [one.name for one in gpu_nodes(Slurm())] == ["n1"]
 
 
 def node(state: str, reason: str = "") -> GpuNode:

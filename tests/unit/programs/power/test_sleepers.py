@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.nodes.states import NodeState, flags
-from slurmfab.on_hosts.programs.power.main import why_not
-from slurmfab.on_hosts.programs.power.sleepers import LAST_BUSY, choose
+from slurmfab.on_hosts.programs.power.main import LAST_BUSY, choose_sleepers, why_not
 
 NOW = time.mktime(time.strptime("2026-11-22T10:00:00", LAST_BUSY))
 SETTINGS: dict[str, Any] = {"nodes": ["n1", "n2", "n3"], "always_on": [], "after": 600, "keep": 0, "rate": 60}
@@ -29,7 +28,7 @@ def node(name: str, state: str = "IDLE", idle: int = 3600) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_a_node_when_it_is_anything_but_idle_then_it_stays_on(state: str) -> None:
-    assert choose([node("n1", state)], SETTINGS, NOW) == []
+    assert choose_sleepers([node("n1", state)], SETTINGS, NOW) == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,7 @@ def test_a_node_when_it_is_anything_but_idle_then_it_stays_on(state: str) -> Non
 def test_idle_nodes_are_chosen_as_the_settings_say(
     nodes: list[dict[str, str]], differing: dict[str, Any], chosen: list[str]
 ) -> None:
-    assert choose(nodes, {**SETTINGS, **differing}, NOW) == chosen
+    assert choose_sleepers(nodes, {**SETTINGS, **differing}, NOW) == chosen
 
 
 @pytest.mark.parametrize(

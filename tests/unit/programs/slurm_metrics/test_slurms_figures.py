@@ -12,7 +12,7 @@ import pytest
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import NodeState, flags, records
-from slurmfab.on_hosts.programs.slurm_metrics import main, nodes, own, queue, scheduler
+from slurmfab.on_hosts.programs.slurm_metrics import main, slurm
 from slurmfab.on_hosts.programs.slurm_metrics.figures import Figures
 
 NOW = time.mktime(time.strptime("2026-11-22T10:00:00", "%Y-%m-%dT%H:%M:%S"))
@@ -94,15 +94,15 @@ def values(figures: Figures) -> dict[str, dict[tuple[str, ...], float]]:
     ],
 )
 def test_a_node_when_counted_then_one_word_stands_for_its_state(state: str, word: str) -> None:
-    assert nodes.word_of(NodeState(flags(state))) == word
-    assert word in nodes.WORDS
+    assert slurm.word_of(NodeState(flags(state))) == word
+    assert word in slurm.WORDS
 
 
 def test_nodes_when_collected_then_partitions_and_the_cluster_add_up() -> None:
     figures = Figures()
     drained = NODE.format("n2", 0, 0, "IDLE+DRAIN") + " Reason=broken fan [ann@2026-11-22T09:00:00]"
     shown = "\n".join((NODE.format("n1", 3, 1, "MIXED"), drained))
-    nodes.collect(figures, records(shown))
+    slurm.collect_nodes(figures, records(shown))
     found = values(figures)
     assert found["slurm_nodes"][("mixed",)] == found["slurm_nodes"][("drained",)] == 1
     assert found["slurm_nodes"][("down",)] == 0
@@ -118,7 +118,7 @@ def test_nodes_when_collected_then_partitions_and_the_cluster_add_up() -> None:
 def test_many_nodes_when_all_are_down_then_the_figures_stay_few() -> None:
     figures = Figures()
     line = "NodeName=n{0} CPUTot=8 RealMemory=1 State=DOWN Partitions=p{0} Reason=reason {0} [ann@2026-11-22T09:00:00]"
-    nodes.collect(figures, records("\n".join(line.format(number) for number in range(1000))))
+    slurm.collect_nodes(figures, records("\n".join(line.format(number) for number in range(1000))))
     assert figures.text().count("\n") < 2000
     assert values(figures)["slurm_nodes_out_of_service"][("down", "other")] == 970
 
@@ -133,7 +133,7 @@ def test_jobs_when_collected_then_tasks_count_and_only_those_that_could_start_wa
         ("11", "PENDING", "gpu", "Priority", "2026-11-22T08:00:00"),
         ("12", "SIGNALING", "slurmfab", "None", "N/A"),
     ]
-    queue.collect(figures, rows, NOW)
+    slurm.collect_queue(figures, rows, NOW)
     found = values(figures)
     assert found["slurm_jobs"][("pending",)] == 6
     assert found["slurm_jobs"][("other",)] == 1
@@ -145,14 +145,14 @@ def test_jobs_when_collected_then_tasks_count_and_only_those_that_could_start_wa
 
 def test_an_empty_queue_when_collected_then_its_figures_are_there_all_the_same() -> None:
     figures = Figures()
-    queue.collect(figures, [], NOW)
+    slurm.collect_queue(figures, [], NOW)
     assert values(figures)["slurm_jobs_pending_oldest_seconds"] == {(): 0}
     assert values(figures)["slurm_jobs"][("running",)] == 0
 
 
 def test_the_scheduler_when_collected_then_each_section_has_its_own_figures() -> None:
     figures = Figures()
-    scheduler.collect(figures, SDIAG)
+    slurm.collect_scheduler(figures, SDIAG)
     found = values(figures)
     assert found["slurm_scheduler_last_cycle_seconds"] == {("main",): 1.5, ("backfill",): 0.5}
     assert found["slurm_scheduler_mean_cycle_seconds"] == {("main",): 0.000019, ("backfill",): 0}
@@ -166,7 +166,7 @@ def test_the_scheduler_when_collected_then_each_section_has_its_own_figures() ->
 
 def test_shares_when_collected_then_accounts_have_them_and_users_do_not() -> None:
     figures = Figures()
-    scheduler.collect_shares(figures, commands.rows_of_widths(SSHARE, commands.SHARE_WIDTHS, "sshare"))
+    slurm.collect_shares(figures, commands.rows_of_widths(SSHARE, commands.SHARE_WIDTHS, "sshare"))
     found = values(figures)
     odd = "ev\nil|root||9|9|9"
     assert found["slurm_account_usage_ratio"] == {("root",): 1, ("maths",): 0.68421, ("deep maths",): 0.1, (odd,): 0.1}
@@ -180,7 +180,7 @@ def test_the_newest_backup_when_there_are_others_then_it_is_told(tmp_path: Path)
         (tmp_path / name).write_text("x" * when)
         os.utime(tmp_path / name, (when, when))
     figures = Figures()
-    own.collect_backups(figures, {"directory": str(tmp_path), "cluster": "lab"})
+    main.collect_backups(figures, {"directory": str(tmp_path), "cluster": "lab"})
     assert values(figures)["slurmfab_backup_last_timestamp_seconds"] == {(): 100}
     assert values(figures)["slurmfab_backup_last_bytes"] == {(): 100}
 
@@ -190,7 +190,7 @@ def test_the_last_gpu_check_when_it_has_ended_then_time_and_outcomes_are_told(tm
     begun = {"run": "20261122T100000Z", "nodes": ["n1"], "outcome": "passed"}
     (tmp_path / "history.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (end, begun)))
     figures = Figures()
-    own.collect_gpu_checks(figures, str(tmp_path))
+    main.collect_gpu_checks(figures, str(tmp_path))
     assert values(figures)["slurmfab_gpu_check_nodes"] == {("passed",): 3, ("falls_short",): 1}
     assert values(figures)["slurmfab_gpu_check_last_timestamp_seconds"] == {(): 1795338000}
 
@@ -200,12 +200,12 @@ def test_drift_when_its_file_is_damaged_then_nothing_is_told(tmp_path: Path) -> 
     figures = Figures()
     for text in ("", "[]", '{"time": "x"}', '{"time": 1, "hosts": []}'):
         path.write_text(text)
-        own.collect_drift(figures, str(path))
+        main.collect_drift(figures, str(path))
     assert values(figures) == {}
     path.write_text(
         '{"version": 1, "time": 1795338000, "hosts": {"in_sync": 3, "differing": 1}, "resources": {"changed file": 2}}'
     )
-    own.collect_drift(figures, str(path))
+    main.collect_drift(figures, str(path))
     assert values(figures)["slurmfab_drift_hosts"] == {("in_sync",): 3, ("differing",): 1}
     assert values(figures)["slurmfab_drift_resources"] == {("changed file",): 2}
 

@@ -18,7 +18,7 @@ from slurmfab.on_hosts.programs.user_tools import (
     lint_cluster,
     lint_programs,
     lint_text,
-    sbatch_words,
+    sbatch_options,
     slint,
     submit_script,
     wanted,
@@ -239,7 +239,7 @@ def test_a_script_when_sbatch_takes_it_then_only_what_sbatch_does_not_judge_stay
     content = b"#!/bin/bash\n#SBATCH --gres=gpu:1 --time=2-0 -o /nowhere/x\nid\n"
     around = slint.Surroundings(CLUSTER, frozenset(), (), Everything(), "/tmp")
     for accepted, severity in ((True, W), (False, E)):
-        said = sbatch_words.Verdict(accepted, "", "")
+        said = sbatch_options.Verdict(accepted, "", "")
         monkeypatch.setattr(slint, "test", lambda _content, said=said: said)
         rules = {one.rule: one.severity for one in slint.check("job.sh", content, around).findings}
         assert rules == {"gpus": severity, "time": E, "path": E}
@@ -312,7 +312,7 @@ def test_modules_when_more_directories_are_used_then_nothing_is_known_about_them
 def test_a_verdict_when_sbatch_has_spoken_then_it_is_told_in_plain_words(
     code: int, shown: str, accepted: bool, words: str
 ) -> None:
-    said = sbatch_words.verdict(code, shown)
+    said = sbatch_options.verdict(code, shown)
     assert said.accepted == accepted
     assert words in said.text
 
@@ -370,4 +370,4 @@ def test_any_bytes_when_checked_then_findings_come_and_no_exception(content: byt
     list(lint_text.unknown_modules(lint_text.modules(script), frozenset({"a"})))
     lint_text.available_modules(data.decode("utf-8", "replace"))
     cluster.account_limits(data.decode("utf-8", "replace"))
-    sbatch_words.verdict(1, data.decode("utf-8", "replace"))
+    sbatch_options.verdict(1, data.decode("utf-8", "replace"))

@@ -14,9 +14,8 @@ import pytest
 from json_shapes import assert_fits
 
 from slurmfab.on_hosts.programs.user_tools import main, settings, showing, sstatus, state
-from slurmfab.on_hosts.programs.user_tools.asking import Answer
+from slurmfab.on_hosts.programs.user_tools.asking import JOB_FIELDS, Answer
 from slurmfab.on_hosts.programs.user_tools.hostnames import fold
-from slurmfab.on_hosts.programs.user_tools.questions import JOB_FIELDS
 
 ADA = state.Person("ada", "4001")
 NOW = 1795440000.0

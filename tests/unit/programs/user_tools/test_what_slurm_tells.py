@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.on_hosts.programs.user_tools import limits, nodes, partitions, questions
+from slurmfab.on_hosts.programs.user_tools import asking, limits, nodes
 
 PARTITION = (
     "PartitionName=gpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES QoS=N/A "
@@ -55,7 +55,7 @@ NODE = (
     ],
 )
 def test_a_partition_has_its_limits(old: str, new: str, name: str, value: object) -> None:
-    (one,) = partitions.read(PARTITION.replace(old, new) + "\n")
+    (one,) = nodes.read_partitions(PARTITION.replace(old, new) + "\n")
     assert getattr(one, name) == value
 
 
@@ -102,5 +102,5 @@ def test_limits_are_those_that_are_set() -> None:
 
 
 def test_accounts_when_a_database_serves_several_clusters_then_only_those_of_this_one_are_asked_for() -> None:
-    assert "cluster=titanic" in questions.associations("ada", "titanic").argv
-    assert not [word for word in questions.associations("ada").argv if word.startswith("cluster=")]
+    assert "cluster=titanic" in asking.associations_question("ada", "titanic").argv
+    assert not [word for word in asking.associations_question("ada").argv if word.startswith("cluster=")]

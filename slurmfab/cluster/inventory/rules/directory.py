@@ -1,0 +1,36 @@
+"""Rules between `directory` and the rest of a cluster file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slurmfab.base.paths import SSSD_CONF
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_settings import Place
+
+_WRITTEN = frozenset((
+    "id_provider", "ldap_uri", "ldap_search_base", "ldap_tls_cacert", "ldap_tls_reqcert", "ldap_id_use_start_tls",
+    "ldap_default_bind_dn", "ldap_default_authtok", "ldap_id_mapping", "ldap_referrals", "case_sensitive",
+    "access_provider", "simple_allow_groups", "min_id", "enumerate", "cache_credentials", "fallback_homedir",
+))  # fmt: skip
+"""What sssd.conf has for the other keys."""
+
+
+def the_directory_has_the_users(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Of two sources of users with the same names, each host would ask its own files first."""
+    if cluster.directory is not None and cluster.unix_users:
+        yield ("directory",), "a directory has the users then, and slurmfab makes none: write unix_users: false, too"
+
+
+def sssd_conf_is_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Of two contents for one file, only one would be there."""
+    if cluster.directory is None:
+        return
+    if SSSD_CONF in cluster.files:
+        yield ("files", SSSD_CONF), "slurmfab writes it for the key directory"
+    for option in cluster.directory.sssd.options:
+        if option in _WRITTEN:
+            yield ("directory", "sssd", "options", option), "slurmfab writes this line itself; another key is for it"
+
+
+RULES = (the_directory_has_the_users, sssd_conf_is_slurmfabs)

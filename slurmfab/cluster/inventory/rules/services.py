@@ -1,0 +1,170 @@
+"""Rules about services around Slurm: mail, monitoring, the registry, and slurmrestd."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from slurmfab.base.paths import REGISTRY_FILES
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.monitoring import CLUSTER
+from slurmfab.cluster.inventory.rules.power import unknown
+from slurmfab.cluster.inventory.rules.storage import named, overlap, used_by_others
+from slurmfab.cluster.inventory.slurm_settings import Place
+
+
+def a_login_is_whole_and_encrypted(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A login has a name and a password, which is never sent in the clear."""
+    mail = cluster.mail
+    if mail is None:
+        return
+    if mail.user is not None and mail.password_file is None:
+        yield ("mail", "user"), "a login needs password_file as well"
+    if mail.password_file is not None and mail.user is None:
+        yield ("mail", "password_file"), "a password needs user as well"
+    if mail.user is not None and mail.tls == "off":
+        yield ("mail", "tls"), "a password is sent over TLS only: write starttls or on"
+
+
+_SLURMS_PORTS = {"slurmctldport": 6817, "slurmdport": 6818}
+"""Keys of slurm.conf with a port, and its default (slurm.conf(5))."""
+
+_SLURMDBD_PORT = 6819
+
+FILES = ("/etc/default/prometheus", "/etc/default/prometheus-node-exporter", "/etc/prometheus/prometheus.yml")
+"""Files of Debian's packages that are slurmfab's where the cluster file has `monitoring`."""
+
+
+def monitored_hosts_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmfab sets up exporters and Prometheus on hosts of the cluster, and on no others."""
+    monitoring = cluster.monitoring
+    if monitoring is None:
+        return
+    prometheus = monitoring.prometheus
+    if isinstance(monitoring.listen, dict):
+        yield from unknown(("monitoring", "listen"), monitoring.listen, cluster.hosts, "no host of this cluster")
+    if prometheus is not None and prometheus.host not in cluster.hosts:
+        yield ("monitoring", "prometheus", "host"), f'"{prometheus.host}" is no host of this cluster'
+
+
+def prometheus_reaches_all_exporters(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """An exporter that listens on its host's loopback address answers nobody on another host."""
+    monitoring = cluster.monitoring
+    if monitoring is None or monitoring.prometheus is None:
+        return
+    for host in cluster.hosts:
+        address = monitoring.listens_on(host)
+        if host != monitoring.prometheus.host and address != CLUSTER and ipaddress.ip_address(address).is_loopback:
+            reason = f'"{host}" listens on {address}, where Prometheus on {monitoring.prometheus.host} cannot reach it'
+            yield ("monitoring", "listen"), reason
+            return
+
+
+def ports_of_monitoring_are_free(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Two daemons cannot listen on one port of one host."""
+    monitoring = cluster.monitoring
+    if monitoring is None:
+        return
+    prometheus = monitoring.prometheus
+    taken = dict(_taken(cluster))
+    if monitoring.port in taken:
+        yield ("monitoring", "port"), f"{monitoring.port} is the port of {taken[monitoring.port]}"
+    if prometheus is not None:
+        taken[monitoring.port] = "the exporters (monitoring.port)"
+        if prometheus.port in taken:
+            place = ("monitoring", "prometheus", "port")
+            yield place, f"{prometheus.port} is the port of {taken[prometheus.port]}"
+
+
+def _taken(cluster: Cluster) -> Iterator[tuple[int, str]]:
+    """Yield ports of other daemons of the cluster file, and whose they are."""
+    own = {key.lower(): value for key, value in cluster.slurm_conf.items()}
+    for key, default in _SLURMS_PORTS.items():
+        port = own.get(key) or str(default)
+        if port.isdigit():
+            yield int(port), f"Slurm ({key.removesuffix('port')})"
+    if cluster.database is not None:
+        yield _SLURMDBD_PORT, "slurmdbd"
+    if cluster.registry is not None:
+        yield cluster.registry.port, "registry"
+        if cluster.registry.anonymous_pull:
+            yield cluster.registry.pull_port, "registry (pull_port)"
+
+
+def openmetrics_needs_public_data(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmctld tells its figures to everybody who reaches it, and not at all with PrivateData."""
+    monitoring = cluster.monitoring
+    if monitoring is None or not monitoring.openmetrics:
+        return
+    place = ("monitoring", "openmetrics")
+    spelled = {key.lower(): key for key in cluster.slurm_conf}
+    if cluster.private_data or "privatedata" in spelled:
+        yield place, "slurmctld tells no figures with PrivateData (private_data); leave one of the two out"
+    if "metricstype" in spelled:
+        yield ("slurm_conf", spelled["metricstype"]), "slurmfab writes MetricsType itself, for monitoring.openmetrics"
+
+
+def files_of_monitoring_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Of two contents for one file, only one would be there."""
+    for path in FILES if cluster.monitoring is not None else ():
+        if path in cluster.files:
+            yield ("files", path), "slurmfab writes it for the key monitoring"
+
+
+_NO_PLACES = ("/etc", "/tmp", "/var/run", "/var/tmp")  # noqa: S108 - they are refused
+"""Directories of settings, and those that are emptied."""
+
+
+def the_registry_is_on_a_known_host(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmfab sets up a registry on a host of the cluster, and no other one."""
+    if cluster.registry is not None and cluster.registry.host not in cluster.hosts:
+        yield ("registry", "host"), f'"{cluster.registry.host}" is no host of this cluster'
+
+
+def images_have_a_directory_of_their_own(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Everybody who may fetch images reads what is there, and who may send images writes there."""
+    if cluster.registry is None:
+        return
+    path, place = cluster.registry.directory, ("registry", "directory")
+    other = next((key for (key, *_), one in named(cluster) if key != place[0] and overlap(one, path)), "")
+    if other:
+        yield place, f'"{path}" contains, or is inside of, the directory of {other}'
+    elif any(overlap(one, path) for one in _NO_PLACES):
+        yield place, f'"{path}" is no place for images; name a directory such as /srv/images'
+    elif used := used_by_others(path):
+        yield place, f'"{path}" has files of {used}, which only its host may read'
+
+
+def files_of_the_registry_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Of two contents for one file, only one would be there."""
+    for path in REGISTRY_FILES if cluster.registry is not None else ():
+        if path in cluster.files:
+            yield ("files", path), "slurmfab writes it for the key registry"
+
+
+def slurmrestd_has_slurms_files(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """It reads slurm.conf, and runs beside what users of the cluster use; jobs have no business on its host."""
+    if cluster.rest and not {"controller", "login"} & set(cluster.roles(cluster.rest)):
+        yield ("rest",), f'"{cluster.rest}" is neither a controller nor a login host of this cluster'
+
+
+def tokens_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmdbd proves the tokens that slurmctld makes, by the same key."""
+    for key in cluster.slurmdbd_conf if cluster.rest else ():
+        if key.lower() in ("authalttypes", "authaltparameters"):
+            yield ("slurmdbd_conf", key), f"slurmfab writes {key} itself, for the key rest at the top; remove this one"
+
+
+RULES = (
+    a_login_is_whole_and_encrypted,
+    monitored_hosts_are_known,
+    prometheus_reaches_all_exporters,
+    ports_of_monitoring_are_free,
+    openmetrics_needs_public_data,
+    files_of_monitoring_are_slurmfabs,
+    the_registry_is_on_a_known_host,
+    images_have_a_directory_of_their_own,
+    files_of_the_registry_are_slurmfabs,
+    slurmrestd_has_slurms_files,
+    tokens_are_slurmfabs,
+)

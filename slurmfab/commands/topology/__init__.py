@@ -1,0 +1,1 @@
+"""The switches of the network as hosts see them, proposed for the cluster file."""

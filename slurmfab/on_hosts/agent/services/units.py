@@ -1,0 +1,111 @@
+"""Units that are no daemons: loaded drop-ins, timers, and a unit that has given up."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Tuple
+
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, ENABLED, LOADED, show
+
+
+class UnitsLoaded(Resource):
+    """systemd knows the present files of some units, drop-ins included."""
+
+    kind: ClassVar[str] = "units-loaded"
+    of: str  # the capability that the units are for, such as `mounts`
+    wanted_units: Tuple[str, ...]  # names of the units; those that do not exist do not count
+    # Files that have to be among what systemd has loaded for them. It does not look into a directory of drop-ins that
+    # was made since it last read all files, and does not say that this is missing.
+    drop_ins: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The capability."""
+        return self.of
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Loaded from the present files."""
+        return {LOADED: AS_ON_DISK}
+
+    def actual(self, context: Context) -> State:
+        """Whether systemd says that a unit's file was changed."""
+        shown = {unit: show(context, unit) for unit in self.wanted_units}
+        # systemd calls a masked unit with drop-ins older than its files, however often it reads them again.
+        masked = tuple("/%s.d/" % unit for unit, one in shown.items() if one.get("LoadState") == "masked")
+        is_older = any(
+            one.get("NeedDaemonReload") == "yes" for one in shown.values() if one.get("LoadState") != "masked"
+        )
+        return {LOADED: "older" if is_older or not self.has_drop_ins(context, masked) else AS_ON_DISK}
+
+    def has_drop_ins(self, context: Context, masked: Tuple[str, ...]) -> bool:
+        """Whether systemd has loaded the drop-ins, but those of masked units, parts of whose paths are given."""
+        expected = {path for path in self.drop_ins if not any(part in path for part in masked)}
+        if not expected:
+            return True
+        argv = ["systemctl", "show", "--property=DropInPaths", "--value", *self.wanted_units]
+        return expected <= set(context.run(argv).stdout.decode(errors="replace").split())
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Make systemd read the files again; nothing is restarted. Raises ResourceFailed if systemd fails."""
+        context.must(["systemctl", "daemon-reload"])
+
+
+class Timer(Resource):
+    """A timer that is enabled and active; systemd itself reports when it has loaded older unit files."""
+
+    kind: ClassVar[str] = "timer"
+    named_by: ClassVar[str] = "unit"
+    unit: str  # name without `.timer`; a service of the same name exists
+
+    def units(self) -> tuple[str, ...]:
+        """The timer."""
+        return (self.unit + ".timer",)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Enabled, active, and loaded from the present unit files."""
+        return {"enabled": "yes", "running": "yes", LOADED: AS_ON_DISK}
+
+    def actual(self, context: Context) -> State:
+        """The same as systemd reports it; of a timer that is not active, its ActiveState, such as `failed`."""
+        shown = show(context, self.unit + ".timer")
+        service = show(context, self.unit + ".service")
+        is_older = "yes" in (shown.get("NeedDaemonReload"), service.get("NeedDaemonReload"))
+        state = shown.get("ActiveState", "unknown")
+        return {
+            "enabled": "yes" if shown.get("UnitFileState") in ENABLED else "no",
+            "running": "yes" if state == "active" else state,
+            LOADED: "older" if is_older else AS_ON_DISK,
+        }
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Reload the unit files, enable and restart the timer; ResourceFailed if systemd does not load it."""
+        timer = self.unit + ".timer"
+        context.must(["systemctl", "daemon-reload"])
+        if show(context, timer).get("LoadState") != "loaded":
+            raise ResourceFailed("systemd does not load %s; see: systemctl status %s" % (timer, timer))
+        context.must(["systemctl", "enable", "--quiet", timer])
+        context.must(["systemctl", "restart", timer])
+
+
+class RevivedUnit(Resource):
+    """A unit that has not failed; one that is not there, or was stopped, counts as right."""
+
+    kind: ClassVar[str] = "revived-unit"
+    named_by: ClassVar[str] = "unit"
+    unit: str  # its name, such as `systemd-logind`, which fails where a directory in its sandbox does not answer
+
+    def units(self) -> Tuple[str, ...]:
+        """The unit."""
+        return (self.unit,)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """It has not failed."""
+        return {"failed": "no"}
+
+    def actual(self, context: Context) -> State:
+        """Whether it has, as systemd says."""
+        return {"failed": "yes" if show(context, self.unit).get("ActiveState") == "failed" else "no"}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Start it, however often it has failed before. Raises ResourceFailed if it does not start."""
+        context.run(["systemctl", "reset-failed", self.unit])
+        context.must(["systemctl", "start", self.unit])

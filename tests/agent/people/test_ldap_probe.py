@@ -1,0 +1,116 @@
+"""What keeps a host from asking a directory: told with its cause, by a server that speaks TLS and LDAP's answers."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from slurmfab.on_hosts.agent.people.ldap_probe import troubles
+
+SUCCESS = "300c020102 61070a010004000400"
+NO_PASSWORD = "300c020102 61070a013104000400"
+NO_BASE = "300c020103 65070a012004000400"
+FOUND = "300d020103 64080404 64633d78 3000"
+DONE = "300c020103 65070a010004000400"
+TLS_BEGINS = "300c020101 78070a010004000400"
+
+
+def made(directory: Path, names: str) -> tuple[str, str]:
+    """An authority's certificate, and a file with that of a server with these names and its key."""
+    run = lambda *words: subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)  # noqa: E731
+    new = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
+    run(*new, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    run(*new, "-subj", "/CN=server", "-addext", f"subjectAltName={names}", "-CA", "ca.pem", "-CAkey", "ca.key",
+        "-keyout", "server.key", "-out", "server.pem")  # fmt: skip
+    whole = directory / "whole.pem"
+    whole.write_text((directory / "server.pem").read_text() + (directory / "server.key").read_text())
+    return (directory / "ca.pem").read_text(), str(whole)
+
+
+class Server(threading.Thread):
+    """A server that answers each message with the next of its answers."""
+
+    def __init__(self, certificate: str, answers: list[str], *, starts_tls: bool) -> None:
+        super().__init__(daemon=True)
+        self.answers, self.starts_tls = [bytes.fromhex(one) for one in answers], starts_tls
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listening.getsockname()[1]
+        self.heard: list[bytes] = []
+        self.start()
+
+    def run(self) -> None:
+        with self.listening, self.listening.accept()[0] as line:
+            line.settimeout(5)
+            if self.starts_tls:
+                self.heard.append(line.recv(4096))
+                line.sendall(self.answers.pop(0))
+            try:
+                with self.context.wrap_socket(line, server_side=True) as inner:
+                    for answer in self.answers:
+                        self.heard.append(inner.recv(4096))
+                        inner.sendall(answer)
+            except OSError:
+                return
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    return made(tmp_path_factory.mktemp("good"), "IP:127.0.0.1")
+
+
+def conf(uri: str, name: str = "cn=r,dc=x") -> str:
+    return (
+        f"[sssd]\ndomains = directory\n[domain/directory]\nldap_uri = {uri}\nldap_search_base = dc=x\n"
+        f"ldap_default_bind_dn = {name}\nldap_default_authtok = a word # here\n"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["ldaps", "ldap"])
+def test_a_server_that_answers_is_in_order(certificates: tuple[str, str], scheme: str) -> None:
+    authority, own = certificates
+    begins = [TLS_BEGINS] if scheme == "ldap" else []
+    server = Server(own, [*begins, SUCCESS, FOUND + DONE], starts_tls=scheme == "ldap")
+    uri = f"{scheme}://127.0.0.1:{server.port}"
+    assert troubles(conf(uri), authority) == {uri: ""}
+    assert b"a word # here" in server.heard[-2]
+    assert b"a word" not in server.heard[0] or scheme == "ldaps"
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([NO_PASSWORD], "does not accept the password of cn=r,dc=x (password_file)"),
+        ([SUCCESS, NO_BASE], "it has no entry dc=x (base)"),
+        (["485454502f312e31"], "it does not answer as a directory does"),
+    ],
+)
+def test_a_refusal_is_told_with_the_key_that_is_wrong(
+    certificates: tuple[str, str], answers: list[str], told: str
+) -> None:
+    server = Server(certificates[1], answers, starts_tls=False)
+    uri = f"ldaps://127.0.0.1:{server.port}"
+    assert told in troubles(conf(uri), certificates[0])[uri]
+
+
+def test_another_authority_another_name_and_no_server_are_told(certificates: tuple[str, str], tmp_path: Path) -> None:
+    server = Server(certificates[1], [], starts_tls=False)
+    other, misnamed = made(tmp_path, "DNS:other.example.org")
+    uri = f"ldaps://127.0.0.1:{server.port}"
+    assert "its certificate is not accepted: " in troubles(conf(uri), other)[uri]
+    server = Server(misnamed, [], starts_tls=False)
+    uri = f"ldaps://127.0.0.1:{server.port}"
+    assert "127.0.0.1" in troubles(conf(uri), other)[uri]
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        uri = f"ldaps://127.0.0.1:{closed.getsockname()[1]}"
+    assert troubles(conf(uri), other)[uri] == "it cannot be reached: Connection refused"
+
+
+def test_a_file_without_the_domain_has_no_servers() -> None:
+    assert troubles("# nothing\n") == {}

@@ -1,0 +1,191 @@
+"""Users and groups from a real directory (slapd) by real SSSD, from bare hosts on: logins, homes, jobs, accounts.
+
+One lab per suite goes through all of it, in this order. slapd is on n3, which is no host of the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import directory_server
+import pytest
+from directory_server import DirectoryServer
+from lab_cluster import DeployedLab
+from lab_user import words_of
+from stock import Stock
+from suites import SUITES
+
+pytestmark = pytest.mark.lab
+
+HOSTS = ("ctl", "n1", "n2")
+BEFORE = "database: ctl\nlogin: [ctl]\naccounts: [{name: staff}, {name: physics, from_groups: phys}]\n"
+ASKPASS = "/run/askpass"
+ENTER = (
+    f"printf '#!/bin/sh\\necho \"%s\"\\n' '{{password}}' >{ASKPASS}; chmod 700 {ASKPASS}; "
+    f"SSH_ASKPASS={ASKPASS} SSH_ASKPASS_REQUIRE=force setsid -w ssh -F none -o StrictHostKeyChecking=no "
+    "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o PubkeyAuthentication=no -o NumberOfPasswordPrompts=1 "
+    '{user}@{address} {command} 2>&1; echo "exit $?"'
+)
+"""Logs in with a password, as a person does, and runs a command."""
+
+LEFT = (
+    "ls -d /etc/sssd/sssd.conf /etc/sssd/slurmfab* /usr/share/pam-configs/slurmfab* /var/lib/sss/db/*_directory.ldb "
+    "/var/lib/slurmfab/owned/directory* /etc/systemd/system/sssd* /var/lib/slurmfab/earlier-logins* "
+    "/usr/sbin/sssd 2>/dev/null; "
+    "grep -lE 'pam_sss|mkhomedir' /etc/pam.d/common-*; grep -E ' sss( |$)' /etc/nsswitch.conf; true"
+)
+
+
+@dataclass
+class Site:
+    """A cluster, its directory, and the text of its file without that."""
+
+    lab: DeployedLab
+    directory: DirectoryServer
+    text: str
+
+    def write(self, more: str) -> None:
+        self.lab.inventory_path.write_text(self.text + more)
+
+    def deploy(self, more: str, *words: str) -> None:
+        """Deploy with these keys; a second run has nothing to do."""
+        self.write(more)
+        self.lab.deploy(*words)
+        assert self.lab.deploy()["steps"] == []
+
+    def refused(self, more: str) -> str:
+        """What a deployment says that fails on all hosts."""
+        self.write(more)
+        done = self.lab.slurmfab("deploy")
+        assert done.returncode in (1, 3), words_of(done)
+        return words_of(done)
+
+    def enter(self, user: str, command: str, host: str = "ctl") -> str:
+        """Log in from n2 with the user's password, and run a command there."""
+        address = self.lab.lab.host(host).address
+        script = ENTER.format(password=f"{user} may enter", user=user, address=address, command=shlex.quote(command))
+        return self.lab.on("n2", script)
+
+    def checks(self, *words: str) -> dict[str, dict[str, Any]]:
+        """The checks by name and host."""
+        done = self.lab.slurmfab("check-cluster", "--json", "-", *words)
+        return {f"{one['check']}/{one['host']}": one for one in json.loads(done.stdout)["checks"]}
+
+    def users_of(self, account: str) -> set[str]:
+        told = self.lab.on("ctl", f"sacctmgr -nP show assoc account={account} format=user")
+        return set(told.split())
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
+    with stock.bare(request.param, nodes=3, shared=("/home",)) as lab:
+        text = lab.inventory_path.read_text().replace("hosts: n[1-3]", "hosts: n[1-2]")
+        text = text.replace(f", n3: {lab.lab.host('n3').address}", "")
+        yield Site(lab, directory_server.serve(lab, "n3"), text + BEFORE)
+
+
+def test_a_wrong_password_or_authority_is_told_with_its_cause_and_changes_no_login(site: Site) -> None:
+    beside = site.lab.inventory_path.parent
+    own = (beside / "directory-ca.pem").read_text()
+    (beside / "directory.password").write_text("another word\n")
+    told = site.refused(directory_server.keys())
+    assert "does not accept the password of cn=reader,dc=example,dc=org (password_file)" in told
+    (beside / "directory.password").write_text(f"{directory_server.PASSWORD}\n")
+    other = beside / "other"
+    other.mkdir()
+    directory_server.made(other)
+    (beside / "directory-ca.pem").write_text((other / "directory-ca.pem").read_text())
+    told = site.refused(directory_server.keys())
+    assert "its certificate is not accepted" in told
+    (beside / "directory-ca.pem").write_text(own)
+    for host in HOSTS:
+        assert "sssd.conf" not in site.lab.on(host, LEFT)
+
+
+def test_from_bare_hosts_on_all_know_the_users_and_the_groups_are_accounts(site: Site) -> None:
+    site.deploy(directory_server.keys())
+    for host in HOSTS:
+        assert site.lab.on(host, "id -u ann; id -G ann | tr ' ' '\\n' | sort -n | xargs") == "5001\n6000 6001 6002"
+        assert (
+            site.lab.on(host, "systemctl is-active sssd; systemctl --failed --no-legend --plain | wc -l") == "active\n0"
+        )
+        assert site.lab.on(host, "id -u munge") == site.lab.on(host, "grep ^munge: /etc/passwd | cut -d: -f3")
+        assert site.lab.on(host, "getent passwd toor alike; true") == ""
+    assert site.users_of("physics") == {"ann"}
+    failed = {name: one["cause"] for name, one in site.checks().items() if one["outcome"] == "failed"}
+    assert not failed, failed
+
+
+def test_a_user_of_the_group_logs_in_gets_a_home_and_runs_jobs_as_herself(site: Site) -> None:
+    assert site.enter("ann", "pwd; stat -c %U:%a .") == "/home/ann\nann:700\nexit 0"
+    told = site.enter("ann", 'srun -N2 -l sh -c "id -u; pwd; id -G"')
+    lines = [line.partition(": ") for line in told.splitlines()]
+    words = {task: {word for one, _, said in lines if one == task for word in said.split()} for task in "01"}
+    wanted = {"5001", "/home/ann", "6000", "6001", "6002"}
+    assert words == {"0": wanted, "1": wanted}, told
+
+
+def test_a_user_outside_of_the_group_is_refused_and_root_is_not(site: Site) -> None:
+    assert "exit 255" in site.enter("eve", "true")
+    assert site.enter("bob", "true") == "exit 0"
+    assert site.lab.slurmfab("plan").returncode == 0
+
+
+def test_who_comes_and_goes_in_a_group_is_shown_before_it_is_done(site: Site) -> None:
+    site.directory.members("phys", "bob")
+    for host in HOSTS:
+        site.lab.on(host, "sss_cache -E")
+    shown = words_of(site.lab.slurmfab("plan"))
+    assert "user bob in physics" in shown
+    assert "user ann" in shown
+    assert "--prune" in shown
+    site.lab.deploy()
+    assert site.users_of("physics") == {"ann", "bob"}
+    job = site.enter("ann", 'sbatch --parsable -o /dev/null --wrap "sleep 300"').split()[0]
+    told = words_of(site.lab.slurmfab("deploy", "--prune"))
+    assert "ann" in told
+    site.lab.on("ctl", f"scancel {job}")
+    site.lab.until("ctl", "squeue -h", "")
+    site.lab.deploy("--prune")
+    assert site.users_of("physics") == {"bob"}
+    site.directory.members("phys", "ann")
+    for host in HOSTS:
+        site.lab.on(host, "sss_cache -E")
+    site.deploy(directory_server.keys(), "--prune")
+
+
+def test_while_the_directory_is_down_users_work_and_a_check_names_the_cause(site: Site) -> None:
+    site.directory.stop()
+    try:
+        assert site.enter("ann", "srun -N2 id -u") == "5001\n5001\nexit 0"
+        found = site.checks("--only", "directory")
+        one = found["servers_of_the_directory_answer/n1"]
+        assert one["outcome"] == "failed"
+        assert "cannot be reached: Connection refused" in one["cause"]
+        assert found["users_are_the_same_everywhere/n1"]["outcome"] == "passed"
+        site.lab.on("n1", "systemctl restart sssd")
+        assert site.lab.on("n1", "id -u ann") == "5001", "after a start without the server"
+        assert site.lab.deploy()["steps"] == []
+    finally:
+        site.directory.start()
+
+
+def test_starttls_does_as_well(site: Site) -> None:
+    site.deploy(directory_server.keys("ldap"))
+    site.lab.on("n1", "sss_cache -E")
+    assert site.lab.on("n1", "id -u bob") == "5002"
+    assert {one["outcome"] for one in site.checks("--only", "directory").values()} == {"passed"}
+
+
+def test_when_the_key_goes_then_sssd_goes_and_homes_stay(site: Site) -> None:
+    site.write("")
+    site.text = site.text.replace(", {name: physics, from_groups: phys}", "")
+    site.deploy("")
+    for host in HOSTS:
+        assert site.lab.on(host, LEFT) == ""
+        assert site.lab.on(host, "id ann >/dev/null 2>&1 || echo unknown") == "unknown"
+    assert site.lab.on("ctl", "stat -c '%u %n' /home/ann") == "5001 /home/ann"

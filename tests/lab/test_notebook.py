@@ -1,0 +1,179 @@
+"""JupyterHub on a login host: a password, the form, a server in a job, a cell, limits, an idle end, and the way back.
+
+One lab per suite goes through all of it, in this order; the last look at the page is a real browser's.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from browsing import chromium
+from lab_cluster import DeployedLab, eventually
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.select import Select
+from selenium.webdriver.support.wait import WebDriverWait
+from stock import Stock
+from suites import SUITES
+
+from slurmfab.commands.quickcheck.jupyter import CELL, RUN
+
+pytestmark = pytest.mark.lab
+
+KEYS = "login: [n2]\nusers: [{name: ann, uid: 3000}]\nuser_tools: true\n"
+JUPYTER = "jupyter: {{host: n2, idle: {}}}\n"
+PASSWORD = "not-in-any-dictionary"
+ANSWERS = {"partition": "main", "time": "10", "cpus": "1", "memory": "400M"}
+SECONDS = 120
+LEFT = (
+    "ls -d /etc/slurmfab-jupyter* /etc/systemd/system/*jupyter* /etc/pam.d/slurmfab-jupyter /run/slurmfab-jupyter* "
+    "/usr/local/lib/slurmfab/jupyter /var/lib/slurmfab-jupyter /var/lib/private/slurmfab-jupyter /usr/bin/jupyterhub "
+    "/var/lib/slurmfab/owned/jupyter.json 2>/dev/null; getent passwd slurmfab-jupyter; "
+    "ss -Hltn 'sport = :8000 or sport = :8081'; :"
+)
+LISTENING = "ss -Hltn 'sport = :8000 or sport = :8081 or sport = :8001' | awk '{print $4}' | sort"
+FORM = "#spawn_form [type=submit]"
+
+
+@dataclass
+class Site:
+    """A cluster, and its file without `jupyter`."""
+
+    lab: DeployedLab
+    text: str
+
+    def deploy(self, more: str) -> None:
+        """Deploy with these keys; a second run has nothing to do."""
+        self.lab.inventory_path.write_text(self.text + more)
+        self.lab.deploy()
+        again = self.lab.deploy()
+        assert again["steps"] == [], again["steps"]
+
+    def cell(self, password: str, **answers: str) -> dict[str, Any]:
+        """What ann gets who logs in, starts a server with these answers, runs a cell and ends the server."""
+        values = ["ann", password, "https://n2:8000", {**ANSWERS, **answers}, "", SECONDS, CELL]
+        script = f"cd / && echo {shlex.quote(json.dumps(values))} | python3 -E -s -c {shlex.quote(RUN)}"
+        told: dict[str, Any] = json.loads(self.lab.on("n2", script).splitlines()[-1])
+        return told
+
+    def outcomes(self) -> dict[str, str]:
+        """The outcomes of the checks of notebooks, by name and host."""
+        done = self.lab.slurmfab("check-cluster", "--only", "jupyter", "--json", "-")
+        checks = json.loads(done.stdout)["checks"]
+        return {
+            f"{one['check']}/{one['host']}": one["outcome"] for one in checks if one["check"].startswith("jupyter_")
+        }
+
+    def jobs(self) -> str:
+        """The states of all jobs."""
+        return self.lab.on("ctl", "squeue -h -o %u:%j:%T")
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
+    with stock.copy(request.param, nodes=2) as lab:
+        text = lab.inventory_path.read_text().replace("n[1-2]", "n1") + KEYS
+        lab.inventory_path.write_text(text)
+        lab.deploy()
+        lab.on("n2", f"echo ann:{PASSWORD} | chpasswd")
+        yield Site(lab, text)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    # Browsers of people have to be told of the authority, too: docs/jupyter.md.
+    with chromium(tmp_path_factory.mktemp("profile"), "--ignore-certificate-errors") as driver:
+        yield driver
+
+
+def test_hub_when_its_key_comes_then_it_answers_with_tls_as_nobody(site: Site) -> None:
+    site.deploy(JUPYTER.format("1h"))
+    address = site.lab.lab.host("n2").address
+    assert site.lab.on("n2", LISTENING).split() == sorted([f"{address}:8000", f"{address}:8081", "127.0.0.1:8001"])
+    found = site.outcomes()
+    assert set(found.values()) == {"passed"}, found
+    assert set(found) >= {"jupyter_has_slurmfabs_program/n1", "jupyter_has_slurmfabs_program/n2"}, found
+    for host in ("n1", "n2"):
+        assert site.lab.on(host, "systemctl is-enabled jupyterhub; systemctl is-active jupyterhub; :", check=False) == (
+            "disabled\ninactive"
+        )
+
+
+def test_root_when_somebody_else_than_the_hub_asks_then_says_nothing(site: Site) -> None:
+    ask = "import socket; s = socket.socket(1); s.connect('/run/slurmfab-jupyter.socket'); s.sendall(b'{}\\n'); "
+    says = {"ann": ("PermissionError: [Errno 13] Permission denied",), "root": ("b''", "ConnectionResetError")}
+    for user, beginnings in says.items():
+        found = site.lab.on("n2", f'cd /; runuser -u {user} -- python3 -c "{ask} print(s.recv(99))" 2>&1', check=False)
+        assert found.splitlines()[-1].startswith(beginnings), found
+
+
+def test_ann_when_she_has_her_password_then_runs_a_cell_in_a_job_on_a_node(site: Site) -> None:
+    found = site.cell(PASSWORD)
+    assert found.get("printed", "").split()[:1] == ["n1"], found
+    assert found["printed"].split()[1].isdigit()
+    site.lab.until("ctl", "squeue -h", "")
+
+
+def test_ann_when_the_password_is_wrong_or_the_host_closed_then_she_is_refused(site: Site) -> None:
+    assert "the login is refused" in site.cell("wrong")["why"]
+    site.lab.on("n2", "echo maintenance > /etc/nologin")
+    assert "the login is refused" in site.cell(PASSWORD)["why"]
+    site.lab.on("n2", "rm /etc/nologin; usermod --expiredate 1 ann")
+    assert "the login is refused" in site.cell(PASSWORD)["why"]
+    site.lab.on("n2", "usermod --expiredate '' ann")
+
+
+def test_ann_when_she_asks_for_too_much_then_she_is_told_what_the_cluster_has(site: Site) -> None:
+    assert "is more than the" in site.cell(PASSWORD, cpus="999")["why"]
+    assert "is more than the" in site.cell(PASSWORD, memory="999T")["why"]
+    assert "There is no partition" in site.cell(PASSWORD, partition="main --uid=0")["why"]
+    assert site.jobs() == ""
+
+
+def test_quickcheck_when_it_is_run_then_a_user_runs_a_cell_without_a_password(site: Site) -> None:
+    done = site.lab.slurmfab("quickcheck", "--only", "jupyter")
+    assert "ann logged in at n2:8000 and ran a cell in job" in done.stdout, done.stdout + done.stderr
+    assert site.lab.on("n2", "ls /run/slurmfab-jupyter.ticket 2>&1; :").endswith("No such file or directory")
+
+
+def test_browser_when_ann_logs_in_then_the_form_starts_a_server_that_ends_when_idle(
+    site: Site, browser: webdriver.Chrome
+) -> None:
+    site.deploy(JUPYTER.format("1m"))
+    wait = WebDriverWait(browser, SECONDS)
+    browser.get(f"https://{site.lab.lab.host('n2').address}:8000/")
+    browser.find_element(By.NAME, "username").send_keys("ann")
+    browser.find_element(By.NAME, "password").send_keys(PASSWORD)
+    browser.find_element(By.ID, "login_submit").click()
+    wait.until(lambda one: one.find_elements(By.ID, "partition"))
+    form = browser.find_element(By.ID, "partition")
+    assert [one.get_attribute("value") for one in Select(form).options] == ["main"]
+    memory = browser.find_element(By.ID, "memory")
+    memory.clear()
+    memory.send_keys("999T")
+    browser.find_element(By.CSS_SELECTOR, FORM).click()
+    wait.until(lambda one: "is more than the" in one.page_source)
+    browser.find_element(By.ID, "memory").clear()
+    browser.find_element(By.ID, "memory").send_keys("400M")
+    browser.find_element(By.CSS_SELECTOR, FORM).click()
+    wait.until(lambda one: "/user/ann/" in one.current_url)
+    assert site.jobs() == "ann:jupyter:RUNNING"
+    site.lab.on("n2", "systemctl restart slurmfab-jupyter")
+    site.lab.until("n2", "ss -Hltn 'sport = :8000' | wc -l", "1")
+    browser.get(f"https://{site.lab.lab.host('n2').address}:8000/user/ann/tree")
+    wait.until(lambda one: one.find_elements(By.ID, "notebook_list"))
+    assert site.jobs() == "ann:jupyter:RUNNING", "jobs go on while the hub restarts"
+    browser.get("about:blank")
+    eventually(lambda: site.jobs() == "", "the idle server has ended", 240)
+
+
+def test_all_when_the_key_goes_then_is_taken_back_but_for_homes(site: Site) -> None:
+    site.deploy("")
+    for host in ("ctl", "n1", "n2"):
+        assert site.lab.on(host, LEFT) == ""
+    assert site.lab.on("n1", "ls -d /home/ann") == "/home/ann"

@@ -1,0 +1,46 @@
+"""Switches that hosts see, proposed and written: lldpctl is a stand-in, as labs have no switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from lab_cluster import DeployedLab
+from lab_user import words_of
+from stock import Stock, in_turn
+
+pytestmark = pytest.mark.lab
+
+LLDPCTL = """cat >/usr/sbin/lldpctl <<'END'
+#!/bin/sh
+# STAND-IN for lldpctl: prints one neighbour, in the form of `lldpctl -f json0`.
+echo '{"lldp": [{"interface": [{"name": "eth0", "chassis": [{"name": [{"value": "NAME"}]}]}]}]}'
+END
+chmod 755 /usr/sbin/lldpctl"""
+
+
+@pytest.fixture(scope="module", params=in_turn("topology"))
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
+    with stock.copy(request.param, nodes=2) as made:
+        made.deploy()
+        yield made
+
+
+def test_switches_when_a_node_sees_none_then_that_is_said(cluster: DeployedLab) -> None:
+    cluster.on("n1", LLDPCTL.replace("NAME", "leaf1.example.org"))
+    done = cluster.slurmfab("topology")
+    assert done.returncode == 1
+    assert "n2: no switch is seen from here" in words_of(done)
+
+
+def test_switches_when_every_node_sees_one_then_they_are_shown_written_and_taken_by_slurm(cluster: DeployedLab) -> None:
+    cluster.on("n2", LLDPCTL.replace("NAME", "leaf2"))
+    before = cluster.inventory_path.read_text()
+    shown = cluster.slurmfab("topology")
+    assert (shown.returncode, cluster.inventory_path.read_text()) == (4, before)
+    assert "+  - SwitchName: leaf1" in shown.stdout
+    written = cluster.slurmfab("topology", "--write")
+    assert written.returncode == 0, words_of(written)
+    assert cluster.slurmfab("topology").returncode == 0
+    cluster.deploy()
+    assert "SwitchName=fabric Level=1" in cluster.on("ctl", "scontrol show topology")

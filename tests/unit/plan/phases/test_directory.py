@@ -1,0 +1,146 @@
+"""A directory: what SSSD gets on all hosts, who may log in by it, whose accounts come from its groups, the way back."""
+
+from __future__ import annotations
+
+import configparser
+import dataclasses
+from typing import Any
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.paths import SSSD_CONF
+from slurmfab.core.plan.phases import accounts, directory, packages
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.accounts import refuse_unfit
+from slurmfab.core.plan.preflight.directory import refuse_unfit as refuse_others
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.people.directory_service import CA, HOMES_FILE, DirectoryService
+from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
+from slurmfab.on_hosts.agent.services.service import Service
+from slurmfab.on_hosts.agent.services.units import UnitsLoaded
+
+SSSD = """\
+database: c1
+unix_users: false
+directory:
+  sssd:
+    servers: [ldaps://ldap1.example.org, "ldaps://[fd99::1]:1636"]
+    base: dc=example,dc=org
+    ca_file: ca.pem
+    bind_dn: cn=reader,dc=example,dc=org
+    password_file: reader.password
+    groups: [hpc, hpc guests]
+"""
+FROM_GROUPS = "accounts: [{name: physics, from_groups: [phys]}, {name: theory, from_groups: [phys, theo]}]\n"
+MEMBERS = {"phys": ("ann", "j.doe"), "theo": ("ann", "eve", "root")}
+SECRET = "pass # word"
+
+
+def wanted(more: str, **facts: Any) -> PlanInput:
+    whole = cluster(THREE_HOSTS + more)
+    known = plan_input(whole, facts_of(whole, prepared, **facts))
+    return dataclasses.replace(known, directory_password=SECRET, directory_ca="CA\n")
+
+
+def domain(known: PlanInput) -> dict[str, str]:
+    """The settings of the domain, as a reader of such files has them."""
+    text = next(one.text for one in directory.files(known) if one.path == SSSD_CONF)
+    parser = configparser.RawConfigParser(delimiters=("=",))
+    parser.read_string(text)
+    return dict(parser["domain/directory"])
+
+
+def test_all_hosts_have_the_same_settings_under_the_guard_of_logins() -> None:
+    known = wanted(SSSD)
+    for host in ("c1", "n1", "n2"):
+        guard, files = directory.resources(known, host)
+        order, *loaded = directory.service(known, host)
+        assert guard == LoginGuard(proved=False)
+        assert isinstance(files, DirectoryService)
+        assert isinstance(order, OwnedFiles)
+        assert "Before=slurmctld.service" in order.by_path()[directory.DROP_IN].text
+        last = Service("sssd", watches=(SSSD_CONF, CA))
+        assert loaded == [UnitsLoaded("directory-order", ("sssd",), (directory.DROP_IN,)), last]
+        found = files.by_path()
+        assert set(found) == {SSSD_CONF, CA, HOMES_FILE}
+        assert (found[SSSD_CONF].mode, found[SSSD_CONF].owner, found[SSSD_CONF].secret) == (0o600, "root", True)
+        assert {"sssd-ldap", "libnss-sss", "libpam-sss"} <= packages.wanted(known, host)
+    assert SECRET not in repr(known)
+
+
+def test_servers_are_proved_and_members_of_the_groups_alone_log_in() -> None:
+    found = domain(wanted(SSSD))
+    assert found["ldap_uri"] == "ldaps://ldap1.example.org, ldaps://[fd99::1]:1636"
+    assert (found["ldap_tls_reqcert"], found["ldap_tls_cacert"]) == ("demand", CA)
+    assert (found["access_provider"], found["simple_allow_groups"]) == ("simple", "hpc, hpc guests")
+    assert (found["ldap_default_authtok"], found["ldap_id_use_start_tls"]) == (SECRET, "false")
+    assert found["ldap_user_search_base"] == "dc=example,dc=org?subtree?(!(|(uidNumber=64030)(uidNumber=450)))"
+    assert "(gidNumber=27)" in found["ldap_group_search_base"]
+    assert "(gidNumber=64030)" in found["ldap_group_search_base"]
+    assert (found["enumerate"], found["cache_credentials"], found["min_id"]) == ("false", "true", "1000")
+
+
+def test_starttls_active_directory_and_own_options_are_said_to_sssd() -> None:
+    more = (
+        "unix_users: false\ndirectory: {sssd: {servers: ldap://dc1.example.org, base: 'dc=example,dc=org', ca_file: c, "
+        "type: ad, homes: server, options: {default_shell: /bin/zsh, ldap_user_search_base: 'ou=x,dc=y'}}}\n"
+    )
+    found = domain(wanted(more))
+    assert (found["ldap_id_use_start_tls"], found["ldap_schema"], found["ldap_id_mapping"]) == ("true", "ad", "true")
+    assert found["access_provider"] == "permit"
+    assert found["ldap_user_search_base"] == "ou=x,dc=y"
+    assert "ldap_default_bind_dn" not in found
+    assert HOMES_FILE not in {one.path for one in directory.files(wanted(more))}
+    assert "default_shell = /bin/zsh\n" in directory.files(wanted(more))[1].text
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_without_the_key_files_go_and_sssd_ends_if_it_was_slurmfabs(is_ours: bool) -> None:
+    known = wanted("", owned=("directory", "directory-order"), added_packages=("sssd-ldap",) if is_ours else ())
+    assert directory.resources(known, "n1") == (LoginGuard(proved=False), DirectoryService("directory", ()))
+    ended = (Service("sssd", running=False),) if is_ours else ()
+    order = OwnedFiles("directory-order", ()), UnitsLoaded("directory-order", ("sssd",))
+    assert directory.service(known, "n1") == (*ended, *order)
+    assert directory.resources(wanted(""), "n1") == directory.service(wanted(""), "n1") == ()
+    assert not {"sssd-ldap"} & packages.wanted(known, "n1")
+
+
+def test_members_of_groups_are_users_of_the_accounts_with_those_of_the_file() -> None:
+    known = wanted(SSSD + FROM_GROUPS + "users: [{name: bob, accounts: physics}]\n", members=MEMBERS)
+    found = {name: [account for account, _ in some] for name, _, some in accounts.tree(known)["users"]}
+    assert found == {
+        "slurm": ["root"],
+        "bob": ["physics"],
+        "ann": ["physics", "theory"],
+        "eve": ["theory"],
+        "j.doe": ["physics", "theory"],
+    }
+    assert accounts.tree(known)["complete"] == ("accounts",)
+
+
+def test_while_a_group_is_unknown_nobody_is_taken_for_gone() -> None:
+    known = wanted(SSSD + FROM_GROUPS, members={"phys": ("ann",)})
+    assert accounts.tree(known)["complete"] == ()
+    refuse_unfit(known)  # the directory comes with this run
+    with pytest.raises(InputError, match=r"c1: accounts: from_groups: there is no group theo"):
+        refuse_unfit(wanted(SSSD + FROM_GROUPS, members={"phys": ("ann",)}, owned=("directory",)))
+
+
+def test_a_member_whom_slurm_cannot_have_is_named() -> None:
+    with pytest.raises(InputError, match=r"phys has Ann Lee: slurmdbd takes names"):
+        refuse_unfit(wanted(SSSD + FROM_GROUPS, members={"phys": ("Ann Lee",), "theo": ()}))
+
+
+def test_users_of_the_file_are_asked_for_when_the_directory_is_there() -> None:
+    named = SSSD + "accounts: [{name: physics}]\nusers: [{name: ann, accounts: physics}]\n"
+    refuse_unfit(wanted(named))
+    with pytest.raises(InputError, match="c1: users: ann: no such user"):
+        refuse_unfit(wanted(named, owned=("directory",)))
+
+
+def test_another_service_that_asks_a_directory_is_refused_with_its_hosts() -> None:
+    with pytest.raises(InputError, match=r"c1,n\[1-2\] has libnss-ldapd"):
+        refuse_others(wanted(SSSD, packages={"slurm-client": "24.11.5-1", "libnss-ldapd": "1"}))
+    refuse_others(wanted(SSSD))
