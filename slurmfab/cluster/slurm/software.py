@@ -71,7 +71,7 @@ PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netn
 
 OCI = ("crun", "skopeo", "umoci")  # the runtime of Slurm's own containers, and what makes their bundles from images
 
-SSSD = ("sssd-ldap", "sssd-krb5-common", "sssd-common", "libnss-sss", "libpam-sss")
+SSSD = ("sssd-ldap", "sssd-krb5-common", "sssd-common", "sssd-tools", "libnss-sss", "libpam-sss")
 """What asks a directory for users, groups and logins, with those that need one another: they come and go together."""
 
 OTHER_DIRECTORIES = ("libnss-ldapd", "libnss-ldap", "libpam-ldapd", "libnss-winbind", "libpam-winbind", "libnss-nis")
