@@ -47,6 +47,8 @@ REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 JUPYTERHUB = "jupyterhub"
 """The package of the key `jupyter`, with the hub and with the servers of users; its unit has the same name."""
 
+WITHOUT_JUPYTERHUB = frozenset({"bullseye", "focal", "jammy"})  # releases of Debian and Ubuntu without it
+
 NODE_EXPORTER, PROMETHEUS = "prometheus-node-exporter", "prometheus"
 """The packages of the key `monitoring`; their units have the same names."""
 
