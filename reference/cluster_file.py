@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reference.markdown import WRITTEN, anchor, code, plain, table, text_of
-from slurmfab.cluster.inventory import schema_file
+from slurmfab.cluster.inventory import json_schema
 from slurmfab.cluster.inventory.edits.yaml_text import yaml_text
-from slurmfab.cluster.inventory.schema_file import NULL, TRUTHS, Schema
+from slurmfab.cluster.inventory.json_schema import NULL, TRUTHS, Schema
 from slurmfab.cluster.slurm import keys
 from slurmfab.cluster.slurm.versions import NEWEST, OLDEST
 
@@ -74,7 +74,7 @@ def page() -> str:
 
 def lines() -> Iterator[str]:
     """Yield the lines of the page."""
-    made = schema_file.schema()
+    made = json_schema.schema()
     sections = Sections(made["definitions"])
     sections.find("", {"properties": made["properties"]})
     yield from (
@@ -92,7 +92,7 @@ def lines() -> Iterator[str]:
     for key, schema in made["properties"].items():
         inside = {name: place for name, place in sections.places.items() if re.match(rf"{key}(\W|$)", place)}
         if inside or key in FILES:
-            yield from ("", f"## {key}", "", "```yaml", schema_file.text_of(key), "```", "")
+            yield from ("", f"## {key}", "", "```yaml", json_schema.text_of(key), "```", "")
         if key in FILES:
             yield from of_file(FILES[key], schema)
         for name, place in inside.items():
@@ -139,7 +139,7 @@ def of_file(table_of_keys: Mapping[str, keys.Key], schema: Schema) -> Iterator[s
     changed: list[tuple[str, str]] = []
     for key in table_of_keys.values():
         if key.name in known:
-            words = " ".join(schema_file.versions_of(key))
+            words = " ".join(json_schema.versions_of(key))
             (changed if words else always).append((code(key.name), words))
     yield from (plain(schema["description"]), "", f"In all versions: {', '.join(name for name, _ in always)}.", "")
     yield from table(("key", "versions"), changed)

@@ -1,8 +1,4 @@
-"""Signatures of archives, made and verified by ssh-keygen(1) with SSH keys.
-
-A signature covers an archive's manifest, which has the SHA-256 of every part; it is a member of the archive itself, so
-it is there wherever the one file is copied to.
-"""
+"""Signatures of archives by ssh-keygen(1) with SSH keys: members that cover the manifest, thus every part."""
 
 from __future__ import annotations
 

@@ -256,10 +256,7 @@ class HostFacts:
 
     @property
     def slurm_version(self) -> str:
-        """The upstream version of the installed Slurm, such as `24.11.5`; empty if none is installed.
-
-        Where no program tells it, as one of whose libraries is damaged, the version of the distribution's package does.
-        """
+        """The upstream version of Slurm, such as `24.11.5`, by its programs or else its package; empty for none."""
         for program in ("slurmctld", "slurmd", *self.slurm_versions):
             if program in self.slurm_versions:
                 return self.slurm_versions[program]
@@ -303,10 +300,7 @@ def cgroup_from(answer: Mapping[str, Any]) -> Cgroup:
 
 
 def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
-    """The control groups that all compute nodes have, since Slurm has one ProctrackType for the whole cluster.
-
-    Each slurmd detects v1 or v2 itself (cgroup.conf(5), CgroupPlugin), so a cluster may contain both.
-    """
+    """The control groups that all compute nodes have (each v1 or v2), since Slurm has one ProctrackType for all."""
     if not cgroups:
         return Cgroup("none")
     shared = set(cgroups[0].controllers).intersection(*(cgroup.controllers for cgroup in cgroups))

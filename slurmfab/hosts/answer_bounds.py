@@ -1,7 +1,4 @@
-"""How much and how long a host may answer: bytes, lines, and the time for each piece of work.
-
-A host is not trusted with the deployer's memory or time. What exceeds these bounds is an error of that host alone.
-"""
+"""How much and how long a host may answer, which is not trusted: bytes, lines, and time for each work."""
 
 from __future__ import annotations
 

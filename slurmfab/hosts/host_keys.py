@@ -37,11 +37,7 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
         self.known_host = known_host(route)
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
-        """Accept the key by returning, or refuse it; `shown` holds it in both cases.
-
-        Raises HostKeyRevoked if this key is revoked. Raises HostKeyUnknown if no key of this host is known. Raises
-        HostKeyChanged if another key of this type is pinned.
-        """
+        """Accept the key, which is in `shown`, by returning; else HostKeyRevoked, HostKeyUnknown or HostKeyChanged."""
         kind, value = self.shown = HostKey(key.get_name(), key.get_base64())
         revoked_in = self.known_host.revoked_in(self.shown)
         if revoked_in:

@@ -38,9 +38,6 @@ def in_sh(script: str) -> str:
 
 
 def announcement(mark: str) -> str:
-    """A command for sh that prints a mark as the end of a line, in both streams.
-
-    The mark does not stand in the command as a whole: a shell with `set -x` in a start file prints the command.
-    """
+    """A command for sh that prints a mark, which `set -x` would not show as a whole, in both streams."""
     half = len(mark) // 2
     return f'm={quoted(mark[:half])}; echo "$m"{quoted(mark[half:])}; echo "$m"{quoted(mark[half:])} >&2'

@@ -1,4 +1,4 @@
-"""Transport of requests to hosts: one SSH channel to one agent per host and run."""
+"""Transport of requests to hosts: one SSH channel to one agent per host and run, kept alive by heartbeats."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One cgroup subtree per host in each cgroup hierarchy of this machine.
-
-A host's cgroup namespace starts at its subtree, so slurmd in it can make cgroups whose limits take effect. All
-processes of a host are found by its subtree, whichever program started them.
-"""
+"""One cgroup subtree per host in each hierarchy, by which its processes are found, and in which slurmd makes more."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Paths and names of everything that belongs to a lab; all of them are derived from the lab's name.
-
-Nothing here depends on a run, so `down` finds what an interrupted `up` has left. Interface names have at most 15
-characters, as Linux requires: `sf` + 8 + `-` + 4.
-"""
+"""Paths and names of everything of a lab, from its name alone; interface names have at most 15 characters."""
 
 from __future__ import annotations
 

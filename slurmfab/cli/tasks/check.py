@@ -1,4 +1,4 @@
-"""Tasks that test whether a cluster works: check-cluster, check-gpus."""
+"""Tasks that test a cluster: check-cluster, check-gpus, quickcheck and accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks for the cluster file itself, which ask no host: init and schema."""
+"""Tasks for the cluster file itself: init, schema and import."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A task as it is declared, and what all have in common: shared options, and one line for an error.
-
-Only `fab` makes Invoke's tasks of them (`slurmfab.cli.tasks.invoke_tasks`); `slurmfab` needs nothing but the
-declarations.
-"""
+"""A task as it is declared, and what all have in common: shared options, and one line for an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task that brings hosts up to date."""
+"""The tasks that bring hosts, and Slurm, up to date."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Models of accounting: the database, qualities of service, accounts, and the users of the cluster.
-
-Keys in CamelCase are Slurm's, spelled as in sacctmgr(1): slurmfab passes them to slurmdbd.
-"""
+"""Models of accounting: the database, QOS, accounts and users; keys in CamelCase are sacctmgr(1)'s."""
 
 from __future__ import annotations
 

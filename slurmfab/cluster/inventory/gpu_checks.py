@@ -1,4 +1,4 @@
-"""The model of scheduled GPU measurements (key `gpu_checks`)."""
+"""The models of scheduled GPU measurements (`gpu_checks`), and of jobs that leave GPUs idle (`idle_gpus`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Read the YAML of a cluster file as plain values, with the line of each value.
-
-Scalars remain the text that the user wrote, such as `010`, `1:30`, `no` and `24.10`; only plain `true`, `false` and
-`null` become Python values. The models convert text to numbers.
-"""
+"""Read the YAML of a cluster file as plain values, texts as the user wrote them, with the line of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The cluster file and its lock on disk, which colleagues, editors and other runs change as well.
-
-A run keeps the bytes that it read. Before it writes, it takes a lock on the directory (flock(2)) and compares.
-"""
+"""The cluster file and its lock on disk, compared, before they are written, under a lock on their directory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Slurm's own keys in a cluster file: conversion of their values, and the keys that slurmfab writes itself.
-
-Keys in `CamelCase` are Slurm's and are passed through unchanged, so that new releases of Slurm need no change here.
-"""
+"""Slurm's own keys in a cluster file, passed through, conversion of values, and keys that slurmfab writes itself."""
 
 from __future__ import annotations
 

@@ -116,10 +116,7 @@ def is_free(user: str, pair: tuple[int, int], facts: Mapping[str, HostFacts]) ->
 
 
 def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[int, int] | None:
-    """The numbers that most hosts have, so that the fewest hosts change; of equal counts those of the controller.
-
-    On the controller the user owns the state of all jobs, and without slurmctld no jobs can be submitted.
-    """
+    """The numbers that most hosts, or the controller among equals, have: so the fewest hosts change."""
     counts = Counter(found.values())
     leading = [pair for pair, count in counts.items() if count == max(counts.values())]
     if len(leading) == 1:
@@ -161,11 +158,7 @@ def move(user: str, chosen: Mapping[str, int], fact: HostFacts) -> str:
 
 
 def differing_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[tuple[str, int, int]]:
-    """Yield the numbers of a user and its group on one host that differ from the chosen ones.
-
-    Returns what it is (`uid`, `gid` of the group, `primary gid` of the user if it is another one), the number on the
-    host, and the chosen number.
-    """
+    """Yield numbers of a user on a host (`uid`, `gid`, `primary gid`) that differ from the chosen ones, with both."""
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
     account, group = fact.accounts.get(user), fact.groups.get(user)
     if account and account.uid != uid:

@@ -60,11 +60,7 @@ def of_host(cluster: Cluster, known: HostLock, host: str) -> tuple[str, ...]:
 
 
 def decide(cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str, HostFacts]) -> dict[str, Trusted]:
-    """What hosts trust of each other from now on.
-
-    `before`: the lock's entries until now. `facts`: of the hosts that answered; what the others told before stays.
-    Returns by host; without those of which nothing is trusted besides the cluster file's address.
-    """
+    """What hosts trust of each other, by host, beyond the file's addresses; what silent ones told before stays."""
     given = {host: address for host, address in cluster.addresses.items() if is_source(address)}
     if not cluster.ssh.networks and len(given) == len(cluster.hosts):
         return {}

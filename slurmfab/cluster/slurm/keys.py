@@ -1,7 +1,4 @@
-"""Every key that Slurm 22.05 to 26.05 knows, and the versions that know it (`tables/keys.ini`).
-
-A key that the installed Slurm does not know is fatal for the daemons and for every client command.
-"""
+"""Every key that Slurm 22.05 to 26.05 knows, and since when (`tables/keys.ini`): an unknown one is fatal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What Slurm makes of values in its files: defaults that nobody wrote, and one value in several spellings.
-
-Only defaults that are the same in Slurm 22.05 to 26.05 are here (`tables/defaults.ini`).
-"""
+"""What Slurm makes of values: defaults that are the same from 22.05 to 26.05, and several spellings of one."""
 
 from __future__ import annotations
 

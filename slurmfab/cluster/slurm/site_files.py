@@ -1,8 +1,4 @@
-"""Files in Slurm's directory that slurmfab does not write itself: which daemons read them, and which slurmctld serves.
-
-Sources: the manual of each file, and the list of files that slurmctld sends to configless nodes
-(src/common/read_config.c).
-"""
+"""Files in Slurm's directory that slurmfab does not write: which daemons read them, and which slurmctld serves."""
 
 from __future__ import annotations
 

@@ -31,11 +31,7 @@ class Switch(Protocol):
 
 
 def topology_conf(switches: Iterable[Switch], nodes: frozenset[str]) -> str:
-    """The text of topology.conf.
-
-    `nodes`: the compute nodes in slurm.conf. Others are left out, and switches without any node as well: slurmctld does
-    not start with a node or a switch that it does not know.
-    """
+    """The text of topology.conf with known nodes, and switches that have some: slurmctld starts with no others."""
     members = {switch.name: tuple(node for node in switch.nodes if node in nodes) for switch in switches}
     below = {switch.name: switch.switches for switch in switches}
     used = {name for name, there in members.items() if there}

@@ -1,8 +1,4 @@
-"""Differences between Slurm 22.05 and 26.05: keys and values, and effects of a reconfigure.
-
-Newer versions get the rules of the newest known one, except that unknown keys are allowed, as the installed Slurm
-checks the rendered file anyway.
-"""
+"""Differences between Slurm 22.05 and 26.05, whose rules newer ones get: keys, values, effects of a reconfigure."""
 
 from __future__ import annotations
 

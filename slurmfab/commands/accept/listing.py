@@ -1,4 +1,4 @@
-"""The history of acceptance jobs as a table: the last runs of each job at each place."""
+"""The history of acceptance jobs, kept on the controller, and its last runs as a table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How each way of running containers runs a command in a small root directory, which is made of a node's own programs.
-
-So no image has to be fetched, and a container that fails is the node's fault.
-"""
+"""How each way of running containers runs a command in a small root directory of a node's own programs."""
 
 from __future__ import annotations
 

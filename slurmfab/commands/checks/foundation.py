@@ -10,10 +10,7 @@ ATTRIBUTE = "is_foundation"
 
 
 def foundation(check: Check) -> Check:
-    """Mark a check of a service that every job needs: the other checks send no job to a host where it failed.
-
-    Slurm would start the job there, where it would hang and take the node out of service.
-    """
+    """Mark a check of a service that every job needs: the others send no job to a host where it failed."""
     setattr(check, ATTRIBUTE, True)
     return check
 

@@ -1,7 +1,4 @@
-"""Shell scripts that list the GPUs of a host, or the GPUs that a job sees, and the parsers of their output.
-
-check-cluster and quickcheck use them instead of the agent, so that they verify the agent's facts.
-"""
+"""Scripts that list the GPUs of a host, or a job, without the agent, whose facts they verify; their parsers."""
 
 from __future__ import annotations
 

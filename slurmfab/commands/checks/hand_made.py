@@ -44,10 +44,7 @@ class HandMade:
     controller: CheckedHost
 
     def stays(self, name: str) -> bool:
-        """Whether a file of the host is right as it is, or is rightly missing; a file that another includes, with that.
-
-        `name`: the file's name; hosts are asked for texts only about a file that differs from what is expected.
-        """
+        """Whether a file of the host, with what includes it, is right as it is, or is rightly missing."""
         wanted = self.wanted
         of = name if name in (*FILES, PRIVATE) else MAIN
         return wanted is not None and self.texts[self.host.name].get(of, "") == wanted.get(of, "")

@@ -96,10 +96,7 @@ def last(cluster_file: Path) -> CheckRun | None:
 
 
 def still_against(cluster_file: Path) -> str:
-    """What the last run had against the cluster, in a line; empty if hosts were changed since, or it had nothing.
-
-    A run that changes hosts leaves a record, whose name begins with its time as that of results does.
-    """
+    """What the last run had against the cluster, in a line; empty for nothing, or if hosts were changed since."""
     checked = max(directory(cluster_file).glob("*.json"), default=None)
     changed = max((path.name for path in record.directory(cluster_file).glob("*.json")), default="")
     if checked is None or changed > checked.name:

@@ -9,10 +9,7 @@ from slurmfab.commands.checks.shell import SECONDS, CommandResult, Shell
 
 
 class RememberingShell:
-    """A shell that runs each command once and returns the same result, or raises the same error, to all callers.
-
-    Only for commands that change nothing, and whose results may be as old as the run.
-    """
+    """A shell that runs each command, which changes nothing, once, and returns its result or error to all callers."""
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell

@@ -1,7 +1,4 @@
-"""A site's own checks: `checks/test_*.py` beside the cluster file, which are run as slurmfab's are.
-
-They run on this machine as the user who calls check-cluster, with the connections to all hosts.
-"""
+"""A site's own checks, `checks/test_*.py` beside the cluster file, run here as slurmfab's are."""
 
 from __future__ import annotations
 

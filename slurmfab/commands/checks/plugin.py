@@ -380,6 +380,13 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         **software_places(inventory, hosts, nodes),
         **storage_places(cluster, hosts),
+        **people_places(cluster, hosts),
+    }
+
+
+def people_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts that have users: of the cluster file, or of a directory."""
+    return {
         "directory_host": tuple(hosts) if cluster.directory else (),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),

@@ -178,11 +178,7 @@ class Slurm:
         return () if made.rc else (f"--reservation={self.job_name}",)
 
     def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:
-        """The option of srun and sbatch for a job's memory on each of these nodes, at most what Slurm knows of.
-
-        A node without RealMemory in slurm.conf has 1 MiB for Slurm, as in clusters where memory is not counted.
-        `memory`: MiB that the job wants on each.
-        """
+        """The option of a job's memory on each node: MiB, up to what Slurm knows; 1 without RealMemory."""
         known = (self.node_as_found(name).get("RealMemory", "") for name in nodes)
         return f"--mem={min([memory, *(int(one) for one in known if one.isdigit())])}M"
 

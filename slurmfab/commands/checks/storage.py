@@ -59,10 +59,7 @@ def proofs(cluster: Cluster, host: str, mount: Mount, token: str) -> tuple[Proof
 
 
 def as_user(user: str, script: str) -> str:
-    """A shell command that runs a script as a user, with a time limit that holds whatever becomes of it.
-
-    A process that waits for a file server may be beyond any signal; then it stays, and nothing here waits for it.
-    """
+    """A command that runs a script as a user, with a time limit even if it hangs on a silent file server."""
     shell = ["sh", "-c", script] if user == ROOT else ["su", "-s", "/bin/sh", user, "-c", script]
     return LIMITED.format(command=shlex.join(["timeout", "-k", "1", str(SECONDS), *shell]), tries=(SECONDS + 2) * 10)
 

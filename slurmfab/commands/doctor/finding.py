@@ -52,10 +52,7 @@ def failure(subject: str, text: str, repair: str = "", *, is_host: bool = False)
 
 
 def guarded(subject: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings of a function; one that fails becomes a finding itself.
-
-    A doctor that falls over what is ill is of no use, so here, and only here, every error is caught.
-    """
+    """The findings of a function; here, and only here, any error becomes a finding itself."""
     try:
         yield from look()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The task `drift`: compares the hosts as `plan` does, and tells what differs by exit code, metrics and mail."""
+"""The task `drift`: compares the hosts as `plan` does, and tells news by exit code, metrics and mail."""
 
 from __future__ import annotations
 

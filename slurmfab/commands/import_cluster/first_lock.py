@@ -30,11 +30,7 @@ MOST_GPUS = 64  # the most GPUs of one type that a line is believed to give a no
 
 
 def first_lock(cluster: Cluster, old: OldCluster) -> Lock:
-    """The lock beside the new cluster file.
-
-    Nodes that did not answer stay in slurm.conf with what it says of them, and the lock says that they were never seen.
-    IDs that differ between hosts are no error here: the plan tells of them.
-    """
+    """The lock beside the new cluster file, in which silent nodes were never seen, and IDs may differ."""
     cgroup = weakest(tuple(facts.cgroup for name, facts in old.found.facts.items() if name in old.conf.nodes))
     lost = {
         name: HostLock(

@@ -1,4 +1,4 @@
-"""Which hosts are asked for the lines of their logs, and their answers."""
+"""Which hosts are asked for the lines of their logs, and their answers, told once where they are alike."""
 
 from __future__ import annotations
 

@@ -225,10 +225,7 @@ def files(known: Inventory) -> dict[str, str]:
 
 
 def targets(plan_input: PlanInput, monitoring: Monitoring) -> str:
-    """The exporters as JSON for `file_sd_configs`.
-
-    Each has the job `node`, which the rules and the dashboard ask for: several clusters cannot share a name of scrapes.
-    """
+    """The exporters as JSON for `file_sd_configs`, with the job `node` that rules and dashboard ask for."""
     name = plan_input.cluster.name
     values = [
         {

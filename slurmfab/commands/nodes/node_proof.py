@@ -1,7 +1,4 @@
-"""The job that proves a node after an upgrade, an update or a reboot: it runs in each way in which users run jobs.
-
-A library that came along can break a container runtime, or its hook for GPUs, while plain jobs run.
-"""
+"""The job that proves a node after upgrade, update or reboot, in each way in which users run jobs."""
 
 from __future__ import annotations
 

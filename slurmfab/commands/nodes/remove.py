@@ -1,7 +1,4 @@
-"""`fab remove-node`: removes compute nodes from a running cluster without losing a job.
-
-The files are written last. So an interrupted run can be repeated; it skips the steps that are done.
-"""
+"""`fab remove-node`: removes compute nodes without losing a job; files last, so that it can be repeated."""
 
 from __future__ import annotations
 

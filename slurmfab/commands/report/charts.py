@@ -1,4 +1,4 @@
-"""Charts in the units of an SVG: axes, marks and labels, ticks at round values, and short texts that fit."""
+"""Charts in the units of an SVG: axes, marks and labels, round ticks, short texts that fit, and columns."""
 
 from __future__ import annotations
 

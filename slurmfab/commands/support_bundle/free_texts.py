@@ -1,7 +1,4 @@
-"""Texts that people wrote, and files that cannot be judged, for `--anonymous`: comments and descriptions are left out.
-
-A file of a kind that is not known here is left out as a whole.
-"""
+"""Texts that people wrote, and files of unknown kinds, left out for `--anonymous`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an update would do on one host, as its agent tells it; pure."""
+"""What an update would do on hosts, as their agents tell it."""
 
 from __future__ import annotations
 
@@ -119,10 +119,7 @@ class Group(NamedTuple):
 
 
 def groups(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[Group, ...]:
-    """The hosts in the order of an update: compute nodes, login hosts, and those that the cluster cannot do without.
-
-    Backup controllers come before the database and the primary controller, which is the last.
-    """
+    """The hosts in the order of an update: compute, login, backup controllers, database, primary controller."""
     central = {*cluster.controllers, *(host for host in hosts if "database" in cluster.roles(host))}
     order = [host for host in cluster.controllers if host != cluster.controller]
     last = sorted(central & set(hosts), key=lambda host: (host == cluster.controller, host not in order, host))

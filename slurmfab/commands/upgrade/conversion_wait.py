@@ -1,7 +1,4 @@
-"""Waiting for slurmdbd, which converts its tables before it answers: without a limit, with progress.
-
-The wait is one of this side: a run that ends leaves slurmdbd converting, and the next run waits on.
-"""
+"""Waiting without limit for slurmdbd, which converts its tables, with progress; a next run waits on."""
 
 from __future__ import annotations
 

@@ -60,10 +60,7 @@ def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], fina
 
 
 def after(fact: HostFacts, versions: HostVersions) -> HostFacts:
-    """The facts of a host when it has its new packages.
-
-    The versions are read later than the facts, when no dpkg runs any more, as that of a run that was just cut off.
-    """
+    """The facts of a host with its new packages, by versions that are read when no dpkg runs any more."""
     new = upstream(next(iter(versions.offered.values()), "")) or versions.slurm
     there = {**versions.installed, **versions.offered}
     return replace(

@@ -1,4 +1,4 @@
-"""Asks the cluster what its jobs used."""
+"""Asks the cluster what its jobs used; the figures of the answer."""
 
 from __future__ import annotations
 

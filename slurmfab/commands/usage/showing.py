@@ -1,4 +1,4 @@
-"""`fab usage`: the figures as tables, JSON and CSV."""
+"""`fab usage`: the figures as tables, JSON and CSV, and the sizes of directories."""
 
 from __future__ import annotations
 

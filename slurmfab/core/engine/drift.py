@@ -40,10 +40,7 @@ that are told of the primary controller, which writes the file for all hosts."""
 
 
 def drift_kind(outcome: Outcome) -> str:
-    """The kind of drift of an outcome; empty for a difference that is not drift, such as a missing package.
-
-    A daemon that has an older file only because the plan changes the file is not drift.
-    """
+    """The kind of drift of an outcome; empty if it is none, as a missing package, or a file that the plan changes."""
     resource, _, name = outcome.id.partition(":")
     if outcome.status == OK:
         return ""

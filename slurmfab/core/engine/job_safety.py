@@ -1,7 +1,4 @@
-"""Safety of jobs during a run: a change that harms jobs is refused unless it was allowed.
-
-Jobs are counted before and after the changes, so that the report tells which ended by themselves and which were lost.
-"""
+"""Safety of jobs during a run: harm is refused unless allowed, and jobs are counted before and after."""
 
 from __future__ import annotations
 
@@ -112,10 +109,7 @@ class JobSafety:
         self.confirm()
 
     def confirm(self) -> None:
-        """Ask before a deployment that restarts daemons under running jobs, or hurts jobs as it was allowed to.
-
-        Later surveys of the run ask only about what is new. Raises SlurmfabError if the user did not say yes.
-        """
+        """Ask before a deployment that hurts, or restarts daemons under, jobs, once; SlurmfabError after a no."""
         forecast = self.impact.forecast
         count = len(running(self.slurm.jobs))
         restarts = bool(count) and any(label.need in RESTARTING for label in forecast.labels)

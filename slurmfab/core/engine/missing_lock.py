@@ -35,11 +35,7 @@ def is_missing(known: Inventory) -> bool:
 
 
 def refuse(known: Inventory) -> None:
-    """Refuse to go on without the lock of a cluster whose records show that there was one.
-
-    Without it no host key is pinned, and a run would take every host for a new one. Raises InputError if there is a
-    copy; the message says where, and how to put it back.
-    """
+    """Refuse, by InputError with its places, to go on without a lock that records show: it has the host keys."""
     copy = newest_copy(known.path) if is_missing(known) else None
     if copy is None:
         return

@@ -31,11 +31,7 @@ class PlanVerifier:
         self.plan = plan
 
     def check_survey(self, run: Run, steps: Sequence[Step]) -> None:
-        """Refuse to continue if the hosts differ from the plan.
-
-        After the preparing phases less may be left to do than the plan shows, but nothing else. Raises PlanOutdated if
-        the hosts differ from the plan.
-        """
+        """Refuse, by PlanOutdated, hosts that differ from the plan; after preparing phases less may be left to do."""
         lost = {host: error.reason for host, error in run.failed_hosts.items()}
         is_prepared = any(step.phase in PREPARING for step in run.steps)
         lines = (

@@ -1,7 +1,4 @@
-"""The record of each run, a JSON file beside the cluster file: who did what and when, and the result.
-
-The record is begun before the first host is changed and replaced at the end. So an interrupted run has a record too.
-"""
+"""The record of each run, JSON beside the cluster file, begun before the first host is changed, ended at last."""
 
 from __future__ import annotations
 

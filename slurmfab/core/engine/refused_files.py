@@ -52,10 +52,7 @@ def refusals(run: Run, errors: Iterable[str]) -> list[str]:
 
 
 def places(error: str, document: Document) -> list[Place]:
-    """The places of the cluster file that an error is about; empty if none is known.
-
-    An error names a key, and often its value. One about a line quotes the part that could not be parsed.
-    """
+    """The places of the file that an error is about, by its key and value, or the line that it quotes."""
     slurms = list(slurm_settings(document))
     match = _IN_LINE.search(error)
     if match:

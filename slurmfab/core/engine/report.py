@@ -146,10 +146,7 @@ class Report:
 
     @property
     def changes(self) -> int:
-        """The number of resources that differed and are as wanted now: what a plan of the same run counts.
-
-        More than were converged: a package brings its directories and starts its service before their turn comes.
-        """
+        """The number of resources that are as wanted only now: a plan's, and not only those that were converged."""
         changed = resource_keys(self.steps, CHANGED)
         if self.error_code or self.is_refused:
             return self.count(CHANGED)
@@ -250,10 +247,7 @@ def hide(text: str) -> str:
 
 
 def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:
-    """A step without what its outcomes say about other hosts, and a step for each of these hosts.
-
-    slurmctld says on the controller which nodes are not ready; that is no failure of the controller.
-    """
+    """A step without what its outcomes say about other hosts, such as nodes not ready, and a step for each of these."""
     others = tuple(
         replace(step, host=host, outcomes=(Outcome(f"{outcome.id.partition(':')[0]}:{host}", FAILED, message=why),))
         for outcome in step.outcomes

@@ -54,11 +54,7 @@ def with_controller(records: Iterable[Record], controller: str, failed: tuple[st
 
 
 def failed_before(records: Iterable[Record], hosts: Iterable[str]) -> tuple[str, ...]:
-    """The hosts that failed or were excluded in the last run that was about them.
-
-    A run that was interrupted or stopped early counts as failed on all of its hosts. `records`: the records of the
-    cluster, oldest first.
-    """
+    """The hosts that failed, or were in an interrupted or stopped run, in the last that was about them."""
     succeeded: dict[str, bool] = {}
     for one in records:
         if one.command in NOT_DEPLOYING:

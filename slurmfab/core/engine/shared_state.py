@@ -1,8 +1,4 @@
-"""Checks before a deployment that two controllers share one state directory.
-
-A backup controller with another state directory would take over without the running jobs, and both controllers would
-assign the same job ids.
-"""
+"""Checks before a deployment that two controllers share one state directory, without which jobs are lost."""
 
 from __future__ import annotations
 

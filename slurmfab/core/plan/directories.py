@@ -1,7 +1,4 @@
-"""The directories of Slurm's daemons and of backups, each with names of files that show that it is such a directory.
-
-An existing directory without such files, as one that a cluster file names by mistake, is not given away nor closed.
-"""
+"""The directories of Slurm's daemons and of backups, each with names of files that show that it is one."""
 
 from __future__ import annotations
 

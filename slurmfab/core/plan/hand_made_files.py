@@ -71,10 +71,7 @@ def is_served_besides(one: Difference) -> bool:
 
 
 def is_runtime(one: Difference) -> bool:
-    """Whether the actual slurm.conf only says in which state nodes are (State=DOWN, DownNodes).
-
-    slurmctld takes it for nodes of which it has no state yet, and otherwise its own files count (slurm.conf(5)).
-    """
+    """Whether the slurm.conf only says in which state nodes are (State=DOWN, DownNodes), as far as slurmctld asks."""
     if one.kind == SETTING:
         return one.name.lower() == "downnodes" and not one.wanted
     return one.kind == NODE_LINE and one.key.lower() == "state" and one.actual.partition("+")[0].lower() in STATES

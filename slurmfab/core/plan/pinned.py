@@ -56,10 +56,7 @@ def pin(
 
 
 def is_first_sight(known: HostLock, fact: HostFacts) -> bool:
-    """Whether a node that a hand-made slurm.conf names answers for the first time, and has what that says.
-
-    One that has less stays in the lock as slurm.conf has it, and differs from it.
-    """
+    """Whether a node of a hand-made slurm.conf answers for the first time, and has no less than that says."""
     return known.never_seen and fact.hardware is not None and not lacks(known, fact)
 
 

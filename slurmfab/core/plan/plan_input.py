@@ -292,11 +292,7 @@ class PlanInput(LocalInput):
 
     @cached_property
     def oldest_slurm(self) -> SlurmVersion:
-        """The oldest series that reads Slurm's files, which are the same for all hosts.
-
-        While a cluster is upgraded, slurmd and commands may be older than slurmctld. A host that is too old to talk to
-        slurmctld does not count.
-        """
+        """The oldest series that reads Slurm's files, during an upgrade too, of those that slurmctld talks to."""
         own = {self.slurm_of(host) for host in self.members}
         return min((self.slurm_version, *(one for one in own if reaches(self.slurm_version, one))))
 
@@ -334,10 +330,7 @@ class PlanInput(LocalInput):
         return any(self.families(name) == {IPV6} for name in self.members)
 
     def families(self, name: str) -> Set[int]:
-        """The families of the addresses by which others reach a host: `IPV4`, `IPV6`; empty if they are unknown.
-
-        A name as an address may resolve to any address that the host has.
-        """
+        """The families (`IPV4`, `IPV6`) by which others reach a host, all of its own for a name; empty if unknown."""
         address = self.address(name)
         return families_of((address,)) if is_numeric(address) else self.own_families(name)
 
@@ -432,10 +425,7 @@ class PlanInput(LocalInput):
 
     @cached_property
     def passwords_there(self) -> Mapping[str, str]:
-        """The passwords in the primary controller's slurm.conf that the cluster file does not mention: they stay.
-
-        They are facts, in the deployer's memory alone, and go to no other place than slurm.conf.
-        """
+        """The passwords in the controller's slurm.conf that stay, as facts in the deployer's memory alone."""
         before = self.facts[self.cluster.controller].slurm_conf if self.cluster.controller in self.facts else ""
         if not any(key.lower() in before.lower() for key in PASSWORDS):
             return {}

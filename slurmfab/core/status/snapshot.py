@@ -235,10 +235,7 @@ def job_from(values: Sequence[str]) -> Job:
 
 
 def job_gpus(fields: Mapping[str, str]) -> int:
-    """The number of GPUs of a job: the allocated ones if Slurm counts them, else the requested ones.
-
-    Slurm counts allocated GPUs only with AccountingStorageTRES=gres/gpu (slurm.conf(5)).
-    """
+    """The number of GPUs of a job: allocated if Slurm counts them (AccountingStorageTRES), else requested."""
     return (
         gpu_count(fields["tres-alloc"])
         or gpu_count(fields["tres-per-job"])
@@ -248,10 +245,7 @@ def job_gpus(fields: Mapping[str, str]) -> int:
 
 
 def gpu_count(text: str) -> int:
-    """The number of GPUs of all types in a text such as `gpu:a100:2(S:0),shard:8`, `gres/gpu=2` or `gres:gpu:1`.
-
-    If the text has a total and counts by type (`gres/gpu=4,gres/gpu:a100=4`), they are not added.
-    """
+    """The GPUs in `gpu:a100:2(S:0),shard:8`, `gres/gpu=2` or `gres:gpu:1`, or their total if there is one."""
     if "gpu" not in text:
         return 0
     total, typed = 0, 0

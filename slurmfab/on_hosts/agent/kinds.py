@@ -95,7 +95,7 @@ KINDS = {
     "state-copy": "upgrade.state_copy:StateCopy",
     "storage": "database.storage:Storage",
     "storage-login": "database.storage:StorageLogin",
-    "sudo-rules": "people.person:SudoRules",
+    "sudo-rules": "people.sudo_rules:SudoRules",
     "subordinate-ids": "people.subordinate_ids:SubordinateIds",
     "timer": "services.units:Timer",
     "trusted-authority": "files.trusted_authority:TrustedAuthority",

@@ -312,10 +312,7 @@ def has_secrets(request: Any) -> bool:
 
 
 def crash(error: BaseException, is_secret: bool) -> Mapping[str, str]:
-    """The answer for an unexpected error: no values of variables, and no text of the error where it could hold secrets.
-
-    `is_secret`: whether the request carried secrets, which the exception's text could repeat.
-    """
+    """The answer for an unexpected error, without values of variables, and without its text beside secrets."""
     import traceback  # slow to import
 
     text = type(error).__name__ if is_secret else "%s: %s" % (type(error).__name__, error)

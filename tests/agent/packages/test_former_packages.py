@@ -8,7 +8,7 @@ import pytest
 
 from slurmfab.on_hosts.agent.core.host_paths import ADDED_PACKAGES
 from slurmfab.on_hosts.agent.core.resource import Context, apply
-from slurmfab.on_hosts.agent.packages import former_packages
+from slurmfab.on_hosts.agent.packages import added_packages, former_packages
 from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages
 
 STATUS = "Package: {}\nStatus: install ok installed\n\n"
@@ -38,12 +38,12 @@ def context(root: Path) -> Context:
 
 
 def test_names_when_noted_and_forgotten_are_in_the_record_and_an_empty_record_is_no_file(context: Context) -> None:
-    former_packages.note_packages(context, ("msmtp", "lmod"))
-    former_packages.note_packages(context, ("lmod",))
+    added_packages.note(context, ("msmtp", "lmod"))
+    added_packages.note(context, ("lmod",))
     assert Path(context.path(ADDED_PACKAGES)).read_text() == "lmod\nmsmtp\n"
-    former_packages.forget_packages(context, ("lmod", "msmtp", "ghost"))
+    added_packages.forget(context, ("lmod", "msmtp", "ghost"))
     assert not Path(context.path(ADDED_PACKAGES)).exists()
-    assert former_packages.read_added(context) == frozenset()
+    assert added_packages.read(context) == frozenset()
 
 
 def test_packages_when_nothing_else_needs_them_are_removed_and_forgotten(
@@ -51,7 +51,7 @@ def test_packages_when_nothing_else_needs_them_are_removed_and_forgotten(
 ) -> None:
     apt = Apt()
     monkeypatch.setattr(former_packages, "apt_get", apt)
-    former_packages.note_packages(context, ("lmod", "msmtp", "ghost"))
+    added_packages.note(context, ("lmod", "msmtp", "ghost"))
     outcome = apply(FormerPackages(("ghost", "lmod", "msmtp")), context)
     assert (outcome.status, apt.removed) == ("changed", ["lmod"])
     assert outcome.message == "msmtp stays, because other packages need it"
@@ -67,6 +67,6 @@ def test_packages_that_somebody_else_installed_stay(context: Context, monkeypatc
 
 def test_packages_when_apt_fails_stay_in_the_record(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(former_packages, "apt_get", Apt(code=100))
-    former_packages.note_packages(context, ("lmod",))
+    added_packages.note(context, ("lmod",))
     assert apply(FormerPackages(("lmod",)), context).status == "failed"
-    assert former_packages.read_added(context) == {"lmod"}
+    assert added_packages.read(context) == {"lmod"}

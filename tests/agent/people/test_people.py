@@ -21,8 +21,9 @@ from slurmfab.on_hosts.agent.identities.id_processes import with_numbers
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 from slurmfab.on_hosts.agent.people import person
 from slurmfab.on_hosts.agent.people.home_worker import HomeTrouble, worker
-from slurmfab.on_hosts.agent.people.person import BEGIN, END, AuthorizedKeys, Person, PersonHome, SudoRules
+from slurmfab.on_hosts.agent.people.person import BEGIN, END, AuthorizedKeys, Person, PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
+from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
 

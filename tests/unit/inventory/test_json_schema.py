@@ -12,7 +12,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from slurmfab.cluster.inventory import loading, schema_file
+from slurmfab.cluster.inventory import json_schema, loading, schema_file
 from slurmfab.cluster.inventory.yaml_nodes import compose
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
@@ -23,12 +23,12 @@ SMALL = "cluster: lab\ncontrollers: [c1]\nnodes:\n  - hosts: n[1-2]\n"
 
 @cache
 def schema(version: SlurmVersion | None = None) -> dict[str, Any]:
-    return schema_file.schema(version)
+    return json_schema.schema(version)
 
 
 def errors(text: str, version: SlurmVersion | None = None) -> list[str]:
     """What an editor marks in a cluster file."""
-    found = Draft7Validator(schema(version)).iter_errors(schema_file.plain(compose(text, "a file")))
+    found = Draft7Validator(schema(version)).iter_errors(json_schema.plain(compose(text, "a file")))
     return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in found]
 
 
@@ -36,7 +36,7 @@ def good_files() -> Iterator[Any]:
     """Cluster files of this repository that slurmfab accepts."""
     for path in sorted([*TOP.glob("configs/*.yaml"), *TOP.glob("tests/unit/takeover/golden/*.yaml")]):
         yield pytest.param(path.read_text(), id=path.name)
-    for number, text in enumerate(schema_file.DOCUMENTS):
+    for number, text in enumerate(json_schema.DOCUMENTS):
         yield pytest.param(text, id=f"every-key-{number}")
     for path in sorted(TOP.glob("tests/unit/plan/cases/*.yaml")):
         case = yaml.safe_load(path.read_text())
@@ -62,7 +62,7 @@ def test_the_schema_is_one_of_draft_7_with_a_description_and_an_example_for_ever
     assert [name for name, value in keys_of(schema()) if not value.get("examples")] == []
 
 
-@pytest.mark.parametrize("text", schema_file.DOCUMENTS)
+@pytest.mark.parametrize("text", json_schema.DOCUMENTS)
 def test_the_examples_of_keys_are_cluster_files_that_slurmfab_accepts(text: str) -> None:
     assert loading.parse(text, "an example").compute_nodes
 

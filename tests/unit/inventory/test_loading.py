@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.base.errors import ClusterFileError, InputError
-from slurmfab.cluster.inventory import loading, schema_file
+from slurmfab.cluster.inventory import json_schema, loading
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.lock import Lock
 
@@ -417,7 +417,7 @@ def test_default_path_when_the_environment_names_one_then_it_counts(monkeypatch,
 
 def model_keys():
     """Every key of a cluster file that is slurmfab's or that it looks at, as `place.key`."""
-    made = schema_file.schema()
+    made = json_schema.schema()
     keys = list(made["properties"])
     keys += [f"ssh.{key}" for key in made["definitions"]["Ssh"]["properties"]]
     return [*keys, "nodes[].hosts", "partitions[].PartitionName", "partitions[].Nodes", "ids.slurm", "ids.munge"]

@@ -35,11 +35,7 @@ def yaml_text(text: str, in_flow: bool = False) -> str:
 
 
 class Edits:
-    """Collects changes to a text, at places of the original text.
-
-    In its methods `in_flow` says whether a node is inside `{ }` or `[ ]`, where more characters need quotes. `text`:
-    the YAML that the nodes were composed from.
-    """
+    """Collects changes to a text at original places; `in_flow`: inside `{ }` or `[ ]`, where more is quoted."""
 
     def __init__(self, text: str) -> None:
         self._text = text.removeprefix(BYTE_ORDER_MARK)

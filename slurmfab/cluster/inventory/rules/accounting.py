@@ -1,4 +1,4 @@
-"""Rules between the qualities of service, accounts, users and partitions of a cluster."""
+"""Rules about the database, and between qualities of service, accounts, users and partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about slurm_conf in a cluster file, and about the keys at the top that write lines of slurm.conf."""
+"""Rules about slurm_conf, about keys at the top that write its lines, and about files that a site brings."""
 
 from __future__ import annotations
 

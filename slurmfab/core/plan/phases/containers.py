@@ -1,7 +1,4 @@
-"""Containers in jobs: what each way of running them needs on hosts, and its removal where the file has it no more.
-
-A way is a module beside this one, with `resources(plan_input, host)` and `packages(plan_input, host)`.
-"""
+"""Containers in jobs: what each way, a module beside this one, needs on hosts, and its removal."""
 
 from __future__ import annotations
 

@@ -13,10 +13,7 @@ HOSTS = "/etc/hosts"
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """One line per host of the cluster with an IP address; no block with `hosts_file: no`.
-
-    With a block, the host's own name and those of the controllers have no loopback address in lines of others.
-    """
+    """One line per host with an IP address, and no loopback for known names; no block with `hosts_file: no`."""
     if not plan_input.cluster.hosts_file:
         return (block(plan_input),)
     return block(plan_input), HostNames(HOSTS, own_names(plan_input, host))

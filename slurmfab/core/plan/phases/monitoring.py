@@ -110,10 +110,7 @@ def place(plan_input: PlanInput, host: str, named: str, port: int) -> str:
 
 
 def without(plan_input: PlanInput, host: str, of: str, unit: str) -> tuple[Resource, ...]:
-    """The removal of a daemon's files, and its end; one that somebody else had installed goes on as it was before.
-
-    `of`: what the host notes the files as. `unit`: the daemon's unit, which is its package's name, too.
-    """
+    """The removal of a daemon's files (noted as `of`), and its end, but if somebody else had installed it."""
     if host not in plan_input.facts or of not in plan_input.facts[host].owned:
         return ()
     is_ours = unit in plan_input.facts[host].added_packages

@@ -1,8 +1,4 @@
-"""Containers of Slurm's own: the runtime that oci.conf names, and sbundle, which makes bundles from images.
-
-oci.conf itself is one of the files in Slurm's directory (`PlanInput.site_files`). The program is there before it, and
-goes after it.
-"""
+"""Containers of Slurm's own: the runtime that oci.conf names, and sbundle, which makes bundles from images."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.mounts import mount_units
-from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome, SudoRules
+from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
+from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 SUDOERS = "/etc/sudoers.d/slurmfab"  # the file with slurmfab's sudo rules
 SUDO_ROLES = ("controller", "login")  # the roles of hosts with sudo rules; a host that is only a compute node has none

@@ -1,7 +1,4 @@
-"""Nodes that sleep: programs, settings and a timer on the controllers, and a sudo rule on nodes that SSH switches off.
-
-What slurm.conf names is there before it, and goes after it.
-"""
+"""Nodes that sleep: programs, settings and a timer on controllers, and a sudo rule on nodes that SSH stops."""
 
 from __future__ import annotations
 

@@ -172,10 +172,7 @@ def files_by_node(gres_conf: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The removal of programs, and of files of the site's own, that the cluster file no longer has.
-
-    The program that the host's facts report is removed last: an interrupted run finds it and continues.
-    """
+    """The removal of programs and files of the site's; the program that facts tell goes last, for the next run."""
     kinds, health = wanted(plan_input, host)
     there = plan_input.facts[host].programs
     former = [kind for kind in KINDS if kind in there and kind not in kinds]

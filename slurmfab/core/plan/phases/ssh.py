@@ -1,7 +1,4 @@
-"""Passwordless SSH for the slurm user between each controller and every other host, in the wanted directions.
-
-Each key is accepted from the addresses of its own host alone, so that a stolen key is of no use elsewhere.
-"""
+"""Passwordless SSH for slurm between controllers and other hosts, each key from its host's addresses alone."""
 
 from __future__ import annotations
 
@@ -93,10 +90,7 @@ def authorized(plan_input: PlanInput, name: str) -> str:
 
 
 def sources(plan_input: PlanInput, name: str) -> tuple[str, ...]:
-    """The addresses from which a host's key is accepted: what other hosts may see as the origin of its connections.
-
-    Those that the cluster file adds for NAT are among them; empty for a host without any.
-    """
+    """The addresses, with those for NAT, from which a host's key is accepted; empty for a host without any."""
     return tuple(dict.fromkeys((*plan_input.trusted_addresses(name), *plan_input.cluster.slurm_ssh.also_from)))
 
 

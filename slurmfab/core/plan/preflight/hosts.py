@@ -71,10 +71,7 @@ def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: 
 
 
 def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
-    """The hosts of Slurm's daemons whose hostname is not the one in the lock, which slurm.conf has: with the reasons.
-
-    slurmd and slurmctld find out by the hostname which entry of slurm.conf is theirs, and do not start without one.
-    """
+    """The hosts of daemons whose hostname is not the lock's, by which slurmd and slurmctld find their entry."""
     known = {host: lock.hosts[host].hostname for host in facts if host in lock.hosts}
     return {
         host: f"its hostname is {facts[host].hostname}, but slurm.conf knows it as {name}; no daemon starts like that. "
@@ -118,10 +115,7 @@ def wrong_node(fact: HostFacts) -> str:
 
 
 def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
-    """Why the host's own addresses do not fit the one at which others reach it; empty if one of them does.
-
-    So what one host tells of itself leaves this host out, and never stops the deployment of the others.
-    """
+    """Why the host's own addresses do not fit the one at which others reach it; empty if one does."""
     by = cluster.addresses.get(host, "")
     by = by if is_source(by) else fact.reached
     if not is_source(by) or is_link_local(by) or not fact.addresses or family(by) in map(family, fact.addresses):

@@ -131,10 +131,7 @@ class WantedTree(NamedTuple):
         }
 
     def undeclared(self, found: ActualTree) -> List[Place]:
-        """What slurmdbd has and a complete section of the cluster file does not declare: users first, QOS last.
-
-        What slurmdbd creates by itself is never included. A user without any declared association is one place.
-        """
+        """What slurmdbd has, but for its own, and a complete section does not declare: users first, QOS last."""
         declared = self.by_place()
         places: List[Place] = []
         if "accounts" in self.complete:
@@ -341,11 +338,7 @@ UNKNOWN = "slurmdbd does not run; its accounts are compared after it has started
 
 
 class AccountTree(Resource):
-    """QOS, accounts and users exist, each with exactly the limits of the cluster file.
-
-    Names that are not in the cluster file are left unchanged. Limits of TRES that slurmdbd does not know yet are
-    skipped.
-    """
+    """QOS, accounts and users with exactly the file's limits; unnamed ones stay, unknown TRES are skipped."""
 
     kind: ClassVar[str] = "accounts"
     named_by: ClassVar[str] = "cluster"
@@ -368,10 +361,7 @@ class AccountTree(Resource):
         return WantedTree(self.cluster, self.qos_keys, self.keys, self.qos, self.accounts, self.users, self.complete)
 
     def wanted(self, context: Context) -> State:
-        """All declared values, by keys such as `qos high Priority` and `user ada in physics`.
-
-        A dry run cannot compare them if slurmdbd would have been started by now: then nothing is wanted.
-        """
+        """All declared values, as `qos high Priority` and `user ada in physics`; none if a dry run cannot compare."""
         if would_be_started(context):
             context.remark = UNKNOWN
             return {}
@@ -433,10 +423,7 @@ class RestOfAccounts(AccountTree):
     prune: bool = False  # whether undeclared users, accounts and QOS are removed
 
     def wanted(self, context: Context) -> State:
-        """Limits of TRES that slurmdbd learns from slurmctld; with `prune`, no undeclared names.
-
-        A dry run compares only the limits of TRES that slurmdbd does not know yet: the others are compared before.
-        """
+        """Limits of TRES that slurmdbd learns from slurmctld, and, with `prune`, no undeclared names."""
         if would_be_started(context):
             return {}
         late = self.tree.late_tres()

@@ -1,4 +1,4 @@
-"""Accounts, QOS and limits of one user in slurmdbd, returned as text."""
+"""Accounts, QOS and limits of one user in slurmdbd, and what QOS have in use, returned as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A dump of the accounting database as SQL, made while slurmdbd uses the database.
-
-Nothing is written on the host, and the password appears in no argument, environment variable or readable file.
-"""
+"""A SQL dump of the accounting database in use, writing nothing on the host, and showing no password."""
 
 from __future__ import annotations
 

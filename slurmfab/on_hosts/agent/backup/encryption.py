@@ -1,7 +1,4 @@
-"""age(1) on the way of an archive's part into a file: it encrypts to public keys, or decrypts with an identity.
-
-age writes to the file by itself, so nothing that it reads is on a disk, and no pipe has to be emptied meanwhile.
-"""
+"""age(1) on the way of an archive's part into a file, which it writes itself: encryption or decryption."""
 
 from __future__ import annotations
 

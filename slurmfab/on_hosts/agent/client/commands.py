@@ -314,10 +314,7 @@ def show_reservations(*names: str) -> Command:
 
 
 def reserved_nodes(shown: str) -> Dict[str, str]:
-    """The nodes of each reservation as a hostlist, by its name, from what `show_reservations` printed.
-
-    The name is a text, and the comment at the end of a line is one: only the fields between them are read.
-    """
+    """The nodes of each reservation as a hostlist, by name, from the fields between its two texts."""
     found: Dict[str, str] = {}
     for name, nodes in re.findall(_RESERVATION, shown, re.MULTILINE | re.DOTALL):
         if nodes != "(null)":

@@ -20,10 +20,7 @@ else:
 
 
 class AsDataclass:
-    """The attribute that makes records dataclasses for the functions of `dataclasses` and for pydantic.
-
-    Its value is computed on first access, which does not happen on hosts.
-    """
+    """The attribute that makes records dataclasses for `dataclasses` and pydantic, computed at first access."""
 
     def __get__(self, record: object, kind: Any) -> Mapping[str, Any]:
         """The fields of a class of records, in the form that `dataclasses.fields` reads."""

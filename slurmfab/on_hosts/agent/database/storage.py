@@ -1,4 +1,4 @@
-"""slurmdbd's database and database user in this host's own MariaDB."""
+"""slurmdbd's database and database user in this host's own MariaDB, and the login to another."""
 
 from __future__ import annotations
 

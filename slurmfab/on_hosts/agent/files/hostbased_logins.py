@@ -124,10 +124,7 @@ def named_by_doas(context: Context) -> Set[str]:
 
 
 def named_by_sudo(context: Context) -> Set[str]:
-    """The users, `%groups`, `+netgroups` and `#numbers` that rules of sudo's name, whatever they may run; `*` for all.
-
-    What stands before a rule's equals sign are users and then hosts. Where a name is a host's, it refuses nobody.
-    """
+    """The users, `%groups`, `+netgroups` and `#numbers` that rules of sudo name; `*` for all."""
     found: Set[str] = set()
     left = [MOST_FILES]
     for line in (line for path in SUDOERS for line in rules(context, path, left)):

@@ -1,7 +1,4 @@
-"""Files of the site's own that something has to read before they are in effect, such as kernel settings.
-
-At each boot systemd reads all of them. In between, what reads a file is started when the file is newer than that.
-"""
+"""Files of the site's, such as kernel settings, that something must read: at boot, and when they are newer."""
 
 from __future__ import annotations
 

@@ -17,10 +17,7 @@ OTHER = "something else"  # the content that reports show for a symbolic link, a
 
 
 class Scripts(Resource):
-    """A directory with these scripts alone, owned by root and readable by all; without scripts, no such directory.
-
-    Each script is replaced in one step, so a script that runs meanwhile continues unchanged.
-    """
+    """A directory with these scripts alone, root's and readable by all, each replaced in one step; or none."""
 
     kind: ClassVar[str] = "scripts"
     named_by: ClassVar[str] = "path"

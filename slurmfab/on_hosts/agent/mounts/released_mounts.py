@@ -42,10 +42,7 @@ STOP_SECONDS = 150.0
 
 
 class ReleasedMounts(Resource):
-    """No former mount of slurmfab's is mounted, or comes back at the next boot; none is unmounted while it is in use.
-
-    It comes before the units' files are replaced or removed: these name what is to be unmounted.
-    """
+    """No former mount of slurmfab's is mounted or comes back, and none in use is unmounted; before its units go."""
 
     kind: ClassVar[str] = "released-mounts"
     UNSHOWN = ("files",)

@@ -71,10 +71,7 @@ ANSWER_SECONDS = 10.0
 
 
 class StagedMungeKey(Resource):
-    """A new key in a file beside the key in use; or no such file, not even one that an interrupted run left.
-
-    `replace.leftovers` finds the file by its name, so the next deployment removes it if the rotation is not completed.
-    """
+    """A new key beside the key in use, or no such file; `replace.leftovers` finds one that a run left."""
 
     kind: ClassVar[str] = "staged-munge-key"
     named_by: ClassVar[str] = "path"

@@ -1,7 +1,4 @@
-"""Connections from this host to daemons of others, which a firewall on either host, or between them, may block.
-
-Nothing has to listen: a refusal shows that packets arrive, too. So it can be seen before a daemon ever runs there.
-"""
+"""Connections from here to daemons of others, which firewalls may block; a refusal shows a way, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute nodes that are drained with a reason; read and changed on the controller."""
+"""Nodes and partitions that are drained, also before slurmd first registers; read and changed on the controller."""
 
 from __future__ import annotations
 

@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-import errno
-import re
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import ClassVar, Dict, List, Mapping, Set, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.resource import Context, OtherHostsFailed, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.nodes.connections import PARALLEL, attempt
 from slurmfab.on_hosts.agent.nodes.states import (
     SLURMS_OWN,
     UNKNOWN_NODE,
     NodeState,
     format_states,
     poll_intervals,
-    records,
     short_name,
     short_states,
 )
 from slurmfab.on_hosts.agent.services.service import is_active
-
-MOST_PROBED = 256  # the most nodes to which connections are made; the others count as reachable
-DEFAULT_PORT = 6818  # Slurm's default of SlurmdPort (slurm.conf(5))
-
-
-def refusing_slurmd(context: Context, nodes: Sequence[str]) -> Dict[str, str]:
-    """Why connections to the slurmd of nodes fail from here, by NodeName; ResourceFailed without slurmctld."""
-    asked = nodes[:MOST_PROBED]
-    shown = records(context.must(commands.show_nodes(*([",".join(asked)] if asked else []))))
-    port = default_port(context.must(commands.SHOW_CONFIG))
-    places = {one["NodeName"]: (one.get("NodeAddr", one["NodeName"]), int(one.get("Port", port))) for one in shown}
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        found = pool.map(lambda node: refusal(*places[node]), places)
-        return {node: why for node, why in zip(places, found) if why}  # noqa: B905 - as Python 3.9 has it
-
-
-def default_port(config: str) -> int:
-    """SlurmdPort in the output of `scontrol show config`."""
-    match = re.search(r"^SlurmdPort\s*= (\d+)", config, re.MULTILINE)
-    return int(match[1]) if match else DEFAULT_PORT
-
-
-def refusal(address: str, port: int) -> str:
-    """Why a TCP connection to this place fails; empty if it is accepted."""
-    place = "%s port %d" % (address, port)
-    code, words = attempt(address, port)
-    if code == errno.ETIMEDOUT:
-        return "The controller gets no answer from %s, slurmd's: does a firewall drop its packets?" % place
-    if code == errno.ECONNREFUSED:
-        return "Nothing listens at %s, slurmd's: is slurmd running there?" % place
-    return "The controller cannot connect to %s, slurmd's: %s" % (place, words) if code else ""
-
 
 READY = "ready"
 
@@ -208,7 +171,9 @@ class Wait:
             return self.waited < self.wanted.seconds
         mute = [node for node, one in late.items() if not one.answers]
         if mute and self.waited >= SETTLED_SECONDS and not self.is_probed:
-            self.is_probed, self.refusing = True, refusing_slurmd(self.context, mute)
+            from slurmfab.on_hosts.agent.nodes import slurmd_port  # most runs wait for nobody
+
+            self.is_probed, self.refusing = True, slurmd_port.refusing(self.context, mute)
         return any(self.waited < self.patience(node, one) for node, one in late.items())
 
     def patience(self, node: str, state: NodeState) -> float:

@@ -112,10 +112,7 @@ class NodeState(NamedTuple):
 
     @property
     def is_for_change(self) -> bool:
-        """Whether a deployment drained the node for a change, and nobody has added another reason since.
-
-        The reason alone does not show that: from Slurm 24.11 on it is kept when the node is resumed.
-        """
+        """Whether a deployment drained the node for a change, as its state shows, and nobody gave another reason."""
         return self.is_drained and bool(re.fullmatch(_FOR_CHANGE, self.reason))
 
     @property
@@ -186,11 +183,7 @@ def short_state(state: str, reason: str, by: str) -> NodeState:
 
 
 def records(shown: str) -> List[Dict[str, str]]:
-    """Parse the output of `scontrol --oneliner show node` into a dict of fields for each node.
-
-    `Reason` is free text that may look like further fields, so it is separated first; its end gives `ReasonBy` and
-    `ReasonSince`.
-    """
+    """Fields of each node in `scontrol --oneliner show node`, with `Reason` as the text that it is."""
     return [record(line) for line in shown.split("\n") if line.startswith("NodeName=")]
 
 

@@ -44,10 +44,7 @@ FIX_BROKEN = ("--fix-broken", "install")
 
 
 def lists_are_fresh(context: Context, now: float) -> bool:
-    """Whether the package lists exist and were fetched within a day, and since the last change of apt's sources.
-
-    The list files carry the mirror's time stamps; the time stamps of apt's directories show when apt fetched last.
-    """
+    """Whether package lists were fetched within a day, and since the last change of apt's sources."""
     folder = context.path(LISTS)
     if not any("_Packages" in name for name in names(folder)):
         return False
@@ -58,11 +55,7 @@ def lists_are_fresh(context: Context, now: float) -> bool:
 
 
 def update(context: Context) -> str:
-    """Fetch the package lists; failures are returned and not raised.
-
-    One broken package source does not matter when the others have the packages. Returns the output of apt-get if it
-    complained, otherwise empty.
-    """
+    """Fetch the package lists; what apt-get complained of, as other sources may have the packages."""
     code, output = apt_get(context, ["update"])
     return "" if code == 0 and "\nErr:" not in output else "\n" + output
 

@@ -108,10 +108,7 @@ def make_readable(path: str) -> None:
 
 
 def options(context: Context, bundle: str) -> Tuple[str, ...]:
-    """The options that restrict apt to the installed packages and those of the bundle (apt.conf(5)).
-
-    apt compares every file with the digest in the index before it calls dpkg; the index itself came over SSH.
-    """
+    """The options that restrict apt to installed packages and the bundle's, whose digests it compares."""
     place = context.path(place_of(bundle))
     settings = {
         "Dir::Etc::sourcelist": place + "/sources.list",

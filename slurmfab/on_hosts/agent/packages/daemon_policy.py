@@ -1,8 +1,4 @@
-"""A policy that keeps dpkg from starting daemons that are not configured yet.
-
-invoke-rc.d(8) and deb-systemd-invoke run /usr/sbin/policy-rc.d before they start a daemon: exit code 101 forbids it,
-0 allows it.
-"""
+"""A policy (/usr/sbin/policy-rc.d: 101 forbids) that keeps dpkg from starting daemons too early."""
 
 from __future__ import annotations
 

@@ -1,14 +1,11 @@
-"""Packages that slurmfab installed for a part of the cluster file that is gone."""
+"""Packages that are removed: those that slurmfab installed for a former key, and those that a host needs no more."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, FrozenSet, Iterable, List, Tuple
+from typing import TYPE_CHECKING, ClassVar, List, Tuple
 
-from slurmfab.on_hosts.agent.core import replace
-from slurmfab.on_hosts.agent.core.host_paths import ADDED_PACKAGES
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_parent
-from slurmfab.on_hosts.agent.packages import apt_errors, dpkg_status
+from slurmfab.on_hosts.agent.packages import added_packages, apt_errors, dpkg_status
 from slurmfab.on_hosts.agent.packages.apt import apt_get
 
 if TYPE_CHECKING:
@@ -61,39 +58,8 @@ def removed(plan: str) -> List[str]:
     return [line.split()[1] for line in plan.splitlines() if line.startswith(("Remv ", "Purg "))]
 
 
-def read_added(context: Context) -> FrozenSet[str]:
-    """The names in the record; none where there is no record."""
-    return frozenset((replace.read(context.path(ADDED_PACKAGES)) or b"").decode(errors="replace").split())
-
-
-def note_packages(context: Context, names: Iterable[str]) -> None:
-    """Add packages that are about to be installed."""
-    write(context, read_added(context) | frozenset(names))
-
-
-def forget_packages(context: Context, names: Iterable[str]) -> None:
-    """Drop packages that are removed, or that are somebody else's from now on."""
-    write(context, read_added(context) - frozenset(names))
-
-
-def write(context: Context, names: FrozenSet[str]) -> None:
-    """Write the record if it says something else; without names there is none."""
-    path = context.path(ADDED_PACKAGES)
-    if names == read_added(context):
-        return
-    if not names:
-        replace.unlink(path)
-        return
-    folder, name = open_parent(path, make=True)
-    with folder:
-        replace.put_in(folder, name, "".join("%s\n" % one for one in sorted(names)).encode(), (0, 0, 0o644))
-
-
 class FormerPackages(Resource):
-    """Packages that slurmfab installed and that are removed, unless something else has come to depend on them.
-
-    Only those in the host's record are removed. What they depend on stays, as with `apt-get remove`.
-    """
+    """Packages in the record of slurmfab's, removed unless something needs them; what they need stays."""
 
     kind: ClassVar[str] = "packages-former"
     deadline: ClassVar[float] = 7200.0
@@ -109,7 +75,7 @@ class FormerPackages(Resource):
 
     def actual(self, context: Context) -> State:
         """Those in the record."""
-        return dict.fromkeys(read_added(context).intersection(self.names), "installed by slurmfab")
+        return dict.fromkeys(added_packages.read(context).intersection(self.names), "installed by slurmfab")
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Remove those that nothing else needs, and forget all of them. Raises ResourceFailed if apt-get failed."""
@@ -126,7 +92,7 @@ class FormerPackages(Resource):
                 raise ResourceFailed(apt_errors.explain(output))
         if needed:
             context.remark = "%s stays, because other packages need it" % ", ".join(needed)
-        forget_packages(context, self.names)
+        added_packages.forget(context, self.names)
 
 
 def taken_along(context: Context, *packages: str) -> List[str]:

@@ -1,23 +1,20 @@
-"""Debian packages, installed by apt-get(8)."""
+"""Debian packages, installed by apt-get(8): which are there, and which lack files."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import time
-from typing import ClassVar, Container, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import ClassVar, Container, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.packages import bundle_place, daemon_policy, dpkg_status, former_packages, unfinished
+from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
     CONFIGURE,
     DOWNGRADES,
     ENVIRONMENT,
     INSTALL_SECONDS,
-    LISTS,
     MINIMAL,
     apt_get,
     complete,
@@ -25,45 +22,6 @@ from slurmfab.on_hosts.agent.packages.apt import (
     lists_are_fresh,
     update,
 )
-from slurmfab.on_hosts.agent.packages.apt_errors import UNKNOWN
-
-FOLDER = "/var/cache/apt"
-NO_VERSION = re.compile(r"Version '([^'\n]+)' for '([^'\n]+)' was not found")
-PATIENCE = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o", "Acquire::https::Timeout=10")
-
-
-def unknown(context: Context, wanted: Sequence[str]) -> List[str]:
-    """Those of some packages, `NAME` or `NAME=VERSION`, that apt's sources do not have now.
-
-    The host's own lists are asked first. What these lack may be new, so lists are fetched into a directory of their
-    own: a comparison leaves those of the host as they are. Empty where the sources cannot be asked.
-    """
-    if not any("_Packages" in name for name in names(context.path(LISTS))) or not lacking(context, wanted, ()):
-        return []
-    place = tempfile.mkdtemp(prefix="slurmfab-lists-", dir=context.path(FOLDER))
-    try:
-        os.chmod(place, 0o755)  # noqa: S103 - the user _apt writes there, and the lists of packages are public
-        options = ("-o", "Dir::State::Lists=" + place, "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=")
-        code, printed = apt_get(context, [*options, *PATIENCE, "update"])
-        return lacking(context, wanted, options) if code == 0 and "\nErr:" not in printed else []
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def lacking(context: Context, wanted: Sequence[str], options: Sequence[str]) -> List[str]:
-    """Those of some packages that are in no list, by a simulation."""
-    left, found = list(wanted), []
-    while left:
-        code, printed = apt_get(context, [*options, *MINIMAL, *DOWNGRADES, "--simulate", "install", "--", *left])
-        texts = {first or second for first, second in UNKNOWN.findall(printed)}
-        texts.update("%s=%s" % (name, version) for version, name in NO_VERSION.findall(printed))
-        more = [one for one in left if one in texts or one.partition("=")[0] in texts]
-        if code == 0 or not more:
-            break
-        found += more
-        left = [one for one in left if one not in more]
-    return found
-
 
 INFO = "/var/lib/dpkg/info"  # where dpkg lists the files of each package, as `NAME.list` or `NAME:ARCHITECTURE.list`
 
@@ -213,6 +171,8 @@ class Packages(InstalledPackages):
         state = super().actual(context)
         missing = self.texts([name for name in self.sites if state.get(name) != self.wanted(context)[name]])
         if missing and context.dry_run:
+            from slurmfab.on_hosts.agent.packages.unknown_packages import unknown
+
             unknowns = unknown(context, missing)
             if unknowns:
                 raise ResourceFailed(NO_SOURCE_HAS + ", ".join(unknowns))
@@ -256,7 +216,7 @@ class Packages(InstalledPackages):
         # Noted before, so that an interrupted run forgets none; what is half installed was somebody's before.
         wanted = [text.partition("=")[0] for text in missing]
         there = dpkg_status.states(dpkg_status.read(context.root), wanted)
-        former_packages.note_packages(context, (name for name in wanted if name not in there))
+        added_packages.note(context, (name for name in wanted if name not in there))
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)

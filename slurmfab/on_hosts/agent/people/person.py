@@ -1,14 +1,12 @@
-"""The Unix account of a user of the cluster on a host."""
+"""A user of the cluster on a host: the Unix account, the home, and its SSH keys."""
 
 from __future__ import annotations
 
 import os
 from typing import ClassVar, FrozenSet, List, Tuple
 
-from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.reading import entries
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
 from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.user import HostUser
@@ -198,18 +196,3 @@ class PersonHome(Resource):
                 "the home of %s, %s, cannot be made: %s. Make it by hand, with owner UID %d; on the file server, if "
                 "that denies root access" % (self.user, self.home, trouble, self.uid)
             ) from None
-
-
-class SudoRules(File):
-    """A file of sudoers(5), checked by visudo(8) before it is installed: a broken one makes sudo fail for all users."""
-
-    kind: ClassVar[str] = "sudo-rules"
-
-    def converge(self, context: Context, differing: FrozenSet[str]) -> None:
-        """Replace the file, if the installed sudo accepts it; otherwise ResourceFailed, nothing changed."""
-        import shutil  # slow to import, and most runs change nothing
-
-        if shutil.which("visudo", path=SYSTEM_PATH) is None:
-            raise ResourceFailed("sudo is not installed here; %s deploy installs it" % FAB)
-        context.must(["visudo", "--check", "--quiet", "--file=-"], stdin=self.data())
-        super().converge(context, differing)

@@ -1,7 +1,4 @@
-"""Directories of jobs on a compute node's own disk: one by the id of each job, in a directory that root alone changes.
-
-Their users can swap everything in them at any moment, also while root removes it: see `core/removal.py`.
-"""
+"""Directories of jobs on a node's own disk, by id, in one of root's, safe from what users swap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a daemon itself wrote about its end since its start: the errors in its log, in its file and in the journal."""
+"""What a daemon itself wrote about its end since its start, and what a site has changed of its unit."""
 
 from __future__ import annotations
 
@@ -224,10 +224,7 @@ def journal(context: Context, match: str, lines: str, since: float = 0.0) -> str
 
 
 def causes(lines: Sequence[str]) -> List[str]:
-    """The lines of a daemon's log that may tell why it ended, the last of them; empty if it wrote none.
-
-    Lines without a level come before the errors, because they are from the time before the daemon knew its log.
-    """
+    """The last lines of a log that may tell why a daemon ended, those without a level first; or empty."""
     unhealthy = [line for line in lines if not is_healthy(bare(line))]
     errors = last_errors([line for line in unhealthy if ERROR.search(line)])
     early = [bare(line) for line in unhealthy if REFUSED.search(line) and not ERROR.search(line)]

@@ -227,10 +227,7 @@ class Service(Resource):
         raise ResourceFailed("%s does not stay active (%s): %s" % (self.unit, state, messages))
 
     def watched(self, context: Context) -> Dict[str, str]:
-        """Wait until a started daemon works with one and the same process; its properties if it does not, or nothing.
-
-        A daemon that systemd calls active may end seconds later, as slurmd does on a host with another hostname.
-        """
+        """Wait until a started daemon works with one and the same process; its properties if it does not."""
         deadline = time.monotonic() + START_SECONDS
         process, since = "", 0.0
         while True:

@@ -1,8 +1,4 @@
-"""slurmctld's state on disk: what of it the slurm user cannot use, and whether slurmctld has started without it.
-
-slurmctld that cannot read its state starts all the same: with an empty queue, which it writes over the state some
-seconds later.
-"""
+"""slurmctld's state: what slurm cannot use, and whether slurmctld has started without it, and empty."""
 
 from __future__ import annotations
 
@@ -68,11 +64,7 @@ def location(context: Context) -> str:
 
 
 def faults(directory: str, uid: int, gid: int) -> List[Fault]:
-    """What of the state the slurm user cannot use; empty also if the directory does not exist.
-
-    Everything is asked with the rights of that user, because a file server may deny root any access. `directory`: path
-    of the state directory on this host.
-    """
+    """What of the state at `directory` slurm, whose rights are used, cannot use; empty without a directory."""
     with acting_as(uid, gid):
         try:
             status = os.stat(directory)

@@ -1,7 +1,4 @@
-"""What Slurm's commands say about the cluster, read on a controller; changes nothing.
-
-`slurmfab.core.status.snapshot` parses it. Only output formats are used that are the same from Slurm 22.05 to 26.05.
-"""
+"""What Slurm's commands say, in formats of 22.05 to 26.05, on a controller; parsed by `core.status.snapshot`."""
 
 from __future__ import annotations
 

@@ -52,11 +52,7 @@ class SlurmctldPause(Resource):
         return {"running": "yes" if running else "no", "guard": "set" if start_guard.is_armed(context, UNIT) else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Set the guard, then stop slurmctld; or start slurmctld, then remove the guard.
-
-        Raises ResourceFailed if slurmctld was not stopped, because the files cannot replace the present ones or systemd
-        refuses the guard; or slurmctld does not start.
-        """
+        """Set the guard and stop slurmctld, or start it and remove the guard; ResourceFailed if it cannot be."""
         if self.paused:
             self.rehearse(context)
             start_guard.arm(context, UNIT)

@@ -14,11 +14,7 @@ COPY_SECONDS = 900.0  # time limit for the copy: the scripts of some ten thousan
 
 
 class SlurmState(Resource):
-    """A state directory that holds everything from slurmctld's previous one, which is left unchanged.
-
-    With an empty directory slurmctld would lose every job and start with job id 1 again (slurm.conf(5),
-    StateSaveLocation).
-    """
+    """A state directory with everything of the previous one, left unchanged: slurmctld loses no job."""
 
     kind: ClassVar[str] = "slurm-state"
     named_by: ClassVar[str] = "path"

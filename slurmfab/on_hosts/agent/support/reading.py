@@ -1,7 +1,4 @@
-"""Configuration, state and logs of a host for a support bundle, each bounded; nothing is changed.
-
-The deployer takes the secrets out, with those of all hosts at hand. So an answer has the secrets of its host as well.
-"""
+"""Configuration, state and logs of a host for a support bundle, bounded, with secrets for the deployer."""
 
 from __future__ import annotations
 

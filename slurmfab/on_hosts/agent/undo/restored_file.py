@@ -1,4 +1,4 @@
-"""A file, or a link of root's, with the state that it had before a run, from this host's undo store."""
+"""Files, links and logins with the state that they had before a run, from this host's undo store."""
 
 from __future__ import annotations
 

@@ -166,10 +166,7 @@ def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry
 
 
 def what_else(folder: Folder, name: str, status: os.stat_result) -> Entry:
-    """What a name is that is not a regular file's, for its entry: where a link of root's leads; or what else it is.
-
-    Resources replace files and root's links; all else is removed only where a file has to be absent.
-    """
+    """What a name is that is no regular file, for its entry: where root's link leads, or what else it is."""
     if not stat.S_ISLNK(status.st_mode):
         return {"other": "not a regular file"}
     target = os.readlink(name, dir_fd=folder.descriptor)

@@ -1,7 +1,4 @@
-"""How far slurmdbd is with the conversion of its tables, which it does at its first start in a new version.
-
-It listens when it is done. Meanwhile its log names each table, and the database server knows the statement that runs.
-"""
+"""How far slurmdbd is with the conversion at its first start in a new version, by log and server."""
 
 from __future__ import annotations
 

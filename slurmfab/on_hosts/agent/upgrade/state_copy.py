@@ -19,10 +19,7 @@ MARGIN = 64 << 20  # bytes that have to stay free on the disk
 
 
 class StateCopy(Resource):
-    """The state as it was before slurmctld of a new series read it, beside the state.
-
-    A copy of an earlier attempt is made anew for as long as the state itself is the old series'; later it is kept.
-    """
+    """The state, kept beside it, as it was before slurmctld of a new series read it."""
 
     kind: ClassVar[str] = "state-copy"
     deadline: ClassVar[float] = 3600.0

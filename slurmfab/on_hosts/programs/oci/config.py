@@ -98,10 +98,7 @@ def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
 
 
 def moved(path: str) -> str:
-    """The path in the container of a file that Slurm mounts for a batch job: its script, and its output.
-
-    Slurm mounts them in /tmp, where the mount points would stay behind as this user's, in the way of other users.
-    """
+    """The path in a container of a batch job's script and output, which Slurm mounts in /tmp."""
     return BATCH + path[len(SLURMS) :] if path.startswith(SLURMS) else path
 
 

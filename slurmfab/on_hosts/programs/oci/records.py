@@ -1,8 +1,4 @@
-"""crun's records of running containers: made for each task, removed at the end of its step.
-
-They are in memory, because they are gone when the host is. Root runs `delete` at each end of a step, so this module
-imports little.
-"""
+"""crun's records of running containers, in memory: made for each task, removed at a step's end."""
 
 from __future__ import annotations
 

@@ -86,11 +86,7 @@ def whole(made: dict[str, Any], variables: dict[str, str], names: list[str]) -> 
 
 
 def devices(dev: str = gpus.DEV) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The device files of the job's GPUs, and those that go with them; none without a GPU.
-
-    They are those that the job may open: Slurm denies it all others. Slurm 22.05 starts containers without the
-    variables that say which GPUs a job has.
-    """
+    """The device files of a job's GPUs, and others that go with them, by what Slurm lets it open; or none."""
     cards = ["%s/nvidia%d" % (dev, number) for number in sorted(gpus.present(dev))]
     mine = tuple(path for path in cards if gpus.is_allowed(path))
     parts = tuple(path for path in sorted(glob.glob("%s/%s" % (dev, gpus.CAPABILITIES))) if gpus.is_allowed(path))

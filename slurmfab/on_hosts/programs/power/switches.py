@@ -1,7 +1,4 @@
-"""The switches of nodes: IPMI controllers, wake-on-LAN with SSH, and programs of the site.
-
-What a node does not do at once is done once more. No password is in an argument: ipmitool reads it from a file.
-"""
+"""The switches of nodes: IPMI, wake-on-LAN with SSH, programs of the site; each is tried twice."""
 
 from __future__ import annotations
 

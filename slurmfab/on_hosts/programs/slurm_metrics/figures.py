@@ -1,8 +1,4 @@
-"""The figures that Prometheus gets: which there are, and their text in Prometheus' format for files.
-
-docs/monitoring.md has the same table. Names follow Prometheus' conventions: base units, `_total` for counters, a point
-in time instead of an age.
-"""
+"""The figures that Prometheus gets, as docs/monitoring.md has them, and their text in its format."""
 
 from __future__ import annotations
 

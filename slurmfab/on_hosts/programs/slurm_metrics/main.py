@@ -1,4 +1,4 @@
-"""The program that writes Slurm's figures to a file, which Prometheus' node exporter reads; a timer runs it."""
+"""The program that writes Slurm's figures, and slurmfab's own, for Prometheus' node exporter; a timer runs it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The text of a submit script, made from a few answers; a page for browsers makes the same text from the same answers.
-
-`tests/unit/programs/job_scripts.json` has cases that both have to fulfil.
-"""
+"""The text of a submit script from a few answers, as a page for browsers makes it, too."""
 
 from __future__ import annotations
 

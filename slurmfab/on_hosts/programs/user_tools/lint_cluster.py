@@ -1,4 +1,4 @@
-"""What a cluster cannot give to a job: partitions, accounts, QOS and sizes."""
+"""What a cluster cannot give to a job: partitions, accounts, QOS, sizes, and limits."""
 
 from __future__ import annotations
 

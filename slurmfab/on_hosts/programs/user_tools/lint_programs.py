@@ -1,4 +1,4 @@
-"""Programs that a submit script starts by srun or mpirun: are their files there, and the kind of MPI that they name?"""
+"""Programs that a submit script starts by srun or mpirun, and files that it names: are they there?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes that a user may see: what they have, and how much of it is in use."""
+"""The nodes and partitions that a user may see: what they have, and how much of it is in use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A submit script as sbatch reads it: its directives, their options, and lines that only look like directives.
-
-Nothing of the script is run. The rules are those of Slurm's source, src/sbatch/opt.c.
-"""
+"""A submit script as sbatch reads it (src/sbatch/opt.c), not run: directives, options, and lookalikes."""
 
 from __future__ import annotations
 

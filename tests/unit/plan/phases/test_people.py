@@ -13,8 +13,9 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.plan.phases import people
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.people.person import Person, SudoRules
+from slurmfab.on_hosts.agent.people.person import Person
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
+from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nlogin: [l1]\nnodes: [{hosts: "n[1-2]"}]\n'
 ANN = Account(2000, 2000, "/home/ann", "/bin/bash")

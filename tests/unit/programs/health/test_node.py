@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE, HEALTH, NodeState, our_reason, record, state_of
-from slurmfab.on_hosts.programs.health.main import LONGEST_REASON, decide, reason_of
+from slurmfab.on_hosts.programs.health.node import LONGEST_REASON, decide, reason_of
 
 FULL = {"full /tmp": "/tmp is full (1 MiB of 9 GiB free)"}
 TOLD = {"told": ["full /tmp"]}
