@@ -60,9 +60,11 @@ WHO_MAY_WHAT = (
 HISTORY = "sacct -anXP -j {} -o JobID,JobName,User,Account,QOS,State,ExitCode,Submit,Start,End"
 HOLD_CONVERSION = (
     "systemd-run --quiet --unit=hold mariadb slurm_acct_db -e "
-    "'lock tables txn_table read; select sleep(600)' && sleep 1"
+    "'lock tables txn_table read; select sleep(7200)' && sleep 1"
 )
-"""Has slurmdbd wait at the first table that it converts, as it would with a very large one."""
+"""Has slurmdbd wait at the first table that it converts, as it would with a very large one.
+
+It waits longer than the proof of a backup with a million jobs takes."""
 
 CONVERTING = "mariadb -Ne 'show processlist' | grep -ci 'slurm_acct_db.*alter table txn_table'"
 RELEASE = "systemctl stop hold"
