@@ -34,7 +34,7 @@ ENTER = (
 
 LEFT = (
     "ls -d /etc/sssd/sssd.conf /etc/sssd/slurmfab* /usr/share/pam-configs/slurmfab* /var/lib/sss/db/*_directory.ldb "
-    "/var/lib/slurmfab/owned/directory* /etc/systemd/system/sssd* /var/lib/slurmfab/earlier-logins* "
+    "/var/lib/slurmfab/owned/directory* /etc/systemd/system/sssd.service.d /var/lib/slurmfab/earlier-logins* "
     "/usr/sbin/sssd 2>/dev/null; "
     "grep -lE 'pam_sss|mkhomedir' /etc/pam.d/common-*; grep -E ' sss( |$)' /etc/nsswitch.conf; true"
 )

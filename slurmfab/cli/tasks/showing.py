@@ -75,7 +75,7 @@ def logs(common: Common, target: str, *, since: str = "", until: str = "", aroun
     },
 )
 def topology(common: Common, *, interface: str = "", write: bool = False) -> int:
-    """Show which switches the nodes are at, as the cluster file would have them.
+    """Show which switches nodes are at, for the cluster file.
 
     Hosts tell which switches they see by LLDP (lldpctl, or networkctl of a new systemd), and the first one with
     ibnetdiscover which switches an InfiniBand fabric has. No host is changed. Exit codes: 0 the cluster file has them

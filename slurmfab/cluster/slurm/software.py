@@ -47,6 +47,8 @@ REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 JUPYTERHUB = "jupyterhub"
 """The package of the key `jupyter`, with the hub and with the servers of users; its unit has the same name."""
 
+WITHOUT_JUPYTERHUB = frozenset({"bullseye", "focal", "jammy"})  # releases of Debian and Ubuntu without it
+
 NODE_EXPORTER, PROMETHEUS = "prometheus-node-exporter", "prometheus"
 """The packages of the key `monitoring`; their units have the same names."""
 
@@ -71,7 +73,7 @@ PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netn
 
 OCI = ("crun", "skopeo", "umoci")  # the runtime of Slurm's own containers, and what makes their bundles from images
 
-SSSD = ("sssd-ldap", "sssd-krb5-common", "sssd-common", "libnss-sss", "libpam-sss")
+SSSD = ("sssd-ldap", "sssd-krb5-common", "sssd-common", "sssd-tools", "libnss-sss", "libpam-sss")
 """What asks a directory for users, groups and logins, with those that need one another: they come and go together."""
 
 OTHER_DIRECTORIES = ("libnss-ldapd", "libnss-ldap", "libpam-ldapd", "libnss-winbind", "libpam-winbind", "libnss-nis")

@@ -126,7 +126,7 @@ def of_plugins(asked: Asked) -> Iterator[str]:
     for host, state in asked.hosts.items():
         if not (asked.offer(host).versions or asked.offer(host).others):
             continue
-        loaded = {one.path.rpartition("/")[2].removesuffix(".so") for one in state.spank if not one.is_slurms}
+        loaded = {one.path.rpartition("/")[2].removesuffix(".so") for one in state.spank}
         for name in state.foreign:
             if name not in loaded:
                 foreign.setdefault(name, []).append(host)

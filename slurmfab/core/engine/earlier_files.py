@@ -70,7 +70,7 @@ def after_slurmd(run: Run, plan_input: PlanInput) -> None:
     if failed and not others and daemons.runs_slurmctld(plan_input, run.controller):
         told = whole_cluster(run, plan_input)
         raise DeployFailed(f"slurmd starts on no node with the new files. {told}")
-    for host in (one for one in failed if one in replaced(run) and not reads_others(plan_input, one)):
+    for host in (one for one in failed if not reads_others(plan_input, one)):
         wanted = {host: [before(run, *paths(plan_input)), *slurmd(plan_input, host)]}
         complete_reason(run, host, put_back(run, wanted), "slurmd")
 

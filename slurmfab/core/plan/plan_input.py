@@ -293,7 +293,7 @@ class PlanInput(LocalInput):
     @cached_property
     def oldest_slurm(self) -> SlurmVersion:
         """The oldest series that reads Slurm's files, during an upgrade too, of those that slurmctld talks to."""
-        own = {self.slurm_of(host) for host in self.members if host in self.facts or self.lock.hosts[host].slurm}
+        own = {self.slurm_of(host) for host in self.members}
         return min((self.slurm_version, *(one for one in own if reaches(self.slurm_version, one))))
 
     def setting_before(self, key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,9 @@ def test_a_refusal_names_what_was_done_and_the_version_that_made_the_plan() -> N
 )
 def test_what_cannot_be_compared_has_its_reason(found: Outcome | None, words: str) -> None:
     assert changed_since.comparability(found) == words
+
+
+def test_a_moment_that_is_none_stays_as_it_is() -> None:
+    assert changed_since.local_time("yesterday") == "yesterday"
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+    assert changed_since.local_time(moment.isoformat()) == f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -249,3 +249,29 @@ def test_all_controllers_start_again_the_primary_first() -> None:
         host for host, request in hosts.requests if any(one.get("unit") == "slurmctld" for one in request["resources"])
     ]
     assert starts == ["c1", "n1"]
+
+
+@pytest.mark.parametrize(
+    ("more", "fetches", "phase", "asked"),
+    [
+        ("", False, "slurm.conf", ["n1"]),
+        ("", False, "other", []),
+        ("configless: true\n", True, "slurm.conf", []),
+        ("configless: true\n", True, "other", []),
+        ("slurm_conf_directory: /shared/slurm\n", False, "slurm.conf", []),
+    ],
+)
+def test_a_node_gets_its_own_earlier_files_back_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, more: str, phase: str, asked: list[str], *, fetches: bool
+) -> None:
+    wanted = cluster(THREE_HOSTS + more)
+    facts = facts_of(wanted, prepared, services=RUNNING, fetches=fetches)
+    steps = [
+        Step(phase, "n1", (Outcome(FILES, "changed"),)),
+        Step("slurmd", "n1", (Outcome("service:slurmd", "failed", message="it ended."),)),
+    ]
+    run = run_over(FakeHosts(facts), wanted, steps=steps, failed_hosts={"n1": HostFailed("n1", "it ended.")})
+    back = list[str]()
+    monkeypatch.setattr(earlier_files, "put_back", lambda _, wanted: back.extend(wanted) or "")
+    earlier_files.after_slurmd(run, plan_input(wanted, facts))
+    assert back == asked

@@ -14,12 +14,14 @@ QUOTED = "The log of its slurmd says: error: slurmd of n1 cannot | error: so it 
 
 
 def test_a_node_when_one_of_its_outcomes_leads_to_the_log_then_is_asked_for_that() -> None:
-    run = run_over(FakeHosts(facts_of(cluster())), cluster())
+    hosts = FakeHosts(facts_of(cluster()))
+    run = run_over(hosts, cluster())
     bad = Step("slurmd", "n1", (Outcome("a:b", "ok"), Outcome("node:n1", "failed", message=f"down. {SEE_LOG}.")))
     other = Step("slurmd", "n2", (Outcome("node:n2", "failed", message="down."),))
     quoted, same = quote_logs(run, (bad, other), ())
     assert quoted.outcomes[1].message == f"down. {QUOTED}."
     assert same == other
+    assert [host for host, _ in hosts.requests] == ["n1"]
     assert quote_logs(run, (bad,), ("n1",)) == (bad,)
 
 

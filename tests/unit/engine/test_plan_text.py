@@ -12,7 +12,7 @@ from slurmfab.base.errors import HostError, Unreachable
 from slurmfab.base.json_output import as_json
 from slurmfab.base.terminal import write
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.core.engine.plan_text import plan_text
+from slurmfab.core.engine.plan_text import plan_text, refusals
 from slurmfab.core.engine.report import Report, Step
 from slurmfab.core.impact.disruptive_changes import Disruption
 from slurmfab.core.impact.forecast import Forecast, labelled
@@ -102,6 +102,10 @@ def test_a_danger_is_told_as_the_refusal_that_deploy_would_answer_with() -> None
         "        job 7 of ann, on n1",
         "        To proceed anyway: fab deploy --drain-first or fab deploy --allow partition-removed.",
     ]
+
+
+def test_a_plan_without_dangers_has_no_refusal() -> None:
+    assert refusals(Report("plan", "lab", ("c1",), (), {}, 1.0)) == []
 
 
 def test_many_and_long_differences_are_bounded() -> None:

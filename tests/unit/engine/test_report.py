@@ -197,3 +197,25 @@ def test_secrets_in_a_change_are_hidden_and_its_digest_stays() -> None:
     shown = without_secrets({"name": "x", "actual": "StoragePass=abc", "wanted": "", "diff": None, "digest": "abc"})
     assert "abc" not in str(shown["actual"])
     assert (shown["name"], shown["wanted"], shown["diff"], shown["digest"]) == ("x", "", None, "abc")
+
+
+@pytest.mark.parametrize("others", [[["n1", "down"]], [["n1", "down"], ["n2", "off"]]])
+def test_what_an_outcome_says_of_other_hosts_is_pairs_of_host_and_reason(others: list[list[str]]) -> None:
+    line = {"id": "slurm-nodes:main", "status": "failed", "others": others}
+    assert outcome_from(line, "c1").others == tuple(map(tuple, others))
+    with pytest.raises(AgentFailed):
+        outcome_from({**line, "others": [["n1"]]}, "c1")
+    with pytest.raises(AgentFailed):
+        outcome_from({**line, "others": [["n1", "down", "more"]]}, "c1")
+
+
+@pytest.mark.parametrize(
+    ("ended", "changes"),
+    [({}, 2), ({"error_code": 1}, 1), ({"is_refused": True}, 1), ({"failed_hosts": {"n1": Unreachable("n1", "x")}}, 1)],
+)
+def test_what_a_survey_found_and_is_right_now_counts_as_changed_where_the_run_came_to_its_end(
+    ended: dict[str, Any], changes: int
+) -> None:
+    differed = frozenset({("n1", "users", "user:b"), ("n1", "users", CHANGED.id), ("n1", "users", FAILED.id)})
+    steps = (Step("users", "n1", (CHANGED, FAILED)),)
+    assert replace(report(steps), differed=differed, **ended).changes == changes

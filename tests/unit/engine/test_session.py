@@ -143,3 +143,16 @@ def test_an_upgrade_that_is_under_way_is_told_by_all_other_commands(
     session.progress_of(Inventory(cluster(), Lock(upgrade=begun), PATH), command, Output())
     words = "An upgrade of Slurm from 24.11 to 25.11 is under way (begun by ann@laptop, 2026-01-02 12:00)."
     assert (words in shown.getvalue()) is is_told
+
+
+def test_the_lock_of_a_run_that_ends_early_is_kept_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(_: Run) -> None:
+        raise DeployFailed("c1 is gone.")
+
+    kept = list[Run]()
+    monkeypatch.setattr(lock_copy, "keep", kept.append)
+    run = run_over(FakeHosts({}), cluster(), path=tmp_path / "lab.yaml")
+    run.claim.is_held = True
+    with pytest.raises(DeployFailed):
+        session.perform(run, Output(), work)
+    assert kept == [run]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support import SMALL, THREE_HOSTS, cluster, prepared
 
 from slurmfab.cluster.facts import Gpu
-from slurmfab.core.impact.gpu_changes import changes, with_slots
+from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.core.impact.gpu_changes import changes, pinned, with_slots
 
 SLOTS = ("0000:07:00.0", "0000:0b:00.0", "0000:87:00.0")
 CAPS = "/dev/nvidia-caps/nvidia-cap"
@@ -108,3 +110,41 @@ def test_slots_when_an_older_lock_has_none_are_taken_over_from_the_same_gpus_alo
     assert with_slots(older, tuple(replace(gpu, cores="0-7") for gpu in KNOWN)) == KNOWN
     assert with_slots(older, KNOWN[:2]) == older
     assert with_slots(KNOWN, gpus("0000:08:00.0", "0000:0c:00.0", "0000:88:00.0")) == KNOWN
+
+
+ODD = Gpu("/dev/odd0")
+NAMED = THREE_HOSTS.replace('"n[1-2]"}', '"n[1-2]", File: /dev/odd0}')
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "kept"),
+    [
+        (HostLock("n1"), KNOWN[:1], KNOWN[:1]),
+        (HostLock("n1", gpus=KNOWN[:1]), KNOWN, KNOWN[:1]),
+        (HostLock("n1", hardware=SMALL, gpus=KNOWN[:1]), KNOWN, KNOWN[:1]),
+        (HostLock("n1", hardware=SMALL, gpus=KNOWN), (), KNOWN),
+        (HostLock("n1", hardware=SMALL, gpus=KNOWN[:1], never_seen=True), KNOWN, KNOWN),
+        (HostLock("n1", hardware=SMALL, gpus=KNOWN, never_seen=True), KNOWN[:1], KNOWN),
+        (HostLock("n1", hardware=SMALL, gpus=(ODD, *KNOWN)), KNOWN, KNOWN),
+        (HostLock("n1", hardware=SMALL, gpus=(Gpu("/dev/odd0", "x"),)), (), (Gpu("/dev/odd0", "x"),)),
+        (HostLock("n1", hardware=SMALL, gpus=(Gpu("/dev/nvidia7"),)), (), (Gpu("/dev/nvidia7"),)),
+    ],
+)
+def test_the_lock_keeps_the_gpus_of_the_first_contact(
+    old: HostLock, now: tuple[Gpu, ...], kept: tuple[Gpu, ...]
+) -> None:
+    assert pinned(cluster(), "n1", old, prepared("n1", gpus=now)) == kept
+
+
+def test_with_slots_an_older_lock_gets_them_from_the_same_gpus_in_another_order() -> None:
+    plain = tuple(replace(gpu, bus="") for gpu in KNOWN)
+    assert with_slots(plain, KNOWN[::-1]) == KNOWN
+    assert with_slots(plain, KNOWN[:2]) == plain
+    assert with_slots((KNOWN[0], *plain[1:]), KNOWN) == (KNOWN[0], *plain[1:])
+
+
+def test_device_files_that_the_cluster_file_names_are_gpus_once_they_are_there() -> None:
+    old = HostLock("n1", hardware=SMALL, gpus=KNOWN[:1])
+    assert pinned(cluster(NAMED), "n1", old, prepared("n1", gpus=(ODD, *KNOWN))) == (KNOWN[0], ODD)
+    assert pinned(cluster(NAMED), "n1", replace(old, gpus=(ODD,)), prepared("n1", gpus=(ODD,))) == (ODD,)
+    assert pinned(cluster(NAMED), "c1", old, prepared("c1", gpus=(ODD,))) == KNOWN[:1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support import cluster, facts_of, host_facts, prepared
@@ -12,7 +13,9 @@ from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.base.paths import MIG_SETTINGS, MIG_UNIT
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.commands.nodes import remove
 from slurmfab.core.engine.acceptance import work
 from slurmfab.core.impact.approvals import Approvals
 from slurmfab.core.impact.disruptive_changes import refusal
@@ -23,6 +26,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.mig import refuse_partial
 from slurmfab.core.status.snapshot import Job
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.slurm.mig_instances import MigInstances
 
 HEAD = 'cluster: lab\naddresses: {c1: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}\ncontrollers: [c1]\n'
 WITHOUT = HEAD + "nodes: [{hosts: n1}, {hosts: n2}]\n"
@@ -164,6 +168,14 @@ def test_the_key_when_it_goes_then_the_gpus_become_as_they_were_and_the_lock_for
     gone = input_of(WITHOUT, WHOLE, going.lock)
     assert (gone.lock.hosts["n1"].gpus, gone.lock.hosts["n1"].mig_before) == (WHOLE, {})
     assert phase.resources(gone, "n1") == ()
+
+
+def test_a_node_when_it_leaves_the_cluster_then_its_gpus_become_as_they_were() -> None:
+    planned = input_of(DIVIDED, PARTS, input_of(DIVIDED, WHOLE).lock, owned=("mig",))
+    known = Inventory(planned.cluster, planned.lock, Path("cluster.yaml"))
+    found = remove.taken_back(known, planned.facts["n1"])
+    assert [one.layouts for one in found if isinstance(one, MigInstances)] == [((FIRST, ()), (SECOND, ()))]
+    assert "mig" in remove.left_on(planned.cluster, "n1")
 
 
 def test_jobs_when_they_run_on_the_node_then_only_draining_helps() -> None:

@@ -11,6 +11,9 @@ from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.base.ip_addresses import IPV4, IPV6
 from slurmfab.cluster.facts import Account, Gpu
 from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.cluster.inventory.slurm_files import SiteFile
+from slurmfab.cluster.slurm import render
+from slurmfab.core.engine.job_safety import min_job_age
 from slurmfab.core.plan.pinned import lacks
 from slurmfab.core.plan.plan_input import PlanInput, is_numeric, node_programs, power_saving
 
@@ -204,6 +207,7 @@ SECRETS = f"{DEPLOYED}JobCompPass=secret\n"
         (BASE, DEPLOYED, {}),
         (BASE + "slurm_conf: {JobCompPass: null}\n", SECRETS, {}),
         (BASE, SECRETS.replace("secret", ""), {}),
+        (BASE, f"{SECRETS}accountingstoragepass=other\n", {"JobCompPass": "secret", "AccountingStoragePass": "other"}),
     ],
 )
 def test_a_password_that_is_there_stays_unless_the_cluster_file_mentions_it(
@@ -259,3 +263,40 @@ def test_a_node_lacks_what_the_lock_says_and_it_has_not(cpus: int, memory: int, 
     assert lacks(known, fact) is less
     assert lacks(dataclasses.replace(known, hardware=None), fact) is False
     assert lacks(known, dataclasses.replace(fact, hardware=None)) is False
+
+
+@pytest.mark.parametrize(
+    ("more", "versions"),
+    [("", ["24.11", "24.05", "23.11", "23.02"]), ("private_tmp: true\n", ["24.11"])],
+)
+def test_hand_made_files_are_compared_with_those_for_this_slurm_and_then_for_the_newest_before(
+    monkeypatch: pytest.MonkeyPatch, more: str, versions: list[str]
+) -> None:
+    known = cluster(THREE_HOSTS + more)
+    found = plan_input(known, facts_of(known, prepared))
+    seen = list[str]()
+
+    def rendered(conf: render.SlurmConf) -> dict[str, str]:
+        assert conf.version == conf.oldest
+        seen.append(conf.version)
+        return {}
+
+    monkeypatch.setattr(render, "render", rendered)
+    assert len(list(found.comparable_files())) == len(versions)
+    assert seen == versions
+
+
+@pytest.mark.parametrize(
+    ("conf", "seconds"),
+    [("", 300), (DEPLOYED, 300), (f"{DEPLOYED}MinJobAge=7\n", 7), (f"{DEPLOYED}MinJobAge=0\n", 0),
+     (f"{DEPLOYED}MinJobAge=x\n", 300)],
+)  # fmt: skip
+def test_ended_jobs_are_kept_as_long_as_the_slurm_conf_of_now_says(conf: str, seconds: int) -> None:
+    assert min_job_age(made(BASE, conf)) == seconds
+
+
+@pytest.mark.parametrize(("conf", "differ"), [("", []), (DEPLOYED, ["topology.conf"])])
+def test_files_of_the_site_differ_where_slurm_runs_already(conf: str, differ: list[str]) -> None:
+    there = dataclasses.replace(made(BASE, conf), slurm_files=(SiteFile("topology.conf", "SwitchName=s Nodes=n1\n"),))
+    assert [one.name for one in there.differences if one.kind == "file"] == differ
+    assert [one.name for one in there.site_differences] == ["topology.conf"]

@@ -16,6 +16,7 @@ from slurmfab.base.errors import AgentFailed, HostKeyUnknown, InputError, Slurmf
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.cluster.facts import Account, HostFacts
 from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Ssh
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.commands.import_cluster import asking, contact, importing
 from slurmfab.commands.import_cluster.asked import Asked
@@ -378,3 +379,24 @@ def test_an_import_asks_no_host_where_the_cluster_file_exists(tmp_path: Path, mo
     with pytest.raises(InputError, match="exists"):
         imported(monkeypatch, path, hosts)
     assert (hosts.asked, path.read_text()) == ([], "mine")
+
+
+def test_a_host_that_answers_later_has_not_failed_and_one_that_falls_silent_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts = Hosts(lost=("n1", "n2"))
+    monkeypatch.setattr(contact, "SshTransport", hosts)
+    met = contact.Contact(Ssh(), accept_new=True, ask_password=None)
+    targets = [contact.found_target(name, ADDRESSES[name], Ssh()) for name in ("n1", "n2")]
+    met.meet(targets)
+    assert (set(met.facts), set(met.failed)) == (set(), {"n1", "n2"})
+    hosts.lost = ("n2",)
+    met.meet(targets)
+    assert (set(met.facts), set(met.failed)) == ({"n1"}, {"n2"})
+    asked = len(hosts.asked)
+    met.meet(targets[:1])
+    assert len(hosts.asked) == asked, "a host that was met is not asked again"
+    assert met.unpinned == ("n1",)
+    assert (met.host_of(["", "n1"]), met.host_of(["10.0.2.1"]), met.host_of(["n2"]), met.host_of([])) == (
+        "n1", "n1", "", ""
+    )  # fmt: skip

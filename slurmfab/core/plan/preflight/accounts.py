@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.errors import InputError
-from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.accounting import is_name
 from slurmfab.cluster.slurm import limits
@@ -93,8 +92,7 @@ def newer_limits(plan_input: PlanInput) -> Iterator[str]:
             limit = limits.QOS_BY_NAME.get(key.lower()) if what.startswith("qos ") else None
             if limit and limit.since > (version.major, version.minor):
                 since = "{}.{:02}".format(*limit.since)
-                where = fold(plan_input.cluster.controllers[:1])
-                yield f"{what}: {key} came with Slurm {since}, and {where} has {version}."
+                yield f"{what}: {key} came with Slurm {since}, and {plan_input.cluster.controller} has {version}."
 
 
 def entries(plan_input: PlanInput) -> Iterator[tuple[str, Mapping[str, str]]]:

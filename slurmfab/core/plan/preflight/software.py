@@ -1,15 +1,35 @@
-"""Software that somebody else has installed on a host, and that is in the way of what the cluster file asks for."""
+"""Software of hosts that is in the way of what the cluster file asks for, or that they cannot have."""
 
 from __future__ import annotations
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
-from slurmfab.cluster.slurm.software import MODULE_SYSTEMS
-from slurmfab.core.plan.phases import modules
+from slurmfab.cluster.slurm.software import MODULE_SYSTEMS, WITHOUT_JUPYTERHUB
+from slurmfab.core.plan.phases import jupyter, modules
 from slurmfab.core.plan.plan_input import PlanInput
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
+    """Refuse what the packages of hosts cannot be. Raises InputError: with the hosts; nothing was changed."""
+    refuse_other_modules(plan_input)
+    refuse_without_jupyterhub(plan_input)
+
+
+def refuse_without_jupyterhub(plan_input: PlanInput) -> None:
+    """Refuse `jupyter` on hosts whose distribution has no such package. Raises InputError with the hosts."""
+    hosts = [
+        host
+        for host, fact in plan_input.facts.items()
+        if jupyter.packages(plan_input, host) and fact.codename in WITHOUT_JUPYTERHUB
+    ]
+    if hosts:
+        raise InputError(
+            f"jupyter: the distribution of {fold(hosts)} has no package jupyterhub; Debian 12 and Ubuntu 24.04 are the "
+            "first that have it. Remove the key, or upgrade these hosts. Nothing changed."
+        )
+
+
+def refuse_other_modules(plan_input: PlanInput) -> None:
     """Refuse, by InputError, a package for `module` where somebody else has installed the other one."""
     wanted = plan_input.cluster.modules
     if wanted is None:

@@ -36,7 +36,7 @@ RESTORE = (
     ' while read -r file; do mkdir -p "$2/${file%%/*}" && cp -p "$file" "$2/$file.slurmfab-back"'
     ' && sync "$2/$file.slurmfab-back" && mv "$2/$file.slurmfab-back" "$2/$file" || exit 1; done'
     ' && { test ! -f ".%s" || ! command -v nft >/dev/null || nft -f "$2%s"; }'
-    ' && { test ! -f ".%s" || if grep -q "^[[]" ".%s"; then systemctl -q enable sssd;'
+    ' && { test ! -f ".%s" || test "$2" != / || if grep -q "^[[]" ".%s"; then systemctl -q enable sssd;'
     " systemctl --no-block restart sssd; else systemctl --no-block stop sssd; fi || true; }"
     ' && sync -f "$2/etc" "$2/var/lib/slurmfab" && rm -f "$2%s" "$2%s" && cd / && rm -rf "$1"'
     % (FIREWALL_RULES, FIREWALL_RULES, SSSD_CONF, SSSD_CONF, BOOT_LINK, BOOT_FILE)

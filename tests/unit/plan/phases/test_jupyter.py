@@ -13,6 +13,7 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory import ports
 from slurmfab.core.plan.phases import jupyter, packages
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import software
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.files.program import Program
@@ -111,6 +112,12 @@ def test_the_ports_of_hub_and_servers_are_closed_to_strangers_and_that_for_brows
     assert ("notebook servers", 28000, 28999) in set(ports.of_host(known, "n1"))
     assert not any(one.first <= 8000 <= one.last for one in ports.of_host(known, "c1"))
     assert ("c1", 8081, "JupyterHub", "") in set(ports.needed(known, "n1", {}))
+
+
+def test_a_release_without_the_package_when_asked_for_notebooks_then_is_refused() -> None:
+    software.refuse_unfit(wanted(HUB))
+    with pytest.raises(InputError, match=r"the distribution of c1,n\[1-2\] has no package jupyterhub"):
+        software.refuse_unfit(wanted(HUB, codename="jammy"))
 
 
 def test_all_is_taken_back_without_the_key() -> None:

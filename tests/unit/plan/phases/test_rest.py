@@ -53,6 +53,13 @@ def test_slurm_proves_tokens_beside_munges_credentials_where_the_file_says_so_al
     assert "AuthAlt" not in wanted("").rendered["slurm.conf"]
 
 
+def test_plugins_have_one_name_for_all_apis_from_slurm_23_11_on() -> None:
+    known = wanted(REST, slurm_versions={"slurmctld": "23.11.4"})
+    assert " -s openapi/slurmctld unix:" in rest.drop_in(known, "c1")
+    older = wanted(REST, slurm_versions={"slurmctld": "23.02.7"})
+    assert " -s openapi/v0.0.39 unix:" in rest.drop_in(older, "c1")
+
+
 @pytest.mark.parametrize(
     ("more", "version", "plugins"),
     [

@@ -201,6 +201,12 @@ def test_unknown_keys_of_each_section_are_named(more: str, words: str) -> None:
     assert words in reason(configuration.refuse_unknown_keys, plan_input(wanted, facts_of(wanted, prepared)))
 
 
+@pytest.mark.parametrize("key", ["AutoDetect: nvml", "File: /dev/odd0"])
+def test_keys_of_gres_conf_may_stand_in_a_group_of_nodes(key: str) -> None:
+    wanted = cluster(BASE.replace("'n[1-2]'}", f"'n[1-2]', {key}, Weight: 2}}"))
+    configuration.refuse_unknown_keys(plan_input(wanted, facts_of(wanted, prepared)))
+
+
 # --- GPUs that are to be measured
 
 

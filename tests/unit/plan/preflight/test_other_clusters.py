@@ -14,7 +14,14 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import ClusterMark, HostFacts, SlurmUse
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.plan.pinned import pin
-from slurmfab.core.plan.preflight.other_clusters import hosts_taken, identity, is_unset, other_use, refuse_in_use
+from slurmfab.core.plan.preflight.other_clusters import (
+    hosts_taken,
+    identity,
+    identity_of,
+    is_unset,
+    other_use,
+    refuse_in_use,
+)
 
 CONF = "/etc/slurm/slurm.conf"
 OURS = ClusterMark(CONF, "lab", ("c1(10.0.0.1)",))
@@ -193,3 +200,20 @@ def test_a_slurm_conf_whose_only_controller_is_the_machine_itself_is_no_cluster(
     controllers: tuple[str, ...], unset: bool
 ) -> None:
     assert is_unset(ClusterMark(CONF, "x", controllers)) is unset
+
+
+def test_names_of_a_cluster_are_those_that_its_controllers_slurm_conf_has_with_that_controller() -> None:
+    marks = (
+        ClusterMark(CONF, "Old", ("c1(10.0.0.1)",)),
+        ClusterMark("slurmd --conf-server c1", "", ("c1(10.0.0.1)",)),
+        ClusterMark("/srv/state", "state"),
+        ClusterMark("/etc/other", "alpha", ("u1(10.9.0.1)",)),
+    )
+    asked = host_facts("c1", munge_key=MUNGE_KEY, addresses=("10.0.0.1",), slurm_use=SlurmUse(marks))
+    ours = identity_of("lab", ("c1", "C1.example.org", "10.0.0.1"), [asked])
+    assert ours.names == {"lab", "old"}
+    assert ours.controllers == {"c1", "10.0.0.1"}
+    assert ours.addresses == {"10.0.0.1", "c1.example.org"}
+    assert ours.munge_key == OUR_KEY
+    nobody = identity_of("lab", ("c1", ""), [])
+    assert (nobody.names, nobody.controllers, nobody.addresses, nobody.munge_key) == ({"lab"}, {"c1"}, set(), None)
