@@ -171,8 +171,8 @@ def test_a_user_whose_limit_is_one_gpu_is_tried_with_one(day: Day) -> None:
     told = day.told("quickcheck", "--user", "bob", "--only", "gpus")
     (line,) = told["checks"]
     assert (line["outcome"], line["host"]) == ("passed", "n1"), line
-    assert line["words"].startswith("a job with one GPU; not with all 2: a limit holds the job of bob."), line
-    assert "AssocGrp" in line["words"], line
+    assert line["words"].startswith("a job with one "), line
+    assert "; not with all 2: a limit holds the job of bob. Slurm's reason: AssocGrp" in line["words"], line
 
 
 def test_while_jobs_run_and_wait_status_and_report_have_their_numbers(day: Day, tmp_path: Path) -> None:

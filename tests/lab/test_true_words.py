@@ -41,8 +41,11 @@ TRUE_MEANWHILE = (
     "is not mounted",
     "unexpectedly rebooted",
     "has not registered since slurmctld started",
+    "slurmctld once (code=exited, status=1/FAILURE; fatal: It appears you don't have any association data",
+    "slurmctld once (code=exited, status=1/FAILURE; fatal: You are running with a database but for some reason",
 )
-"""What checks may say of hosts that have come back before the file server."""
+"""What checks may say of hosts that have come back before the file server; the last two, since slurmctld comes back
+before its database, and may not have saved yet what it knows of accounts."""
 
 DAEMONS = (("munge", "n1"), ("slurmd", "n1"), ("munge", "ctl"), ("slurmdbd", "ctl"), ("slurmctld", "ctl"))
 

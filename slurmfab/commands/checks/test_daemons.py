@@ -31,6 +31,7 @@ from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, root_places, s
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
 ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")  # systemd's line about the end of a daemon
+FATAL = re.compile(r"\bfatal: [^\n]{1,120}\S*")  # the beginning of a daemon's own one
 
 
 @foundation
@@ -112,10 +113,14 @@ def made_by(process: Process) -> str:
 
 
 def last_end(host: CheckedHost, unit: str) -> str:
-    """How a daemon ended the last time, in systemd's words, as ` (code=killed, status=9/KILL)`; empty if unknown."""
-    said = host.run("journalctl --unit=%s --boot --output=cat --quiet --no-pager --lines=1000", unit).stdout
-    ends = ENDED.findall(str(said))
-    return f" ({ends[-1]})" if ends else ""
+    """How a daemon ended the last time, as ` (code=exited, status=1/FAILURE; fatal: …)`: systemd's words and its own.
+
+    Empty if unknown; a daemon that a signal ended said nothing of it.
+    """
+    said = str(host.run("journalctl --unit=%s --boot --output=cat --quiet --no-pager --lines=1000", unit).stdout)
+    *_, before, end, _ = ("", "", *ENDED.split(said))
+    own = FATAL.findall(before)[-1:] if "exited" in end else []
+    return f" ({'; '.join([end, *own])})" if end else ""
 
 
 def test_directories_are_theirs(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ruled_shells import RuledShell, file, process, unit
 
@@ -31,6 +33,7 @@ def node(  # noqa: PLR0917 - one argument for each thing that can be wrong
     most: str = "524288",
     variable: str = "",
     threads: str = "infinity",
+    journal: str = JOURNAL,
     **shown: str,
 ) -> CheckedHost:
     """A compute node whose slurmd was started so, of which systemd tells this; its munged is sound."""
@@ -45,7 +48,7 @@ def node(  # noqa: PLR0917 - one argument for each thing that can be wrong
         **file("/lib/systemd/system/slurmd.service", f"[Service]\nLimitNOFILE=131072\nTasksMax={threads}\n"),
         "^realpath /(etc/slurm|opt)/slurm.conf$": lambda command: command.split()[-1],
         **process(1, "/sbin/init", "root", files=most),
-        "^journalctl": JOURNAL,
+        "^journalctl": journal,
     }
     return CheckedHost("n1", RuledShell(rules))
 
@@ -96,8 +99,29 @@ def test_a_sites_file_that_changes_nothing_of_that_is_named_and_no_failure(
         test_daemons.test_daemons_run_as_packaged(node(**shown), known.cluster)
 
 
-def test_a_crash_is_told_with_its_end(known: Inventory) -> None:
-    with pytest.raises(AssertionError, match=r"slurmd 2 times \(code=killed, status=9/KILL\)") as told:
+FATAL = "slurmctld: fatal: no association data\n"
+EXITED = "slurmd.service: Main process exited, code=exited, status=1/FAILURE\n"
+
+
+@pytest.mark.parametrize(
+    ("journal", "words"),
+    [
+        (JOURNAL, "(code=killed, status=9/KILL)"),
+        (FATAL + EXITED, "(code=exited, status=1/FAILURE; fatal: no association data)"),
+        (FATAL + EXITED + JOURNAL, "(code=killed, status=9/KILL)"),
+        (JOURNAL + EXITED, "(code=exited, status=1/FAILURE)"),
+        (FATAL, ". Repair: "),
+    ],
+)
+def test_a_crash_is_told_with_its_end_and_what_the_daemon_said_of_it(
+    known: Inventory, journal: str, words: str
+) -> None:
+    with pytest.raises(AssertionError, match=re.escape(f"slurmd 2 times{words if words[0] == '.' else f' {words}.'}")):
+        test_daemons.test_no_daemon_has_crashed(node(NRestarts="2", journal=journal), known.cluster)
+
+
+def test_a_crash_is_a_kind_of_drift(known: Inventory) -> None:
+    with pytest.raises(AssertionError) as told:
         test_daemons.test_no_daemon_has_crashed(node(NRestarts="2"), known.cluster)
     assert kind_of(told.value) == CRASHED
 
