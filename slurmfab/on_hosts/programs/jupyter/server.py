@@ -28,7 +28,6 @@ KERNEL_SECONDS = 5
 """How long a page waits for the first answers of a kernel. With Debian 13's jupyter-client 8, the classic notebook
 never sees them all, and each page would wait for its default of 60 s; then it works all the same."""
 
-
 SERVER = "/usr/bin/jupyterhub-singleuser"
 CLASSIC = "notebook.notebookapp.NotebookApp"
 LISTENS = "0A"  # the state of a listening socket in /proc/net/tcp (proc(5))
