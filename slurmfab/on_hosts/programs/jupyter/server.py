@@ -24,6 +24,9 @@ TRIES = 3  # with another port each
 START_SECONDS = 180.0  # for the first start on a slow file server
 POLL_SECONDS = 0.3
 LEAST_INTERVAL = 30  # seconds between two looks at idle kernels
+KERNEL_SECONDS = 5
+"""How long a page waits for the first answers of a kernel. With Debian 13's jupyter-client 8, the classic notebook
+never sees them all, and each page would wait for its default of 60 s; then it works all the same."""
 
 SERVER = "/usr/bin/jupyterhub-singleuser"
 CLASSIC = "notebook.notebookapp.NotebookApp"
@@ -83,6 +86,7 @@ def command(idle: int) -> List[str]:
         "--MappingKernelManager.cull_idle_timeout=%d" % idle,
         "--MappingKernelManager.cull_interval=%d" % interval,
         "--MappingKernelManager.cull_connected=True",
+        "--MappingKernelManager.kernel_info_timeout=%d" % KERNEL_SECONDS,
         "--TerminalManager.cull_inactive_timeout=%d" % idle,
         "--TerminalManager.cull_interval=%d" % interval,
         "--NotebookApp.shutdown_no_activity_timeout=%d" % idle,
