@@ -1,6 +1,6 @@
 """Users and groups from a real directory (slapd) by real SSSD, from bare hosts on: logins, homes, jobs, accounts.
 
-One lab per suite goes through all of it, in this order. slapd is on n3, which is no host of the cluster.
+One lab goes through all of it, in this order. slapd is on n3, which is no host of the cluster.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import pytest
 from directory_server import DirectoryServer
 from lab_cluster import DeployedLab
 from lab_user import words_of
-from stock import Stock
-from suites import SUITES
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -80,7 +79,7 @@ class Site:
         return set(told.split())
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("directory"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.bare(request.param, nodes=3, shared=("/home",)) as lab:
         text = lab.inventory_path.read_text().replace("hosts: n[1-3]", "hosts: n[1-2]")

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import words_of
-from stock import Stock
-from suites import SUITES
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -31,7 +30,7 @@ LEFT = (
 """Prints what is left on a node; the mode of its two GPUs is off."""
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("mig"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A cluster with two whole GPUs on one of its nodes."""
     with stock.copy(request.param, nodes=2, gpus=("n1:2:A100-SXM4-40GB",)) as made:

@@ -1,6 +1,6 @@
 """JupyterHub on a login host: a password, the form, a server in a job, a cell, limits, an idle end, and the way back.
 
-One lab per suite goes through all of it, in this order; the last look at the page is a real browser's.
+One lab goes through all of it, in this order; the last look at the page is a real browser's.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
-from stock import Stock
-from suites import SUITES
+from stock import Stock, in_turn
 
 from slurmfab.commands.quickcheck.jupyter import CELL, RUN
 
@@ -76,7 +75,7 @@ class Site:
         return self.lab.on("ctl", "squeue -h -o %u:%j:%T")
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("notebook"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2) as lab:
         text = lab.inventory_path.read_text().replace("n[1-2]", "n1") + KEYS
