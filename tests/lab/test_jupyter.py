@@ -75,7 +75,7 @@ class Site:
         return self.lab.on("ctl", "squeue -h -o %u:%j:%T")
 
 
-@pytest.fixture(scope="module", params=in_turn("notebook"))
+@pytest.fixture(scope="module", params=in_turn("jupyter"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2) as lab:
         text = lab.inventory_path.read_text().replace("n[1-2]", "n1") + KEYS
