@@ -66,7 +66,9 @@ HOLD_CONVERSION = (
 
 It waits longer than the proof of a backup with a million jobs takes."""
 
-CONVERTING = "mariadb -Ne 'show processlist' | grep -ci 'slurm_acct_db.*alter table txn_table'"
+CONVERTING = (
+    "mariadb -Ne 'show processlist' | grep -v _slurmfab_proof | grep -ci 'slurm_acct_db.*alter table txn_table'"
+)
 RELEASE = "systemctl stop hold"
 ROWS = int(os.environ.get("UPGRADED_JOBS", "20000"))
 """How many jobs of before the database has besides, each with one step."""
