@@ -218,6 +218,19 @@ def test_a_block_when_empty_and_its_file_missing_makes_nothing(root: Path, conte
     assert not (root / "etc/known").exists()
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, "::1 localhost\n"), ("\n", "::1 localhost\n"), ("1 a\n", "1 a\n")]
+)
+def test_a_file_for_a_block_when_it_is_gone_or_empty_then_begins_with_what_it_has_to_have(
+    root: Path, context: Context, before: str | None, after: str
+) -> None:
+    path = root / "etc/names"
+    if before is not None:
+        path.write_text(before)
+    assert converge(Block("/etc/names", "hosts", "10.0.0.1 n1\n", first="::1 localhost\n"), context) == "changed"
+    assert path.read_text() == f"{after}# BEGIN slurmfab hosts\n10.0.0.1 n1\n# END slurmfab hosts\n"
+
+
 def test_blocks_when_several_share_a_file_do_not_disturb_each_other(context: Context) -> None:
     one, two = Block("/etc/hosts", "hosts", "1\n"), Block("/etc/hosts", "hosts of others", "2\n")
     for block in (one, two):

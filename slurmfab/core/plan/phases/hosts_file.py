@@ -10,6 +10,8 @@ from slurmfab.on_hosts.agent.files.block import Block
 from slurmfab.on_hosts.agent.files.host_names import HostNames
 
 HOSTS = "/etc/hosts"
+LOOPBACK = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+"""For a host whose file is gone: `scontrol show slurmd` of Slurm 22.05, for one, asks slurmd at `localhost`."""
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -29,4 +31,5 @@ def own_names(plan_input: PlanInput, host: str) -> tuple[tuple[str, str], ...]:
 @once
 def block(plan_input: PlanInput) -> Block:
     """The block, the same on all hosts; empty content removes it."""
-    return Block(HOSTS, "hosts", plan_input.names_and_addresses if plan_input.cluster.hosts_file else "", strict=True)
+    lines = plan_input.names_and_addresses if plan_input.cluster.hosts_file else ""
+    return Block(HOSTS, "hosts", lines, strict=True, first=LOOPBACK if lines else "")

@@ -25,6 +25,7 @@ class Block(Resource):
     # Whether an existing file has to be the owner's, and has all permission bits of `mode` and gives no others the
     # right to write. More rights to read and another group are no difference.
     strict: bool = False
+    first: str = ""  # what a file begins with that has to be made, or is empty
 
     def name(self) -> str:
         """The path and the block's name."""
@@ -70,9 +71,8 @@ class Block(Resource):
             replace.change_access(path, uid_of(context, self.owner), gid_of(context, self.group), self.mode)
             found = replace.find(path)
         try:
-            lines = self.marked().replaced(
-                split_lines(found[1] if found else b""), self.wanted(context)["content"] or ""
-            )
+            text = found[1] if found and found[1].strip() else self.first.encode()
+            lines = self.marked().replaced(split_lines(text), self.wanted(context)["content"] or "")
         except DamagedBlock as error:
             raise self.damaged(error) from None
         if found:
