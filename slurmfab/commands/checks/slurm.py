@@ -83,6 +83,7 @@ class Slurm:
         self.job_name = f"slurmfab-check-{secrets.token_hex(3)}"
         self.has_run_jobs = False
         self.busy: dict[str, str] = {}
+        self.turn: tuple[str, ...] | None = None  # see `own_turn`; `None` as long as nobody has asked for it
         self.asking = threading.Lock()
 
     @cached_property
@@ -150,9 +151,7 @@ class Slurm:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
         self.has_run_jobs = True
         count = len(nodes)
-        with self.asking:
-            turn = self.turn
-        there = [*place.options, *turn, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
+        there = [*place.options, *self.own_turn(), f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
         size = [*SMALL, self.memory_option(nodes, memory), *options]
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
         command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
@@ -163,12 +162,18 @@ class Slurm:
         self.explain(nodes, done)
         return done
 
-    @cached_property
-    def turn(self) -> tuple[str, ...]:
+    def own_turn(self) -> tuple[str, ...]:
         """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.
 
         Resources that these jobs have stay theirs, and a core is kept from others until the checks end.
         """
+        with self.asking:
+            if self.turn is None:
+                self.turn = self.reserved()
+            return self.turn
+
+    def reserved(self) -> tuple[str, ...]:
+        """Reserve a core for test jobs if jobs of users wait; the option of srun for it, if there is one."""
         if self.sender != AS_SLURM or not self.others_that("--states=PENDING"):
             return ()
         free = self.controller.run(line_of(commands.names_of_nodes("--states=idle,mixed"))).stdout.split()

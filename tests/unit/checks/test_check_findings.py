@@ -501,6 +501,17 @@ def test_test_jobs_when_jobs_of_users_wait_then_pass_them_by_a_reservation_that_
     assert any("delete ReservationName=slurmfab-check-" in command for command in commands) == passes
 
 
+def test_test_jobs_when_slurmctld_is_gone_before_they_know_who_waits_then_are_cancelled_all_the_same(
+    bench: Bench,
+) -> None:
+    bench.shells["ctl"].rules["^squeue"] = refusal("slurm_load_jobs error: Unable to contact slurm controller")
+    slurm = bench.slurm
+    with pytest.raises(AssertionError, match="squeue"):
+        test_jobs.test_job_runs(bench.hosts["n1"], slurm, bench.known.lock)
+    slurm.cancel()
+    assert any("scancel" in command for command in bench.shells["ctl"].commands)
+
+
 def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: Bench) -> None:
     bench.shells["ctl"].rules["srun .*uname -n"] = refusal("srun: error: Unable to allocate resources: Invalid account")
     with pytest.raises(AssertionError, match="does not run a job there: Unable to allocate resources: Invalid account"):
