@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _IN_SLURMDBD_CONF = re.compile(r"[!$-&(-+\--\[\]-~]+")
 """What a value in slurmdbd.conf can have without quotes: ASCII without blank, quotes, `#`, `,` and `\\`."""
 
-_IN_MSMTP = re.compile(r"[!-~]([ -~]{0,398}[!-~])?")
+_ONE_LINE = re.compile(r"[!-~]([ -~]{0,398}[!-~])?")
 """What a line of msmtp's settings can hold; its lines have 500 characters at most."""
 
 _IPMI = "power.how.ipmi.password_file"
@@ -59,26 +59,25 @@ def mail_password(mail: Mail | None, beside: Path) -> str:
     """The password of the relay of mail about jobs, for the controllers."""
     if mail is None or mail.password_file is None:
         return ""
-    path = beside / Path(mail.password_file).expanduser()
-    text = read_file(path, "mail.password_file", f"{mail.user} at {mail.relay}").strip()
-    if not _IN_MSMTP.fullmatch(text):
-        raise InputError(
-            f"mail.password_file: the password in {path} has more than one line, more than 400 characters, or a "
-            "character that is not ASCII, which the settings of msmtp cannot hold. Set another one."
-        )
-    return text
+    path, whose = beside / Path(mail.password_file).expanduser(), f"{mail.user} at {mail.relay}"
+    return one_line(path, "mail.password_file", whose, "the settings of msmtp cannot hold")
 
 
 def directory_password(directory: Directory | None, beside: Path) -> str:
     """The password of the entry as which SSSD searches a directory, for all hosts."""
     if directory is None or directory.sssd.password_file is None:
         return ""
-    path = beside / Path(directory.sssd.password_file).expanduser()
-    text = read_file(path, "directory.sssd.password_file", f"{directory.sssd.bind_dn}").strip()
-    if not _IN_MSMTP.fullmatch(text):
+    path, whose = beside / Path(directory.sssd.password_file).expanduser(), str(directory.sssd.bind_dn)
+    return one_line(path, "directory.sssd.password_file", whose, "slurmfab does not write to sssd.conf")
+
+
+def one_line(path: Path, key: str, whose: str, why_not: str) -> str:
+    """The password in a file, one line of ASCII. `why_not`: completes why others are refused, by InputError."""
+    text = read_file(path, key, whose).strip()
+    if not _ONE_LINE.fullmatch(text):
         raise InputError(
-            f"directory.sssd.password_file: the password in {path} has more than one line, more than 400 characters, "
-            "or a character that is not ASCII, which slurmfab does not write to sssd.conf. Set another one."
+            f"{key}: the password in {path} has more than one line, more than 400 characters, or a character that is "
+            f"not ASCII, which {why_not}. Set another one."
         )
     return text
 
