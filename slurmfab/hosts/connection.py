@@ -247,7 +247,10 @@ def refused_login(error: Exception, route: Route, message: str = "") -> LoginRef
 
 
 def refused_keys(error: Exception, route: Route, message: str, install: str) -> str:
-    """Why a login with keys was refused, as far as sshd tells, and what to try: `install` puts a key there."""
+    """Why a login with keys was refused, as far as sshd lets a client know, and what to try.
+
+    `install`: the command that puts a key on the host.
+    """
     others = ", ".join(route.keys) or "the default keys in ~/.ssh"
     offered = f"the key {route.key}" if route.key else f"the keys of the SSH agent and {others}"
     what = f"{route.address} port {route.port} refused the login of {route.user} with {offered}"

@@ -14,7 +14,11 @@ Result = TypeVar("Result")
 
 
 class PendingAnswers(Generic[Result]):
-    """Running calls for hosts: an iterable of each with its result or SlurmfabError; its end begins no further."""
+    """Running calls for many hosts: an iterable of each host with its result or its SlurmfabError.
+
+    When the iteration ends, or after `close`, no further call begins. `pool`: the threads in which the calls run.
+    `futures`: the calls, by host.
+    """
 
     def __init__(self, pool: ThreadPoolExecutor, futures: dict[Future[Result], str]) -> None:
         self.pool = pool

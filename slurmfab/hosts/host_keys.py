@@ -33,7 +33,10 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
         self.known_host = KnownHost((host,))
 
     def consult(self, route: Route) -> None:
-        """Refuse keys that the user's files revoke for a route's end, whoever else vouches for them."""
+        """Refuse keys that the user's files revoke for the host at the end of a route; `connect` calls this.
+
+        So a revoked key is refused whoever vouches for it: known_hosts, the lock or the user.
+        """
         self.known_host = known_host(route)
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002

@@ -166,7 +166,10 @@ def ssh_config() -> Config:
 
 
 def read_config(files: Iterable[Path]) -> Config:
-    """Read ssh_config(5) files, joined with includes, which paramiko ignores, first ones first; InputError."""
+    """Read files in the format of ssh_config(5) with their includes; earlier files have priority.
+
+    paramiko does not follow `Include`, so the files are joined here. Raises InputError if a line is invalid.
+    """
     import paramiko  # slow to import, and `fab --list` has no need for it
 
     paths = [path.expanduser() for path in files]

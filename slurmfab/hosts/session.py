@@ -217,7 +217,12 @@ class Session:
                 self.noise.append(text_of(value))
 
     def receive(self) -> bool:
-        """Wait for more output, or false; ConnectionLost after SILENCE_SECONDS, AgentFailed beyond bounds."""
+        """Wait for more output; false at its end.
+
+        Raises:
+            ConnectionLost: no data arrived for SILENCE_SECONDS, not even a heartbeat.
+            AgentFailed: there is more than a host may send, or it comes too late.
+        """
         try:
             data = self.stream.recv(65536)
         except TimeoutError as error:

@@ -269,7 +269,10 @@ class SshTransport:
             raise AgentFailed(host, f"a command that only ends did so with exit code {code}.")
 
     def gateway(self, route: Route) -> paramiko.SSHClient:
-        """The connection to a jump host that its hosts share; Unreachable without, now or at the first try."""
+        """The open connection to a jump host, shared by all hosts behind it; a failed one is not tried again.
+
+        Raises Unreachable if no connection, now or at the first attempt.
+        """
         from slurmfab.hosts.connection import connect, explained_gateway, gateway_policy, is_open  # paramiko is slow
 
         with self.opening:
@@ -285,7 +288,12 @@ class SshTransport:
             return self.gateways[route]
 
     def execute(self, host: str, command_line: str) -> paramiko.Channel:
-        """Start a command, errors in its output; Unreachable without connection, AgentFailed if it does not start."""
+        """Start a command on a host, with its standard error in its output.
+
+        Raises:
+            Unreachable: no connection.
+            AgentFailed: sshd does not start the command, or the connection broke.
+        """
         from slurmfab.hosts.connection import transport_of  # paramiko is slow to import
 
         connection = self.connection(host)

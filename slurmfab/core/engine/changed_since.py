@@ -47,7 +47,10 @@ def reasons_in_files(plan: SavedPlan, path: Path) -> list[str]:
 
 
 def reasons_on_hosts(plan: SavedPlan, steps: Sequence[Step], lost: Mapping[str, str]) -> list[str]:
-    """Changes on hosts since the plan, by all outcomes now, a line each with its hosts; `lost` ones with reasons."""
+    """Changes on the hosts, as lines; equal changes are one line for all of their hosts.
+
+    `steps`: all outcomes of comparing the hosts again. `lost`: the hosts that are excluded now, each with the reason.
+    """
     found = differing(steps)
     hosts = [
         *(
@@ -124,9 +127,13 @@ def changes_by_name(outcome: Outcome | None) -> dict[str, Change]:
 
 
 def describe_change(name: str, before: Change | None, now: Change | None, *, is_steady: bool) -> str:
-    """How a value, as `mode`, has changed since the plan (`None`: no difference then, or now); empty if it has not.
+    """How one value of a resource has changed since the plan was saved; empty if it has not.
 
-    `is_steady`: whether the actual value must be the same as in the plan.
+    Args:
+        name: the name of the value, such as `mode`.
+        before: its difference in the plan; `None` for none.
+        now: its difference now; `None` for none.
+        is_steady: whether the actual value must be the same as in the plan.
     """
     subject = subject_of(name)
     if before is None:

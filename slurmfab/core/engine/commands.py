@@ -92,9 +92,17 @@ def deploy_and_accept(run: Run) -> None:
 
 
 def plan(cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output) -> int:
-    """Show what a deployment would do, and save it (empty: not); 4 when there is something to do.
+    """Show what a deployment would do.
 
-    Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
+    Args:
+        save: file in which the plan is saved for `deploy --plan`; empty for none.
+        connection_options: only for the preview of a first contact; refused here.
+
+    Returns:
+        The exit code: 4 when there is something to do, otherwise that of the report.
+
+    Raises:
+        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
     """
     from slurmfab.core.engine import saved_plan
 
@@ -116,7 +124,11 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
 
 
 def show_plan(run: Run, output: Output) -> Report:
-    """Compare hosts, and print what a deployment would do; SlurmfabError without controller, or if impossible."""
+    """Compare all hosts with what is wanted, and print what a deployment would do.
+
+    `run`: a run of the command `plan`. Raises SlurmfabError if the controller does not answer, or the cluster file
+    cannot be deployed.
+    """
     report = dry_run(run)
     report = replace(report, finds_work=any(step.differs for step in report.steps))
     output.write_json(report)
@@ -127,7 +139,10 @@ def show_plan(run: Run, output: Output) -> Report:
 
 
 def dry_run(run: Run) -> Report:
-    """Report what a deployment would do, and disconnect; SlurmfabError if there would be none."""
+    """Report what a deployment would do, and close the connections.
+
+    Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
+    """
     try:
         ask_and_load(run)
         from slurmfab.core.engine import converge as deployment

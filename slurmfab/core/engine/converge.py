@@ -128,9 +128,18 @@ def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
 
 
 def compare_hosts(run: Run, plan: Plan) -> list[Step]:
-    """Compare all resources of a plan with their hosts, one request each; a step per host and phase, in order.
+    """Compare all resources of a plan with their hosts, and change nothing: one request per host.
 
-    Raises DeployFailed if the controller does not answer; InputError if the installed Slurm refuses the new files.
+    Args:
+        run: excludes hosts that do not answer.
+        plan: what each host shall have.
+
+    Returns:
+        A step for each host and phase, with all outcomes, in the order of the plan's hosts.
+
+    Raises:
+        DeployFailed: the controller does not answer.
+        InputError: the installed Slurm refuses the new files.
     """
 
     steps: list[Step] = []

@@ -95,7 +95,11 @@ def target_of(found: Iterable[Disruption], allowed: frozenset[str], slurm: Snaps
 
 
 def drain_and_wait(run: Run, target: DrainTarget, slurm: Snapshot, pause: Callable[[float], None] = time.sleep) -> None:
-    """Drain, as a step, and wait without limit for the last job; DeployFailed if refused, HostError if silent."""
+    """Drain nodes and partitions, and wait without a limit until their last job has ended.
+
+    `run`: the run; gains a step of the controller's. Raises DeployFailed if Slurm does not drain them. Raises HostError
+    if the controller did not answer for some minutes.
+    """
     wanted = (
         *((NodeDrain(target.nodes, target.reason, stamp(), for_change=True),) if target.nodes else ()),
         *((PartitionDrain(target.partitions),) if target.partitions else ()),

@@ -12,7 +12,10 @@ from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
 
 
 def print_planned(run: Run, steps: Iterable[Step]) -> None:
-    """Print whose numbers change where, and files; IdConflict, changing no host, if it is not safe on some."""
+    """Print which users will get other numbers on which hosts, and how many files they own.
+
+    Raises IdConflict if the change would not be safe on some host, so no host is changed.
+    """
     found = list(moves(steps))
     refused = [f"{host}: {outcome.message}" for host, outcome in found if outcome.status == FAILED]
     if refused:

@@ -48,7 +48,11 @@ RESTARTING = frozenset(Requirement) - {Requirement.NOTHING, Requirement.RECONFIG
 
 
 class JobSafety:
-    """Keeps jobs safe during a run, which gains the impact on them; asks Slurm nothing without differences."""
+    """Keeps the jobs of a cluster safe during one run.
+
+    A run without differences sends no request to Slurm. `run`: the run; gains the impact on jobs. `pause`: waits for
+    that many seconds.
+    """
 
     def __init__(self, run: Run, pause: Callable[[float], None] = time.sleep) -> None:
         self.run = run
@@ -109,7 +113,10 @@ class JobSafety:
         self.confirm()
 
     def confirm(self) -> None:
-        """Ask before a deployment that hurts, or restarts daemons under, jobs, once; SlurmfabError after a no."""
+        """Ask before a deployment that restarts daemons under running jobs, or hurts jobs as it was allowed to.
+
+        Later surveys of the run ask only about what is new. Raises SlurmfabError if the user did not say yes.
+        """
         forecast = self.impact.forecast
         count = len(running(self.slurm.jobs))
         restarts = bool(count) and any(label.need in RESTARTING for label in forecast.labels)
@@ -126,7 +133,10 @@ class JobSafety:
         self.agreed |= about
 
     def refuse_unknown_jobs(self) -> None:
-        """Stop by HostError, with slurmctld's, if it runs but lists no jobs, and the changes could harm some."""
+        """Stop if slurmctld runs but does not list its jobs, and the changes could harm some.
+
+        Raises HostError if the message has slurmctld's error.
+        """
         harmful = [
             str(label.difference)
             for label in self.impact.forecast.labels
@@ -239,7 +249,11 @@ class JobSafety:
         self.impact = replace(self.impact, tally=replace(counted, before=self.running_before))
 
     def snapshot_after(self) -> Snapshot | str:
-        """Slurm after the changes, or why it is unknown; also a controller with a failed step is asked."""
+        """Slurm after the changes, or why it is unknown.
+
+        A controller on which a step failed is asked like any other, since its slurmctld may well answer; only one that
+        was lost is not asked.
+        """
         controller = self.run.controller
         excluded = self.run.failed_hosts.get(controller)
         if isinstance(excluded, Unreachable):

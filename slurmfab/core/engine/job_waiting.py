@@ -60,9 +60,18 @@ def wait_while(
     pause: Callable[[float], None] = time.sleep,
     on_snapshot: Callable[[Snapshot], None] = lambda _: None,
 ) -> tuple[tuple[str, ...], Snapshot]:
-    """Poll Slurm until nothing is `busy`, or for `limit` seconds (0: any); what still is, and the last snapshot.
+    """Poll Slurm until nothing is busy, or until the time limit.
 
-    Raises HostError if the controller is silent for `SILENCE_SECONDS`, or for `limit` where that is shorter.
+    Args:
+        busy: returns the names of the nodes, or partitions, that are still busy.
+        limit: seconds; 0 for no limit.
+        on_snapshot: called with each snapshot.
+
+    Returns:
+        The names that are still busy, and the last snapshot.
+
+    Raises:
+        HostError: the controller did not answer for `SILENCE_SECONDS`, or for `limit` where that is shorter.
     """
     begun = answered = time.monotonic()
     while True:

@@ -47,10 +47,20 @@ class ComparedKey(PinnedKey):
 
 
 def restore(cluster: str, output: session.Output, *, from_controller: bool, fingerprint: str) -> int:
-    """Put back a missing lock: the newest record's, or the controller's copy if there is none, or by option.
+    """Put back a missing lock: the newest record's, or the controller's copy where no record has one.
 
-    `fingerprint`: of the controller's host key, which an admin has compared. Raises InputError if there is a lock, or
-    no copy; SlurmfabError if the controller cannot be asked, or its copy is not to be trusted.
+    Args:
+        cluster: path of the cluster file, empty for the default one.
+        output: the options that all tasks share.
+        from_controller: whether the controller's copy is taken in any case.
+        fingerprint: of the controller's SSH host key, which an admin has compared; empty for a known key alone.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        InputError: there is a lock, or no copy of it.
+        SlurmfabError: the controller cannot be asked, or its copy is not to be trusted.
     """
     path = loading.named_path(cluster)
     missing_lock.refuse_present(path)
@@ -69,7 +79,16 @@ def offer(known: Inventory) -> str:
 
 
 def fetched(known: Inventory, output: session.Output, fingerprint: str) -> Copy:
-    """The controller's copy, by a connection whose host key, or its fingerprint, is known; SlurmfabError."""
+    """The controller's copy, by a connection whose host key is known.
+
+    Args:
+        known: the cluster, without a lock.
+        output: the options that all tasks share.
+        fingerprint: of the controller's SSH host key; empty for a known key alone.
+
+    Raises:
+        SlurmfabError: the controller cannot be asked, or its copy is not to be trusted.
+    """
     host, asker = known.cluster.controller, output.asker()
     policies = {host: ComparedKey(host, session.trusted_keys(known, host), fingerprint)}
     password = asker() if output.ask_password and asker else ""

@@ -35,7 +35,11 @@ def is_missing(known: Inventory) -> bool:
 
 
 def refuse(known: Inventory) -> None:
-    """Refuse, by InputError with its places, to go on without a lock that records show: it has the host keys."""
+    """Refuse to go on without the lock of a cluster whose records show that there was one.
+
+    Without it no host key is pinned, and a run would take every host for a new one. Raises InputError if there is a
+    copy; the message says where, and how to put it back.
+    """
     copy = newest_copy(known.path) if is_missing(known) else None
     if copy is None:
         return
@@ -105,7 +109,10 @@ def is_in_git(path: Path) -> bool:
 
 
 def refuse_kept(run: Run) -> None:
-    """Refuse, by InputError, to go on without a lock if the pinned controller keeps a copy; or HostError."""
+    """Refuse to go on without a lock if the controller, whose host key is known, has a copy of it.
+
+    Raises InputError if it has one. Raises HostError if it does not answer.
+    """
     host, path = run.controller, shared_files.lock_path(run.inventory.path)
     found = answer_value(host, run.transport.call(host, {"op": "lock-copy"}), "lock_copy")
     if found and found["cluster"] == run.inventory.cluster.name:

@@ -21,7 +21,10 @@ from slurmfab.hosts.session import answer_value
 
 
 def refuse_early(run: Run) -> None:
-    """Ask the controller for nodes, and `refuse`, for commands that drain before they plan; DeployFailed."""
+    """Ask the controller for its nodes, and `refuse`; for commands that drain nodes or stop daemons before they plan.
+
+    Raises InputError: see `refuse`. Raises DeployFailed if the controller does not answer.
+    """
     facts = requests.gather(run, (run.controller,), may_prepare=False)
     refuse(run, parse(facts[run.controller].slurm_conf).nodes)
 

@@ -61,7 +61,12 @@ class PhaseRun:
         self.recorded = time.monotonic()
 
     def carry_out(self) -> None:
-        """Carry out all phases, excluding unready hosts last; DeployFailed of what is needed, or another run."""
+        """Carry out all phases; hosts that others report as not as wanted are excluded at the end.
+
+        Raises:
+            DeployFailed: the controller failed, or slurmdbd's host while the new slurm.conf depends on it.
+            SlurmfabError: another run is changing the cluster.
+        """
         try:
             self.require_slurmdbd()
             for host in tuple(self.order.position):

@@ -37,7 +37,11 @@ Taken = TypeVar("Taken")
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
-    """Read the files that the cluster file names, with scripts and the site's own, or without; InputError."""
+    """Read the files that the cluster file names.
+
+    `with_scripts`: whether the scripts that nodes run around jobs, and the site's own files, are read too. Raises
+    InputError if a file is missing or not fit for use.
+    """
     cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
     secrets = LocalInput(
         stamp=stamp(),
@@ -113,7 +117,16 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
 def make_plan_input(
     inventory: Inventory, facts: Mapping[str, HostFacts], local: LocalInput, approvals: Approvals
 ) -> PlanInput:
-    """The input of a plan, with the lock as the facts of fit hosts complete it; IdConflict, InputError of the lock."""
+    """The input of a plan, with the lock as the facts complete it.
+
+    Args:
+        inventory: the cluster file, and the lock before.
+        facts: of the hosts that are fit.
+
+    Raises:
+        IdConflict: the hosts' UIDs and GIDs contradict each other.
+        InputError: a decision in the lock is in the way.
+    """
     may_move, may_lose = approvals.move_ids, LOST_LIMITS in approvals.allowed
     lock = pin(inventory.cluster, inventory.lock, facts, move_ids=may_move, may_lose=may_lose)
     return PlanInput(
@@ -147,7 +160,12 @@ def refuse_unfit(
 
 
 def exclude_without_packages(run: Run, plan_input: PlanInput) -> None:
-    """Exclude hosts whose packages the source lacks; InputError of bundles, DeployFailed for the controller."""
+    """Exclude the hosts that lack packages which the run's source of packages does not have.
+
+    Raises:
+        InputError: a bundle that is needed is missing, damaged or another one than before.
+        DeployFailed: the controller is among these hosts.
+    """
     for host, reason in run.packages.refusals(run.inventory, plan_input, run.remaining(run.hosts)).items():
         run.exclude(host, HostFailed(host, reason))
     run.require_controller()

@@ -194,7 +194,11 @@ def adapter() -> TypeAdapter[StoredRecord]:
 
 
 def record_from(values: StoredRecord, name: str) -> Record:
-    """A record of a file's values; old ones have their end in the name, BrokenFile if they are none."""
+    """A record from the values in its file.
+
+    `values`: the values; older records have no beginning, and the time in their name is the end. `name`: name of the
+    file without `.json`. Raises BrokenFile if the name or the values are not those of a record.
+    """
     try:
         named = datetime.strptime(f"{name.partition('-')[0]}+0000", "%Y%m%dT%H%M%S.%fZ%z")
     except ValueError as error:

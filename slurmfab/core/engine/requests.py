@@ -161,7 +161,12 @@ def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabErr
 
 
 def may_be_asleep(run: Run, host: str, error: HostError) -> bool:
-    """Whether Slurm may have powered a silent host down: no sleeper refuses logins, or shows another key."""
+    """Whether a host may be silent because Slurm has powered it down.
+
+    Args:
+        host: a host that did not answer.
+        error: how that showed; a host that refuses a login, or shows another key, is awake.
+    """
     return type(error) is Unreachable and run.inventory.cluster.roles(host) == ("compute",)
 
 
@@ -315,7 +320,10 @@ def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Ste
 
 
 def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostError) -> tuple[Outcome, ...]:
-    """The outcomes of ordered resources that a lost host sent, and an unknown one for that at work then."""
+    """The outcomes that a host sent before it was lost, and an unknown one for the resource at work then.
+
+    `resources`: what the host was to have, in order.
+    """
     if not isinstance(error, (AgentFailed, ConnectionLost)):
         return ()  # the agent was never given the resources, or refused them
     known: tuple[Outcome, ...] = ()
@@ -384,7 +392,10 @@ def apply_request(run: Run, resources: Iterable[Any], *, dry_run: bool) -> dict[
 
 
 def require_claim(run: Run) -> None:
-    """Make sure, before any change, that no other run is at work; SlurmfabError if one is, or HostError."""
+    """Make sure that no other run changes the cluster; called before anything is changed on any host.
+
+    Raises SlurmfabError if another run is changing the cluster. Raises HostError if the controller does not answer.
+    """
     with run.claim.mutex:
         if not run.claim.is_held:
             take_claim(run)

@@ -26,7 +26,11 @@ def refuse_others(hosts: str, plan_file: str) -> None:
 
 
 def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
-    """The hosts to deploy to again, which `tell` prints: a hostlist, empty for all, `None` for none."""
+    """The hosts to deploy to again, as a hostlist.
+
+    `tell`: prints a line; it tells which hosts these are, and why. Returns the hostlist; empty for all hosts, and
+    `None` if there is no host to retry.
+    """
     records, complaints = record.load_all(known.path)
     for complaint in complaints:
         tell(complaint)
@@ -54,7 +58,11 @@ def with_controller(records: Iterable[Record], controller: str, failed: tuple[st
 
 
 def failed_before(records: Iterable[Record], hosts: Iterable[str]) -> tuple[str, ...]:
-    """The hosts that failed, or were in an interrupted or stopped run, in the last that was about them."""
+    """The hosts that failed or were excluded in the last run that was about them.
+
+    A run that was interrupted or stopped early counts as failed on all of its hosts. `records`: the records of the
+    cluster, oldest first.
+    """
     succeeded: dict[str, bool] = {}
     for one in records:
         if one.command in NOT_DEPLOYING:

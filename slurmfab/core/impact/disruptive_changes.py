@@ -272,7 +272,10 @@ def refused(found: Iterable[Disruption], approvals: Approvals) -> tuple[Disrupti
 
 
 def refusal(found: Iterable[Disruption], approvals: Approvals, command: str = "") -> str:
-    """Why a deployment is refused, with the task that allows it if another; empty if nothing is refused."""
+    """Why a deployment is refused, for people; empty when nothing is `refused`.
+
+    `command`: the task that takes the options that allow them; empty where it is the one that is refused.
+    """
     stopping = refused(found, approvals)
     if not stopping:
         return ""

@@ -17,7 +17,10 @@ OTHER_HARDWARE = "other hardware"  # a node's hardware differs from the lock; a 
 
 
 def acceptance(roles: Sequence[str], node: str = "") -> str:
-    """The command that accepts other hardware of a node, or of several (empty); replace-node is for compute alone."""
+    """The command that accepts other hardware; replace-node takes only hosts that are nothing but compute nodes.
+
+    `node`: its name; empty where the text is for several nodes.
+    """
     if tuple(roles) == ("compute",):
         return f"{FAB} replace-node {node} --accept-hardware" if node else f"{FAB} replace-node with --accept-hardware"
     return f"remove hardware and gpus from {node or 'the node'}'s entry in the lock, then {FAB} deploy"

@@ -103,7 +103,10 @@ def running(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def missing(before: Iterable[Job], now: Iterable[Job]) -> tuple[Job, ...]:
-    """Jobs of before that do not go on, without those that were ending; a shorter run time is another start."""
+    """Jobs that ran or waited before and do not go on; jobs that were ending already do not count.
+
+    A job whose run time is shorter than before was started again.
+    """
     present = {job.number: job for job in now}
     return tuple(job for job in before if job.state != "COMPLETING" and not goes_on(job, present.get(job.number)))
 
@@ -143,7 +146,11 @@ def tally(
 
 
 def end_of(job: Job, now: Job | None, *, remembers: bool, accepted: bool) -> JobEnd:
-    """How a job of before ended, by what slurmctld shows (`None`: unknown) and must still remember."""
+    """How a job ended.
+
+    `job`: the job before the change. `now`: the job as slurmctld shows it now; `None` when it does not know it.
+    `remembers`: whether slurmctld must still know it.
+    """
     nodes = job.node_list if job.state in RUNS else ""
     if now is None:
         return JobEnd(job.id, job.user, nodes, GONE if remembers else FORGOTTEN, accepted=accepted)

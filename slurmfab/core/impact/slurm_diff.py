@@ -134,7 +134,10 @@ def says_the_same(file: str, before: str, after: str, is_same_host: SameHost = o
 def of_file(
     file: str, before: str, after: str, is_same_host: SameHost = operator.eq, slurm_conf: str = ""
 ) -> Iterator[Difference]:
-    """The differences of one file's texts; nodes of gres.conf lines without NodeName are those of `slurm_conf`."""
+    """The differences between two texts of one file.
+
+    `slurm_conf`: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about.
+    """
     if before == after:
         return
     old, new = parse(before), parse(after)

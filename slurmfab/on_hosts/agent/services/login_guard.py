@@ -162,7 +162,10 @@ def disarm(context: Context) -> None:
 
 
 def take_back(context: Context) -> None:
-    """Put earlier files back, and remove the guard; ResourceFailed if not now: the guard tries at end and boot."""
+    """Put the earlier files back, and remove the guard, if there is one.
+
+    Raises ResourceFailed if they cannot be put back; the guard still tries it when the run ends, and at the next boot.
+    """
     if is_armed(context):
         context.must(["sh", "-c", RESTORE, "sh", context.path(EARLIER), context.path("/")])
         context.run(["systemctl", "stop", UNIT + ".service"])

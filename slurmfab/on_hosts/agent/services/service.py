@@ -96,7 +96,10 @@ class Service(Resource):
         return {**state, **counted}
 
     def actual(self, context: Context) -> State:
-        """The same by systemd, or ActiveState as `failed`; the process too: an active daemon may be silent."""
+        """The same as systemd reports it; of a unit that does not run, its ActiveState, such as `failed`.
+
+        Systemd calls a daemon active that answers nothing, so its process is looked at, too.
+        """
         shown = show(context, self.unit)
         has_switch = shown.get("UnitFileState") not in WITHOUT_SWITCH
         enabled = "yes" if shown.get("UnitFileState") in ENABLED else "no"
@@ -120,7 +123,10 @@ class Service(Resource):
         return bool(pid) and (is_frozen(pid) or (self.unit in LISTENING and not has_listening_socket(pid)))
 
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
-        """Watched files newer than the main process, now or after a dry run, as `older slurm.conf`; or `None`."""
+        """Which watched files are newer than the main process, or would be after a dry run, such as `older slurm.conf`.
+
+        Returns `None` when there are none, or no main process runs.
+        """
         start = process_start(main_pid(shown))
         newer = [path for path in self.watches if changed_at(context.path(path)) > start + TICK]
         coming = [path for path in self.watches if context.dry_run and path not in newer and is_touched(context, path)]
@@ -155,7 +161,10 @@ class Service(Resource):
                 context.must(["systemctl", "try-restart", unit], seconds=180)
 
     def startable(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
-        """Unmask the unit, read its files again, and its properties; ResourceFailed if missing or masked."""
+        """Make sure that systemd can start the unit: unmask it, and read its files again; its properties then.
+
+        Raises ResourceFailed if the unit does not exist, or stays masked.
+        """
         if shown.get("LoadState") == "not-found":
             raise ResourceFailed("there is no unit %s on this host; is its package installed?" % self.unit)
         if shown.get("UnitFileState") in MASKED or shown.get("LoadState") == "masked":
@@ -165,7 +174,10 @@ class Service(Resource):
         return shown
 
     def unmask(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
-        """Remove lasting and runtime masks of the unit; its properties, ResourceFailed if masked elsewhere."""
+        """Remove the masks of the unit, both the lasting one and the one until the next boot; its properties then.
+
+        Raises ResourceFailed if it is masked elsewhere.
+        """
         for _ in MASKED:
             is_temporary = shown.get("UnitFileState") == "masked-runtime"
             context.must(["systemctl", "unmask", *(["--runtime"] if is_temporary else []), self.unit])
@@ -176,12 +188,18 @@ class Service(Resource):
         raise ResourceFailed(message % (self.unit, self.unit))
 
     def wake(self, context: Context, shown: Dict[str, str], *, restart: bool) -> None:
-        """Restart a silent daemon, unless it is fresh and works in time, or `restart` follows anyway."""
+        """Restart a daemon that answers nothing, unless it has only just been started and works in time.
+
+        `restart`: whether it has to be restarted in any case.
+        """
         if restart or is_frozen(main_pid(shown)) or self.watched(context):
             self.start(context, "restart")
 
     def reloaded(self, context: Context) -> bool:
-        """Run the reload program, if any; whether a new process took over, ResourceFailed if state is unread."""
+        """Run the reload program, if there is one; returns whether a new main process took over.
+
+        Raises ResourceFailed if slurmctld's new process could not read its state.
+        """
         if self.reload and self.unit == slurmctld_state.UNIT:
             slurmctld_state.require_usable(context)
         if not self.reload or context.run(self.reload).returncode != 0:
@@ -244,7 +262,10 @@ class Service(Resource):
             time.sleep(POLL_SECONDS)
 
     def works(self, context: Context, pid: int, seconds: float) -> bool:
-        """Whether the daemon (PID, or 0) answers; one that cannot must listen, and be active for a while."""
+        """Whether the daemon answers; one that cannot be asked has to listen, and to stay active for a while.
+
+        `pid`: of the main process; 0 if there is none. `seconds`: for how long it has been active.
+        """
         if self.answers:
             try:
                 return context.run(self.answers, seconds=ANSWER_SECONDS).returncode == 0
@@ -253,7 +274,10 @@ class Service(Resource):
         return seconds >= STAY_SECONDS and not self.answers and not self.is_silent(pid)
 
     def require_its_state(self, log: Position) -> None:
-        """Make sure that slurmctld did not start without its jobs; ResourceFailed with its log's line since then."""
+        """Make sure that slurmctld, if this is its unit, has not started without its jobs.
+
+        `log`: where the daemon's log ended before the start. Raises ResourceFailed if it has; with the line of its log.
+        """
         from slurmfab.on_hosts.agent.services.daemon_log import written_since
 
         line = ""
@@ -266,7 +290,10 @@ class Service(Resource):
 
 
 def show(context: Context, unit: str) -> Dict[str, str]:
-    """The values of `PROPERTIES`, empty without systemd; a dry run asks once for all units of a request."""
+    """The values of `PROPERTIES` of a unit, by name; empty where systemd does not run.
+
+    A dry run changes no unit, so it asks systemd once for all units of the request.
+    """
     if not context.dry_run:
         return ask(context, [unit])[unit]
     if unit not in context.units_shown:

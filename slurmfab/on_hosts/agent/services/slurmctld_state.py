@@ -64,7 +64,11 @@ def location(context: Context) -> str:
 
 
 def faults(directory: str, uid: int, gid: int) -> List[Fault]:
-    """What of the state at `directory` slurm, whose rights are used, cannot use; empty without a directory."""
+    """What of the state the slurm user cannot use; empty also if the directory does not exist.
+
+    Everything is asked with the rights of that user, because a file server may deny root any access. `directory`: path
+    of the state directory on this host.
+    """
     with acting_as(uid, gid):
         try:
             status = os.stat(directory)
@@ -77,7 +81,10 @@ def faults(directory: str, uid: int, gid: int) -> List[Fault]:
 
 
 def faults_below(directory: str, below: str, uid: int, depth: int = 0) -> Iterator[Fault]:
-    """The faults below a directory, `below/` the state's; what slurmctld replaces meanwhile is none."""
+    """The faults below a directory; what slurmctld replaces meanwhile is no fault.
+
+    `below`: its path relative to the state directory, with a slash at the end.
+    """
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
             if IGNORED.match(entry.name):
@@ -186,7 +193,10 @@ def unread_state(log: str) -> str:
 
 
 def loading(log: str) -> List[str]:
-    """The lines of slurmctld's last loading of its state in its log, which need tell neither start nor end."""
+    """The lines that slurmctld wrote while it loaded its state the last time.
+
+    `log`: what slurmctld has logged since it started; with SlurmctldDebug=error it tells neither start nor end.
+    """
     last = since_loading(log)
     return last[: next((number for number, line in enumerate(last) if LOADED in line), None)]
 

@@ -22,7 +22,11 @@ SCRIPT = 'flock --shared "$1" true && exec systemctl start "$2"'
 
 
 def arm(context: Context, unit: str) -> None:
-    """Have a daemon, before it stops, started at the run's end, which the host's lock tells; or ResourceFailed."""
+    """Have a daemon started when the present run has ended; called before the daemon is stopped.
+
+    `context`: the request's context; the agent holds the host's lock. Raises ResourceFailed if systemd refuses the
+    guard.
+    """
     if is_armed(context, unit):
         return
     what = "--description=Starts %s again if slurmfab does not" % unit

@@ -37,7 +37,10 @@ class UnitsLoaded(Resource):
         return {LOADED: "older" if is_older or not self.has_drop_ins(context, masked) else AS_ON_DISK}
 
     def has_drop_ins(self, context: Context, masked: Tuple[str, ...]) -> bool:
-        """Whether systemd has loaded the drop-ins, but those of masked units, parts of whose paths are given."""
+        """Whether systemd has loaded the drop-ins.
+
+        `masked`: parts of paths of drop-ins of which systemd loads none, since their unit is masked.
+        """
         expected = {path for path in self.drop_ins if not any(part in path for part in masked)}
         if not expected:
             return True

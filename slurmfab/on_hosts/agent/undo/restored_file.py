@@ -179,7 +179,10 @@ class EarlierLogins(Resource):
         return {name: value for name, _, value in self.values(context)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Put files back so that every login finds a line's file, or take back; ResourceFailed if one is missing."""
+        """Put the files back so that no login in between finds a line without its file; take back what fails.
+
+        Raises ResourceFailed if a copy or a module is missing, or systemd refuses the guard.
+        """
         restored = self.in_order(context)
         for one in restored:
             absent = pam_modules.missing(context, str(one.wanted(context).get("content", "")))

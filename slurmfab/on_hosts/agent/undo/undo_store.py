@@ -103,7 +103,10 @@ def run_folder(context: Context) -> str:
 
 
 def drop_oldest(context: Context, limit: int) -> None:
-    """Remove the oldest runs, noting the newest of them, so that there are `limit` with one more."""
+    """Remove the oldest runs to make room for one more, and note the newest removed one.
+
+    `limit`: how many runs the store may have with the new one.
+    """
     base = context.path(DIRECTORY)
     oldest = [run for run in runs(context) if run != context.run_id][: 1 - limit]
     if oldest:
