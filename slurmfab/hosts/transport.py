@@ -258,6 +258,8 @@ class SshTransport:
 
     def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
         """Start a host's agent with the first request's modules; HostError as `Session.start`, or Unreachable."""
+        from slurmfab.hosts.connection import look_seldom  # paramiko is slow to import
+
         become = self.routes[host].become
         session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:
@@ -267,6 +269,7 @@ class SshTransport:
             raise
         self.sessions[host] = session
         self.heartbeat.start()
+        look_seldom(self.connections[host])
         return session
 
     def connection(self, host: str) -> paramiko.SSHClient:
