@@ -212,8 +212,9 @@ class ProxySocket(paramiko.ProxyCommand):
     def recv(self, size: int) -> bytes:
         """At most so many bytes, none when the program has closed its output; TimeoutError of paramiko's."""
         output: Any = self.process.stdout
-        ready, _, _ = select.select([output], [], [], self.timeout)
-        if not ready:
+        poll = select.poll()  # select(2) knows no files beyond the first 1,024
+        poll.register(output, select.POLLIN)
+        if not poll.poll(None if self.timeout is None else 1000 * self.timeout):
             raise TimeoutError
         return os.read(output.fileno(), size)
 
@@ -357,6 +358,12 @@ def explained(error: Exception, route: Route, message: str = "") -> Unreachable:
             route.host,
             f"its jump host cannot connect to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "
             "does the jump host reach it, and does its sshd allow that (AllowTcpForwarding in sshd_config)?",
+        )
+    if getattr(error, "errno", 0) == errno.EMFILE:
+        return Unreachable(
+            route.host,
+            "this machine lets one program open no more files, of which each host needs one. Allow more (ulimit -n), "
+            "or reach hosts through relays (ssh.relays in the cluster file).",
         )
     if isinstance(error, TimeoutError):
         return Unreachable(
