@@ -23,7 +23,7 @@ LEFT_OUT = 3
 HOLD = "touch /run/asked; until [ -e /run/go ]; do sleep 0.1; done"
 """What a start file of the login shell does before the agent of a host may start."""
 
-LOGINS = "journalctl --sync; journalctl -o cat -u ssh | grep 'Accepted publickey for root from' || true"
+LOGINS = "journalctl --sync; journalctl -o cat | grep 'Accepted publickey for root from' || true"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Far:
     def block(self, host: str, verdict: str = "drop") -> None:
         """Let the machine that deploys reach this host's sshd no more."""
         rule = f"ip saddr {self.deployer} tcp dport 22 {verdict}"
-        self.nft(host, f"table inet far {{ chain in {{ type filter hook input priority 0; {rule}; }} }}")
+        self.nft(host, f"table inet far {{\nchain in {{\ntype filter hook input priority 0\n{rule}\n}}\n}}\n")
 
     def open(self, host: str) -> None:
         """Take the rules of `block` away."""
