@@ -511,14 +511,11 @@ class AssociationsGone(Resource):
 
     kind: ClassVar[str] = "associations-gone"
     named_by: ClassVar[str] = "user"
+    wanted_state: ClassVar[State] = {"accounts": None}
     deadline: ClassVar[float] = 1800.0
     user: str
     cluster: str
     conf: str  # of `Sacctmgr`
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No accounts."""
-        return {"accounts": None}
 
     def actual(self, context: Context) -> State:
         """The accounts that the user may use."""

@@ -46,18 +46,12 @@ class RestoredDatabase(Resource):
     """This host's database with exactly the tables of a backup."""
 
     kind: ClassVar[str] = "restored-database"
+    named_by: ClassVar[str] = "database"
+    wanted_state: ClassVar[State] = {"tables": "from the backup"}
     deadline: ClassVar[float] = 86400.0
     database: str
     staged: str  # path of the backup's part on this host
     sha256: str  # of that part
-
-    def name(self) -> str:
-        """The database."""
-        return self.database
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The backup's tables."""
-        return {"tables": "from the backup"}
 
     def actual(self, context: Context) -> State:
         """Whether the tables were restored; slurmdbd may have changed them since."""

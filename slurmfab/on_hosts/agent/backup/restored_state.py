@@ -34,19 +34,13 @@ class RestoredState(Resource):
     """slurmctld's state directory with exactly the state of a backup; the replaced state is kept inside it."""
 
     kind: ClassVar[str] = "restored-state"
+    named_by: ClassVar[str] = "directory"
+    wanted_state: ClassVar[State] = {"state": "from the backup"}
     deadline: ClassVar[float] = 3600.0
     directory: str  # StateSaveLocation; it exists and belongs to the slurm user
     staged: str  # path of the backup's part on this host
     sha256: str  # of that part
     stamp: str  # when the restoration began, for the name of the directory with the replaced state
-
-    def name(self) -> str:
-        """The directory."""
-        return self.directory
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The backup's state."""
-        return {"state": "from the backup"}
 
     def actual(self, context: Context) -> State:
         """Whether the state was restored; the daemons may have changed it since."""
@@ -86,19 +80,13 @@ class RestoredFiles(Resource):
     """Files of a backup that are missing in a directory; existing files are left unchanged."""
 
     kind: ClassVar[str] = "restored-files"
+    named_by: ClassVar[str] = "directory"
+    wanted_state: ClassVar[State] = {"missing": None}
     deadline: ClassVar[float] = 3600.0
     directory: str  # absolute
     staged: str  # path of the backup's part on this host
     sha256: str  # of that part
     but: Tuple[str, ...] = ()  # names that are not restored, because other resources write them
-
-    def name(self) -> str:
-        """The directory."""
-        return self.directory
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No file is missing."""
-        return {"missing": None}
 
     def actual(self, context: Context) -> State:
         """The names of missing files."""

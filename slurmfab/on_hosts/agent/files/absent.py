@@ -15,6 +15,7 @@ class Absent(Resource):
 
     kind: ClassVar[str] = "absent"
     named_by: ClassVar[str] = "path"
+    wanted_state: ClassVar[State] = {"file": None}
     path: str  # absolute path
     secret: bool = False  # whether no report may show the content that the file had
 
@@ -25,10 +26,6 @@ class Absent(Resource):
     def holds_secret(self, path: str) -> bool:  # noqa: ARG002
         """Whether the file was declared a secret."""
         return self.secret
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No file."""
-        return {"file": None}
 
     def actual(self, context: Context) -> State:
         """Whether the file, or a copy of a secret beside it, exists; ResourceFailed if it is a directory."""

@@ -22,6 +22,7 @@ class HostNames(Resource):
 
     kind: ClassVar[str] = "host-names"
     named_by: ClassVar[str] = "path"
+    wanted_state: ClassVar[State] = {"lines": None}
     path: str  # absolute path of the file
     # Pairs of a name and its IP address; names with these and a domain belong to the same host.
     addresses: Tuple[Tuple[str, str], ...]
@@ -29,10 +30,6 @@ class HostNames(Resource):
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
         """The file."""
         return (self.path,)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No such line."""
-        return {"lines": None}
 
     def actual(self, context: Context) -> State:
         """The lines that give other addresses to the names, as they are."""

@@ -41,11 +41,8 @@ class InEffect(Resource):
     """Files whose settings are in effect, such as kernel settings; those of a removed file stay until the next boot."""
 
     kind: ClassVar[str] = "in-effect"
+    only_name: ClassVar[str] = "files"
     paths: Tuple[str, ...]  # the files; each has a program that reads it
-
-    def name(self) -> str:
-        """The same on each host."""
-        return "files"
 
     def wanted(self, context: Context) -> State:
         """Each file in effect, and none that is no longer wanted."""

@@ -21,11 +21,8 @@ class TrustedAuthority(Resource):
     """A certificate in the system's own store, by the system's own command; such as Apptainer and curl look there."""
 
     kind: ClassVar[str] = "trusted-authority"
+    only_name: ClassVar[str] = "registry"
     text: str  # the certificate in PEM; empty if it is not to be there
-
-    def name(self) -> str:
-        """The same on each host."""
-        return "registry"
 
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
         """The certificate and the store."""

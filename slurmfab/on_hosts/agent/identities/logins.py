@@ -32,12 +32,9 @@ class SshLogin(Resource):
 
     kind: ClassVar[str] = "ssh-login"
     named_by: ClassVar[str] = "user"
+    wanted_state: ClassVar[State] = {"login": "allowed"}
     user: str
     origin: str  # an IP address from which the user logs in
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The user can log in."""
-        return {"login": "allowed"}
 
     def actual(self, context: Context) -> State:
         """The same, a future user being allowed; ResourceFailed, with a repair, if the user cannot log in."""

@@ -22,15 +22,13 @@ NEVER = ("--expiredate", "-1", "--lastday", "-1", "--maxdays", "-1", "--inactive
 class HostUser(Resource):
     """A line of /etc/passwd; UID and group of an existing user are never changed, because files carry the numbers."""
 
+    named_by: ClassVar[str] = "user"
+
     user: str
     uid: int
     group: str  # name of the primary group, which has to exist
     home: str  # path of the home directory, which is not made here
     shell: str
-
-    def name(self) -> str:
-        """The user's name."""
-        return self.user
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """UID, group, home and shell."""

@@ -26,10 +26,7 @@ class MungeDirectories(Resource):
     """The directories of munged and the files that it makes there: munge's, and nobody else can write to them."""
 
     kind: ClassVar[str] = "munge-directories"
-
-    def name(self) -> str:
-        """The same for all hosts."""
-        return UNIT
+    only_name: ClassVar[str] = UNIT
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Each directory safe, and each file that is there."""

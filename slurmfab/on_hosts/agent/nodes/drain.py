@@ -85,11 +85,8 @@ class PartitionDrain(Resource):
     """Partitions in DRAIN, refusing new jobs (scontrol(1)); those not UP, or unknown, count as right."""
 
     kind: ClassVar[str] = "partition-drain"
+    named_by: ClassVar[str] = "partitions"
     partitions: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The partitions."""
-        return ",".join(self.partitions)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """No partition is open."""
@@ -119,16 +116,13 @@ class NewNodeDrain(Resource):
     """Nodes drained before slurmd first registers; those in service, or drained by somebody, are right."""
 
     kind: ClassVar[str] = "node-gate"
+    named_by: ClassVar[str] = "nodes"
     nodes: Tuple[str, ...]  # NodeNames
     text: str
     stamp: str  # who and when
     # Whether nodes in service are drained too, and the reason of drained nodes is replaced: used when a NodeName gets
     # another machine. Nodes that slurmctld does not know count as right then.
     takes_over: bool = False
-
-    def name(self) -> str:
-        """The nodes."""
-        return ",".join(self.nodes)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every node closed."""

@@ -20,15 +20,12 @@ class RemovedPackages(Resource):
     """
 
     kind: ClassVar[str] = "packages-gone"
+    named_by: ClassVar[str] = "names"
     deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
     # Those that are never removed along with others: Debian's slurmctld cancels all jobs of its cluster on removal (its
     # prerm script).
     protected: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """None of them installed."""
@@ -62,12 +59,9 @@ class FormerPackages(Resource):
     """Packages in the record of slurmfab's, removed unless something needs them; what they need stays."""
 
     kind: ClassVar[str] = "packages-former"
+    named_by: ClassVar[str] = "names"
     deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """None of them in the record."""

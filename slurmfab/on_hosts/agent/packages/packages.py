@@ -94,6 +94,8 @@ class InstalledPackages(Resource):
     in `converge` what differs. Before, it notes with `added_packages` which packages were not there.
     """
 
+    named_by: ClassVar[str] = "names"
+
     deadline: ClassVar[float] = 7200.0
     LEFT: ClassVar[Tuple[str, ...]] = ("unfinished",)
     """What an interrupted installation may leave, by the keys of `left`; `unfinished` are packages."""
@@ -118,10 +120,6 @@ class InstalledPackages(Resource):
     def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
         """What an interrupted installation left, by `LEFT`, or `None`; `is_whole`: all packages are installed."""
         raise NotImplementedError
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every package installed, no package of the host half installed, and nothing left by an interrupted run."""

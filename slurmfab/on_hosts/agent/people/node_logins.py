@@ -73,12 +73,9 @@ class NodeLogins(Resource):
     """
 
     kind: ClassVar[str] = "node-logins"
+    only_name: ClassVar[str] = SSHD
     exempt: Tuple[str, ...]  # names of users who need no job; empty to take the lines back
     node: str = ""  # NodeName, where it is not the hostname
-
-    def name(self) -> str:
-        """The file."""
-        return SSHD
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ."""

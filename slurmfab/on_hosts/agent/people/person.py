@@ -159,14 +159,11 @@ class PersonHome(Resource):
 
     kind: ClassVar[str] = "person-home"
     named_by: ClassVar[str] = "home"
+    wanted_state: ClassVar[State] = {"home": "there"}
     user: str
     uid: int
     gid: int
     home: str
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The home exists."""
-        return {"home": "there"}
 
     def actual(self, context: Context) -> State:
         """Whether the home exists, remarking on another's or a closed one; ResourceFailed if its mount is broken."""

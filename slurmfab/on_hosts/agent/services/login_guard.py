@@ -70,15 +70,12 @@ class LoginGuard(Resource):
     """The end of the guard of a change of who may log in, if there was one."""
 
     kind: ClassVar[str] = "login-guard"
+    wanted_state: ClassVar[State] = {"guard": None}
     proved: bool  # whether another login has passed the change, so that it stays; otherwise it is taken back
 
     def name(self) -> str:
         """What becomes of the change."""
         return "kept" if self.proved else "taken back"
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No guard."""
-        return {"guard": None}
 
     def actual(self, context: Context) -> State:
         """Whether there is a guard, or something is left of one."""

@@ -16,14 +16,8 @@ class MachineReboot(Resource):
     """A machine that reboots in a moment."""
 
     kind: ClassVar[str] = "machine-reboot"
-
-    def name(self) -> str:
-        """One for each host."""
-        return "now"
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Requested."""
-        return {"reboot": REQUESTED}
+    only_name: ClassVar[str] = "now"
+    wanted_state: ClassVar[State] = {"reboot": REQUESTED}
 
     def actual(self, context: Context) -> State:
         """Whether the timer of the reboot runs."""

@@ -49,6 +49,7 @@ class CarriedFiles(Resource):
     """Every slurmd that answers has slurmctld's files; one that does not answer fetches them when it starts."""
 
     kind: ClassVar[str] = "carried-files"
+    wanted_state: ClassVar[State] = {"files": EVERYWHERE}
     nodes: Tuple[str, ...]  # NodeNames
     watches: Tuple[str, ...]  # absolute paths of the files on the controller
     log: str  # path of slurmctld's log; empty where it has none
@@ -57,10 +58,6 @@ class CarriedFiles(Resource):
     def name(self) -> str:
         """The nodes."""
         return short_name(self.nodes)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The files are loaded everywhere."""
-        return {"files": EVERYWHERE}
 
     def actual(self, context: Context) -> State:
         """The nodes without the files; empty while slurmctld does not answer or is not installed yet."""

@@ -52,6 +52,7 @@ class SlurmFiles(Resource):
     """
 
     kind: ClassVar[str] = "slurm-files"
+    named_by: ClassVar[str] = "directory"
     directory: str  # absolute, such as /etc/slurm; it has to exist
     files: Tuple[Tuple[str, str], ...]  # name and content of each
     node: str = ""  # this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs
@@ -62,10 +63,6 @@ class SlurmFiles(Resource):
     # Names of files that were made by hand, whose owner and mode are right if only root and slurm change them. They may
     # be links of root's, as to a directory that the hosts share.
     kept: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The directory."""
-        return self.directory
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ."""

@@ -57,12 +57,9 @@ class MigInstances(Resource):
     """GPUs that are divided into these instances."""
 
     kind: ClassVar[str] = "mig"
+    only_name: ClassVar[str] = "instances"
     deadline: ClassVar[float] = 900.0
     layouts: Tuple[Tuple[str, Layout], ...]  # by slot
-
-    def name(self) -> str:
-        """There is one such resource on a host."""
-        return "instances"
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The instances of each GPU."""

@@ -22,12 +22,9 @@ class RenewedDaemons(Resource):
     """No daemon that can be restarted uses a replaced file."""
 
     kind: ClassVar[str] = "renewed-daemons"
+    only_name: ClassVar[str] = "all"
     deadline: ClassVar[float] = 900.0
     is_primary: bool = False  # whether the host is the primary controller, so that its slurmctld has to answer
-
-    def name(self) -> str:
-        """One for each host."""
-        return "all"
 
     def wanted(self, context: Context) -> State:
         """Each such daemon, without replaced files."""

@@ -159,12 +159,9 @@ class EarlierLogins(Resource):
     """Files with the state that they had before a run, until another login has passed them; after that as they are."""
 
     kind: ClassVar[str] = "earlier-logins"
+    named_by: ClassVar[str] = "main"
     main: str  # absolute path of the file with the lines that name the others
     files: Tuple[Tuple[str, str], ...]  # absolute path of each file, with the id of the run that stored its copy
-
-    def name(self) -> str:
-        """The file with the lines."""
-        return self.main
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ."""

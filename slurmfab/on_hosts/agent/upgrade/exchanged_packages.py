@@ -32,6 +32,7 @@ class ExchangedPackages(Resource):
     """
 
     kind: ClassVar[str] = "packages-exchanged"
+    named_by: ClassVar[str] = "names"
     deadline: ClassVar[float] = 7200.0
     versions: Tuple[str, ...]  # `NAME=VERSION` of each
     others: Tuple[str, ...] = ()  # the same of what comes along, such as libraries
@@ -46,10 +47,6 @@ class ExchangedPackages(Resource):
     def wanted_versions(self) -> Dict[str, str]:
         """The wanted version of each package."""
         return dict(text.split("=", 1) for text in self.versions)
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def units(self) -> Tuple[str, ...]:
         """The daemons that are stopped."""
