@@ -101,17 +101,13 @@ def needed_modules(request: Mapping[str, Any]) -> frozenset[str]:
 def _needed(operation: str, dry_run: bool, kinds: frozenset[str]) -> frozenset[str]:
     roots = {*FIRST, *(KINDS[kind].partition(":")[0] for kind in kinds)}
     if operation in OPERATIONS:
-        roots |= imported(part_of_main(OPERATIONS[operation].__name__))
+        of_operation = source_of("main").partition(f"\ndef {OPERATIONS[operation].__name__}(")[2]
+        roots |= imported(of_operation.partition("\n\n\n")[0])
     if operation in READINGS:
         roots.add(READINGS[operation])
     if operation == "apply" and dry_run:
         roots.discard(KEEPER)
     return closure(roots)
-
-
-def part_of_main(function: str) -> str:
-    """The source text of a function in `main`."""
-    return source_of("main").partition(f"\ndef {function}(")[2].partition("\n\n\n")[0]
 
 
 PROGRAM_NAME = "core.program_name"  # the module that holds the name of the program that users run

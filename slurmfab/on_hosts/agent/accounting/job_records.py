@@ -209,7 +209,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     added = Added(since, until, int(request["idle_seconds"]))
     for record in records(ask_records(context, commands.job_records(since, until, FIELDS), deadline), clipped):
         added.add(record)
-    added.look_at_running(context)
+    added.idle += among_running(added.running, context)
     return {"accounting": True, **window, "capacity": capacity, "tracked": sorted(tracked), **added.as_json()}
 
 
@@ -374,10 +374,6 @@ class Added:
             seconds = max(min(end, high) - max(begin, low), 0) * share
             self.points[low][0] += seconds * one.cpus
             self.points[low][1] += seconds * one.gpus
-
-    def look_at_running(self, context: Context) -> None:
-        """Add the running jobs that hold GPUs idle, as their nodes tell."""
-        self.idle += among_running(self.running, context)
 
     def as_json(self) -> Dict[str, Any]:
         """What `read` returns of it."""

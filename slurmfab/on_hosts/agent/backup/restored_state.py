@@ -72,7 +72,9 @@ class RestoredState(Resource):
             os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
             with open(os.open(target, NEW_FILE, 0o600 | (member[0].mode & 0o100)), "wb") as made:
                 unpack(member, made)
-        close_to_others(new)
+        # Group and others get no access.
+        for folder, _, _ in os.walk(new):
+            os.chmod(folder, 0o700)
         os.sync()  # one sync for all: there can be many thousand job scripts
 
 
@@ -194,12 +196,6 @@ def has_state(directory: str) -> bool:
         return False
     with as_owner(directory):
         return any(not name.startswith(".") for name in names(directory))
-
-
-def close_to_others(directory: str) -> None:
-    """Remove all access for group and others from a directory and the directories below it."""
-    for folder, _, _ in os.walk(directory):
-        os.chmod(folder, 0o700)
 
 
 def exchange(directory: str, before: str) -> None:

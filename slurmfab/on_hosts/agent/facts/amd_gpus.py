@@ -31,17 +31,14 @@ def read(root: str) -> List[Dict[str, Any]]:
         file = "/dev/dri/renderD%d" % minor
         if not values.get("simd_count") or not minor or not is_device(root + file):
             continue
-        bus = bus_address(values.get("domain", 0), values.get("location_id", 0))
+        # The low 16 bits of the location hold bus, device and function.
+        location = values.get("location_id", 0)
+        bus = "%04x:%02x:%02x.%d" % (values.get("domain", 0), location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7)
         memory = read_text("%s%s/%s/mem_info_vram_total" % (root, DEVICES, bus))
         if memory.isdigit() and int(memory) < MIN_MEMORY:
             continue
         found[minor] = {"file": file, "model": model(root, bus, values.get("gfx_target_version", 0)), "bus": bus}
     return [found[minor] for minor in sorted(found)]
-
-
-def bus_address(domain: int, location: int) -> str:
-    """A PCI address from KFD's numbers: the low 16 bits of `location` hold bus, device and function."""
-    return "%04x:%02x:%02x.%d" % (domain, location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7)
 
 
 def model(root: str, bus: str, target: int) -> str:

@@ -43,7 +43,7 @@ def missing_files(root: str) -> Tuple[Tuple[str, str], ...]:
         package = OURS.fullmatch(name)
         if package:
             paths = [one for one in read_text("%s/%s" % (folder, name)).splitlines() if PLACES.match(one)]
-            gone = [one for one in paths if is_gone(root, one)]
+            gone = [one for one in paths if not os.path.lexists(root.rstrip("/") + one)]
             gone += [unlinked[one].link for one in paths if one in unlinked]
             found += [(package[1], one) for one in gone]
     return tuple(sorted(found))
@@ -70,11 +70,6 @@ def missing_links(root: str) -> Dict[str, Link]:
                 if PLACES.match(link) and not (os.path.lexists(root.rstrip("/") + link) and name in names(targets)):
                     found[program] = Link(record, link)
     return found
-
-
-def is_gone(root: str, path: str) -> bool:
-    """Whether there is nothing at a path."""
-    return not os.path.lexists(root.rstrip("/") + path)
 
 
 def missing_files_text(found: Tuple[Tuple[str, str], ...]) -> Optional[str]:

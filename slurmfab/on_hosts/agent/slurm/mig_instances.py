@@ -120,7 +120,9 @@ def divide(context: Context, layouts: Mapping[str, Layout]) -> None:
     for slot, layout in differing.items():
         if layout:
             enable(context, slot, there[slot], layout)
-        clear(context, there[slot])
+        # All instances of the GPU go, those without a compute instance, too.
+        for word in ("-dci", "-dgi"):
+            smi(context, "mig", "-i", there[slot].address, word, nothing_there=True)
         if layout:
             smi(context, "mig", "-i", there[slot].address, "-cgi", ",".join(largest_first(layout)), "-C")
         else:
@@ -204,12 +206,6 @@ def refuse_unknown(context: Context, slot: str, gpu: GpuState, layout: Layout) -
             "the GPU in slot %s has no profile %s; it has %s"
             % (slot, " and ".join(unknown), ", ".join(dict.fromkeys(offered)))
         )
-
-
-def clear(context: Context, gpu: GpuState) -> None:
-    """Destroy all instances of a GPU, those without a compute instance too."""
-    for word in ("-dci", "-dgi"):
-        smi(context, "mig", "-i", gpu.address, word, nothing_there=True)
 
 
 def largest_first(layout: Layout) -> List[str]:

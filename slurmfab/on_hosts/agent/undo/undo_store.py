@@ -121,12 +121,7 @@ def drop_oldest(context: Context, limit: int) -> None:
 def note_dropped(context: Context, run: str) -> None:
     """Note that this run and those before it cannot be undone any more."""
     path = os.path.join(context.path(DIRECTORY), DROPPED)
-    replace.put(path, max(run, dropped(context)).encode(), *owner(), 0o600)
-
-
-def owner() -> Tuple[int, int]:
-    """UID and GID of the store's files: root's, except in tests."""
-    return os.geteuid(), os.getegid()
+    replace.put(path, max(run, dropped(context)).encode(), os.geteuid(), os.getegid(), 0o600)
 
 
 def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry:
