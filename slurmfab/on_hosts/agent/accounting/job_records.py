@@ -187,8 +187,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `accounting`: whether Slurm keeps records; without, only the times are there as well. `since`, `until`: seconds
         since 1970, and as texts with the host's zone in `since_text` and `until_text`. `capacity`: the cluster's TRES
         times seconds. `tracked`: the TRES that are accounted. `groups`: user, account, partition, types of GPUs, and
-        `SUMS`. `points`: begin, CPU and GPU seconds of each hour or day. `waits`: `WAIT_FIELDS`. `idle`: as in
-        `idle_gpus`.
+        `SUMS`. `points`: begin, CPU and GPU seconds of each hour or day. `waits`: `WAIT_FIELDS`. `idle`:
+        `IDLE_FIELDS`.
 
     Raises:
         ResourceFailed: slurmdbd does not answer, or the window is empty.

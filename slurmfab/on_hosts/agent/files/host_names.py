@@ -6,7 +6,7 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
-from slurmfab.on_hosts.agent.files.marked_block import join_lines, split_lines
+from slurmfab.on_hosts.agent.files.block import join_lines, split_lines
 
 LOOPBACK = ("127.", "::1")  # beginnings of addresses that lead to the host itself
 OURS = "# by slurmfab, was "  # the comment behind an address that was changed, before the address that was there

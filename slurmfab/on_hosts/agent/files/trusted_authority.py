@@ -8,7 +8,6 @@ from typing import ClassVar, Tuple
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_folder
 
 FILE = "/usr/local/share/ca-certificates/slurmfab-registry.crt"
 STORE, LINK = "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/slurmfab-registry.pem"
@@ -44,9 +43,7 @@ class TrustedAuthority(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Write or remove the certificate, and renew the system's store; ResourceFailed if that fails."""
         if self.text:
-            with open_folder(context.path(FILE.rpartition("/")[0]), make=True):
-                pass
-            replace.put(context.path(FILE), self.text.encode(), 0, 0, 0o644)
+            replace.put(context.path(FILE), self.text.encode(), 0, 0, 0o644, make=True)
         else:
             replace.unlink(context.path(FILE))
         # Without the option, a link to a certificate that is gone stays.

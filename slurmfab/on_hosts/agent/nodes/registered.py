@@ -171,9 +171,9 @@ class Wait:
             return self.waited < self.wanted.seconds
         mute = [node for node, one in late.items() if not one.answers]
         if mute and self.waited >= SETTLED_SECONDS and not self.is_probed:
-            from slurmfab.on_hosts.agent.nodes import slurmd_port  # most runs wait for nobody
+            from slurmfab.on_hosts.agent.nodes import connections  # most runs wait for nobody
 
-            self.is_probed, self.refusing = True, slurmd_port.refusing(self.context, mute)
+            self.is_probed, self.refusing = True, connections.refusing(self.context, mute)
         return any(self.waited < self.patience(node, one) for node, one in late.items())
 
     def patience(self, node: str, state: NodeState) -> float:

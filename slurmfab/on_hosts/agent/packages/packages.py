@@ -11,13 +11,11 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
-    CONFIGURE,
     DOWNGRADES,
-    ENVIRONMENT,
-    INSTALL_SECONDS,
     MINIMAL,
     apt_get,
     complete,
+    configure,
     install,
     lists_are_fresh,
     update,
@@ -212,7 +210,7 @@ class Packages(InstalledPackages):
         added_packages.note(context, (name for name in wanted if name not in there))
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
-                context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
+                configure(context)
             source = bundle_place.options(context, self.bundle) if self.bundle else ()
             missing = bundle_place.as_files(context, self.files, missing)
             is_fresh = bool(source) or lists_are_fresh(context, time.time())
@@ -269,8 +267,7 @@ class Packages(InstalledPackages):
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         with daemon_policy.daemons_wait(context):
-            done = context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
-            printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+            printed = configure(context)
             if dpkg_status.is_interrupted(context.root):
                 printed += complete(context, ())[1]
         left = unfinished.unfinished(context.root, dpkg_status.read(context.root))

@@ -324,12 +324,7 @@ class Updates(Resource):
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         with daemon_policy.daemons_wait(context, BY_ITS_SCRIPTS):
-            printed = ""
-            if dpkg_status.is_interrupted(context.root):
-                done = context.run(apt.CONFIGURE, seconds=apt.INSTALL_SECONDS, env=apt.ENVIRONMENT)
-                printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
-            if dpkg_status.is_interrupted(context.root):
-                printed = apt.complete(context, ())[1]
+            printed = apt.finish(context)
             left = unfinished.unfinished(context.root, dpkg_status.read(context.root))
             if left:
                 raise ResourceFailed("dpkg cannot finish %s: %s" % (left, apt_errors.explain(printed)))

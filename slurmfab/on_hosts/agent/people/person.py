@@ -7,9 +7,8 @@ from typing import ClassVar, FrozenSet, List, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import entries
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
-from slurmfab.on_hosts.agent.identities.group import shadow_prefix
-from slurmfab.on_hosts.agent.identities.user import HostUser
+from slurmfab.on_hosts.agent.files.block import DamagedBlock, MarkedBlock, join_lines, split_lines
+from slurmfab.on_hosts.agent.identities.user import HostUser, shadow_prefix
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of
 from slurmfab.on_hosts.agent.people.home_worker import DEAD, HomeTrouble, worker
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, FrozenSet, List
 
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.id_processes import Process, listed, with_numbers
+from slurmfab.on_hosts.agent.identities.user import shadow_prefix
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 from slurmfab.on_hosts.agent.people.person import CLOSED_SINCE, AuthorizedKeys, is_closed
 

@@ -1,8 +1,8 @@
-"""Units that are no daemons: loaded drop-ins, timers, and a unit that has given up."""
+"""Units that are no daemons: loaded drop-ins, timers, a unit that has given up, and the reboot of the machine."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Tuple
+from typing import ClassVar, FrozenSet, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, ENABLED, LOADED, show
@@ -100,3 +100,29 @@ class RevivedUnit(Resource):
         """Start it, however often it has failed before. Raises ResourceFailed if it does not start."""
         context.run(["systemctl", "reset-failed", self.unit])
         context.must(["systemctl", "start", self.unit])
+
+
+UNIT = "slurmfab-reboot"
+DELAY_SECONDS = 2  # time between the answer and the reboot, so that the answer still arrives
+
+REQUESTED, NOT_REQUESTED = "requested", "not requested"
+
+
+class MachineReboot(Resource):
+    """A machine that reboots in a moment."""
+
+    kind: ClassVar[str] = "machine-reboot"
+    only_name: ClassVar[str] = "now"
+    wanted_state: ClassVar[State] = {"reboot": REQUESTED}
+
+    def actual(self, context: Context) -> State:
+        """Whether the timer of the reboot runs."""
+        shown = context.run(["systemctl", "is-active", UNIT + ".timer"]).stdout.strip()
+        return {"reboot": REQUESTED if shown == b"active" else NOT_REQUESTED}
+
+    def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
+        """Start the timer. Raises ResourceFailed if systemd refuses."""
+        context.must([
+            "systemd-run", "--quiet", "--collect", "--unit=" + UNIT, "--on-active=%d" % DELAY_SECONDS,
+            "--timer-property=AccuracySec=100ms", "systemctl", "reboot",
+        ])  # fmt: skip

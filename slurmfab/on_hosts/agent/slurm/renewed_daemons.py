@@ -11,7 +11,7 @@ from typing import ClassVar, Dict, FrozenSet, List, Tuple
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.services import replaced_files
-from slurmfab.on_hosts.agent.services.restartable import IN_ORDER, is_restartable
+from slurmfab.on_hosts.agent.services.replaced_files import IN_ORDER, is_restartable
 from slurmfab.on_hosts.agent.services.service import Service
 
 CURRENT = "current"

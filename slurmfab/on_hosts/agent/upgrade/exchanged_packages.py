@@ -7,13 +7,10 @@ from typing import ClassVar, Dict, List, Tuple
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, slurm_release, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
-    CONFIGURE,
     DOWNGRADES,
-    ENVIRONMENT,
-    INSTALL_SECONDS,
     MINIMAL,
     apt_get,
-    complete,
+    finish,
     update,
 )
 from slurmfab.on_hosts.agent.services import start_guard
@@ -66,10 +63,7 @@ class ExchangedPackages(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Check what apt would do, download, stop daemons, exchange; ResourceFailed before anything stops."""
         with daemon_policy.daemons_wait(context):
-            if dpkg_status.is_interrupted(context.root):
-                context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
-            if dpkg_status.is_interrupted(context.root):
-                complete(context, ())
+            finish(context)
             self.refresh(context)
             allowed = (*MINIMAL, *DOWNGRADES, "--allow-change-held-packages")
             arguments = [*allowed, "install", "--", *self.versions, *self.others]
