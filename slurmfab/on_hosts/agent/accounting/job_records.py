@@ -11,8 +11,8 @@ import re
 import time
 from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
 
-from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 

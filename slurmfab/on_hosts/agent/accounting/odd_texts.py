@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import FrozenSet, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
-from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr, one_line
+from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 MOST_NAMED = 5

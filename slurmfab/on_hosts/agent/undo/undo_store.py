@@ -91,10 +91,6 @@ def run_folder(context: Context) -> str:
     folder = os.path.join(base, checked(context.run_id))
     if os.path.isdir(folder):
         return folder
-    for path, mode in ((os.path.dirname(base), 0o755), (base, 0o700)):
-        if not os.path.isdir(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.mkdir(path, mode)
     replace.make_directory(base, os.geteuid(), os.getegid(), 0o700)
     drop_oldest(context, NEWEST * 2 if context.run_id.endswith(UNDO) else NEWEST)
     os.mkdir(folder, 0o700)
