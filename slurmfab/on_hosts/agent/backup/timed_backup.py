@@ -73,7 +73,7 @@ def make_backup(wanted: Mapping[str, Any], context: Context) -> str:
             "cluster": wanted["cluster"],
             "made": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(now)),
             "by": "root@%s" % os.uname().nodename,
-            "slurm": context.must(commands.VERSION).split()[-1],
+            "slurm": version(context),
             **about,
             "left_out": {},
         })  # fmt: skip
@@ -84,6 +84,11 @@ def make_backup(wanted: Mapping[str, Any], context: Context) -> str:
 def prefix(wanted: Mapping[str, Any]) -> str:
     """Prefix of the names of this host's backups."""
     return "%s-%s" % (wanted["cluster"], os.uname().nodename.split(".")[0])
+
+
+def version(context: Context) -> str:
+    """The upstream version of the installed Slurm. Raises ResourceFailed if Slurm is not installed."""
+    return context.must(commands.VERSION).split()[-1]
 
 
 def rotate(wanted: Mapping[str, Any]) -> List[str]:

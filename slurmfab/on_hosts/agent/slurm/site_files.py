@@ -10,7 +10,7 @@ from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
 from slurmfab.on_hosts.agent.core.reading import read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
+from slurmfab.on_hosts.agent.core.safe_paths import open_parent, remove_empty
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_text
 from slurmfab.on_hosts.agent.slurm.files import is_safe
 
@@ -145,11 +145,7 @@ class SiteFiles(Resource):
         replace.unlink(context.path("%s/%s" % (self.directory, name)))
         below = os.path.dirname(name)
         if below:
-            with open_folder(context.path("%s/%s" % (self.directory, below))) as folder:
-                is_empty = not folder.names()
-            if is_empty:
-                with open_folder(context.path(self.directory)) as folder:
-                    folder.remove(below)
+            remove_empty(context.path("%s/%s" % (self.directory, below)))
 
 
 def recorded(context: Context) -> List[str]:
