@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.program_name import FAB
 from slurmfab.on_hosts.agent.kinds import KINDS
-from slurmfab.on_hosts.agent.main import MODULES, OPERATIONS, READINGS
+from slurmfab.on_hosts.agent.main import MODULE_OF, MODULES, OPERATIONS
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -103,8 +103,8 @@ def _needed(operation: str, dry_run: bool, kinds: frozenset[str]) -> frozenset[s
     if operation in OPERATIONS:
         of_operation = source_of("main").partition(f"\ndef {OPERATIONS[operation].__name__}(")[2]
         roots |= imported(of_operation.partition("\n\n\n")[0])
-    if operation in READINGS:
-        roots.add(READINGS[operation])
+    if operation in MODULE_OF:
+        roots.add(MODULE_OF[operation])
     if operation == "apply" and dry_run:
         roots.discard(KEEPER)
     return closure(roots)

@@ -15,14 +15,6 @@ MOST_BYTES = 64 << 20  # the most bytes of a file that are read
 PIECE_BYTES = 65536
 
 
-def read_small(path: str, most: int) -> bytes:
-    """The content of a regular file; empty if it cannot be read, or has more than `most` bytes."""
-    try:
-        return read_bytes(path)[: most + 1] if os.stat(path).st_size <= most else b""
-    except OSError:
-        return b""
-
-
 def read_bytes(path: str) -> bytes:
     """The content of a regular file; empty when it cannot be read."""
     pieces: List[bytes] = []

@@ -6,13 +6,7 @@ import time
 from typing import ClassVar, Dict
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
-from slurmfab.on_hosts.agent.nodes.states import (
-    NodesResource,
-    NodeState,
-    format_states,
-    node_states,
-    update,
-)
+from slurmfab.on_hosts.agent.nodes.states import NodesResource, NodeState, format_states, node_states, update
 
 IN_SERVICE = "in service"
 POLL_SECONDS = 0.3

@@ -6,13 +6,7 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, slurm_release, unfinished
-from slurmfab.on_hosts.agent.packages.apt import (
-    DOWNGRADES,
-    MINIMAL,
-    apt_get,
-    finish,
-    update,
-)
+from slurmfab.on_hosts.agent.packages.apt import DOWNGRADES, MINIMAL, apt_get, finish, update
 from slurmfab.on_hosts.agent.services import start_guard
 from slurmfab.on_hosts.agent.services.service import is_active
 
