@@ -6,8 +6,8 @@ import os
 import time
 from typing import Dict, List, Mapping, Sequence, TextIO
 
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED
 from slurmfab.on_hosts.programs.user_tools import hostnames, reasons
-from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED
 from slurmfab.on_hosts.programs.user_tools.jobs import Job
 from slurmfab.on_hosts.programs.user_tools.state import State
 
