@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from slurmfab.cluster.slurm.limits import ASSOCIATION_BY_NAME, QOS_BY_NAME, Limit, normal
 from slurmfab.core.user_guide.amounts import counted, duration
-from slurmfab.on_hosts.agent.accounting import limit_values as kinds
 from slurmfab.on_hosts.agent.client.amounts import seconds_of, tres_of
 
 _EACH, _TOGETHER, _JOB = "for each user", "for all together", "for each job"
