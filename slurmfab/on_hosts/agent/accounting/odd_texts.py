@@ -46,7 +46,7 @@ def described(
 def odd_texts(
     places: Mapping[str, Sequence[str]], texts: Mapping[str, Tuple[str, str, FrozenSet[str]]]
 ) -> Iterator[OddText]:
-    """Yield them; the arguments are those of `described`."""
+    """Each odd text of associations and accounts; the arguments are those of `described`."""
     actions = ("Add Associations", "Modify Associations")
     for number, (account, user, partition, _) in places.items():
         subject = "id_assoc=" + number

@@ -49,7 +49,7 @@ class InEffect(Resource):
         return {**dict.fromkeys(read_record(context)), **dict.fromkeys(self.paths, YES)}
 
     def actual(self, context: Context) -> State:
-        """Which are in effect."""
+        """Which files are in effect, and former ones, which are until the next boot."""
         record = read_record(context)
         state = dict.fromkeys(record, UNTIL_BOOT)
         for path in self.paths:

@@ -83,7 +83,11 @@ def lists(shown: str) -> Dict[str, List[str]]:
 
 
 def barred(user: str, groups: Sequence[str], found: Dict[str, List[str]]) -> Optional[Tuple[str, str]]:
-    """Which of sshd's lists keeps a user out, from whatever host, and the repair; `None` if none does."""
+    """Which of sshd's lists keeps a user out, and the repair; `None` if none does.
+
+    An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many. `found`: see
+    `lists`.
+    """
     problem, users, own = "sshd keeps %s out: %s %s", {user}, set(groups)
     for keyword, who in (("DenyUsers", users), ("DenyGroups", own)):
         hits = [pattern for pattern in found.get(keyword.lower(), []) if matches(pattern, who) and "@" not in pattern]

@@ -28,7 +28,7 @@ def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:
 
 
 def stuck_text(daemons: Dict[int, str]) -> str:
-    """Why they are in the way, and the way out."""
+    """Why left steps of jobs are in the way, and what ends them. `daemons`: step by PID of its slurmstepd."""
     steps = ", ".join("%s (slurmstepd with PID %d, %s old)" % (daemons[pid], pid, age(pid)) for pid in sorted(daemons))
     return (
         "steps of jobs that Slurm has forgotten are left here: %s. They will not end by themselves: end them with "

@@ -68,7 +68,7 @@ class FormerPackages(Resource):
         return dict.fromkeys(self.names)
 
     def actual(self, context: Context) -> State:
-        """Those in the record."""
+        """Those of the packages that are in the record."""
         return dict.fromkeys(added_packages.read(context).intersection(self.names), "installed by slurmfab")
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:

@@ -89,7 +89,7 @@ class ScratchDirectory(Resource):
             return "of no job that runs here" if is_ours or is_removable else None
 
     def running(self, context: Context, folder: Folder, there: List[str]) -> List[str]:
-        """Which jobs with a directory run here, by steps, or else by Slurm: ResourceFailed if it is silent."""
+        """Ids of jobs with a directory that run here, by their steps, else by Slurm: ResourceFailed if it is silent."""
         node = str(self.settings(context).get("node", ""))
         ended = set(job_directories.unused(context, folder, node))
         return [job for job in there if job not in ended]

@@ -31,7 +31,7 @@ class RenewedDaemons(Resource):
         return dict.fromkeys(stale(context), CURRENT)
 
     def actual(self, context: Context) -> State:
-        """Which replaced files they use."""
+        """Which replaced files each daemon uses."""
         return {unit: "uses replaced %s" % ", ".join(files) for unit, files in stale(context).items()}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:

@@ -129,7 +129,7 @@ class EarlierFiles(Resource):
         return dict.fromkeys(self.restored(context), BEFORE)
 
     def actual(self, context: Context) -> State:
-        """Which of them differ."""
+        """Whether each of them is as before the run, or changed."""
         restored = self.restored(context)
         return {path: "changed" if compare(one, context) else BEFORE for path, one in restored.items()}
 
