@@ -25,8 +25,7 @@ from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.site_servers import site_servers
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
 from slurmfab.on_hosts.agent.slurm.state import SlurmState

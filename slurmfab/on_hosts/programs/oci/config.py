@@ -94,7 +94,7 @@ def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
         *(one for one in given if one["destination"] not in shared),
         *(_mount(path, path, ("rbind",)) for path in shared),
         *(_mount(path, path, DEVICE) for path in (*job.gpus, *job.others)),
-        *(_mount(path, inside, READ_ONLY) for path, inside in placed(job.driver, driver_place(root))),
+        *(_mount(path, driver_place(root) + inside[len(PLACE) :], READ_ONLY) for path, inside in job.driver),
     ]
 
 
@@ -134,11 +134,6 @@ def variables_of(pairs: Iterable[str]) -> dict[str, str]:
 def driver_place(root: str) -> str:
     """Where a container has the driver: below /dev if the bundle has no room elsewhere, as somebody else's."""
     return PLACE if has_room(root, PLACE + "/lib64") else OTHER_PLACE
-
-
-def placed(driver: Pairs, place: str) -> Pairs:
-    """The files of the driver, with their paths in a container that has them at this place."""
-    return tuple((path, place + inside[len(PLACE) :]) for path, inside in driver)
 
 
 def has_room(root: str, path: str) -> bool:
