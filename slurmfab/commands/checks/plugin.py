@@ -88,10 +88,8 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.storage import mounts_of, places
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.checks import node_state, own
-from slurmfab.commands.checks.applies import DoesNotApply, Unasked
+from slurmfab.commands.checks.applies import DoesNotApply, Unasked, is_foundation, kind_of
 from slurmfab.commands.checks.container_ways import CALLS
-from slurmfab.commands.checks.drifted import kind_of
-from slurmfab.commands.checks.foundation import is_foundation
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.release import OtherRelease, Remark
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair

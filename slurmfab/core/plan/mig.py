@@ -6,13 +6,15 @@ What counts is the slot: a GPU that has fallen off its bus stays in the lock, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Gpu, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.mig import Layout
 from slurmfab.core.impact.disruptive_changes import Disruption
 from slurmfab.core.plan.plan_input import PlanInput
@@ -137,4 +139,19 @@ def notices(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
                 f"{count} {' or '.join(texts)} (mig) while the node is drained; gres.conf and slurm.conf then name "
                 "what is there, and the node returns to service after a test job"
             ),
+        )
+
+
+def refuse_partial(before: Lock, plan_input: PlanInput, among: Collection[str]) -> None:
+    """Refuse to divide GPUs of nodes in service in a run on some of the hosts.
+
+    `before`: the lock before, by which nodes on trial get no jobs. `among`: the hosts of the run. Raises InputError:
+    nothing was changed.
+    """
+    there, known = plan_input.conf_before.nodes, before.hosts
+    nodes = [node for node in to_divide(plan_input) if node in there and not known[node].on_trial]
+    if nodes and not {*plan_input.cluster.hosts} <= {*among}:
+        raise InputError(
+            f"{fold(nodes)}: GPUs are to be divided into other MIG instances, which changes slurm.conf on all hosts. "
+            f"First, without --hosts or --retry-failed: {FAB} deploy. Nothing was changed."
         )

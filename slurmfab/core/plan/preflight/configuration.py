@@ -7,13 +7,12 @@ from collections.abc import Collection
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.private_tmp import unknown_to
+from slurmfab.cluster.inventory.scratch import unknown_to
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
 from slurmfab.cluster.slurm.versions import complaints
 from slurmfab.core.impact.slurm_diff import NODE_LINE, Difference
-from slurmfab.core.plan.configless_reach import refusal
 from slurmfab.core.plan.hand_made_files import is_hand_made
-from slurmfab.core.plan.phases.configless import stops_fetching
+from slurmfab.core.plan.phases.configless import refusal, stops_fetching
 from slurmfab.core.plan.phases.slurm_conf import has_own_files, is_about_to_fetch
 from slurmfab.core.plan.plan_input import PlanInput
 
