@@ -45,18 +45,14 @@ def backup(cluster: str, to: str, output: Output) -> int:
     run = session.start(known, "", output, RunOptions("backup"))
     archive_file: Archive | None = None
     try:
-        archive_file = new_archive(run, to)
-        path = save(run, archive_file)
-    except SlurmfabError:
-        session.print_failures(run)
-        raise
+        with session.ending(run):
+            archive_file = new_archive(run, to)
+            path = save(run, archive_file)
     except OSError as error:
         raise SlurmfabError(f"The backup cannot be written: {error.strerror}. No file of it is left.") from error
     finally:
         if archive_file:
             archive_file.abandon()
-        run.progress.end()
-        run.transport.close()
     saved = archive.verified(path)
     if saved.seal.signature:
         trust_own_key(known)

@@ -83,19 +83,14 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
         raise InputError("slurm: {packages: none}: Slurm is of no package here, so no bundle can have it.")
     run = session.start(known, host, output, RunOptions("bundle"))
     try:
-        path = collect(run, host, to)
-        made = archive.verified(path)
-        signers = signatures.own_keys() if made.seal.signature else ()
-        pinned.pin(known, {pinned.name_in(known, path): made.digest}, signers)
-    except SlurmfabError:
-        session.print_failures(run)
-        raise
+        with session.ending(run):
+            path = collect(run, host, to)
+            made = archive.verified(path)
+            signers = signatures.own_keys() if made.seal.signature else ()
+            pinned.pin(known, {pinned.name_in(known, path): made.digest}, signers)
     except OSError as error:
         where, reason = error.filename or to or known.path.parent, error.strerror or error
         raise SlurmfabError(f"The bundle cannot be written to {where}: {reason}. Name another place: --to.") from error
-    finally:
-        run.progress.end()
-        run.transport.close()
     print(summary(known, made))  # noqa: T201 - the output of the command
     return 0
 

@@ -75,10 +75,8 @@ def show(cluster: str, target: str, asked: Asked, output: session.Output, *, eve
     """Print the lines that matter; arguments and errors as `ask`, the exit code as `Answers.exit_code`."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("logs"))
-    try:
+    with session.ending(run, tells=False):
         answers = ask(known, run.transport, target, asked, every_line=every_line)
-    finally:
-        run.transport.close()
     output.write_json(Logs(known.cluster.name, answers))
     if output.json != "-":
         write(answers, sys.stdout)

@@ -69,12 +69,8 @@ def gather_sources(known: Inventory, output: Output, password: str = "", checks:
     with_files = replace(empty(known), records=record.load_all(known.path)[0], checks=checks or last_checks(known))
     shared = replace(output, ask_password=False) if password else output
     run = session.start(known, "", shared, RunOptions("report"), password=password)
-    try:
-        with_hosts = replace(ask_hosts(run, with_files), gpu_checks=gpu_checks(known, shared, password))
-    finally:
-        run.progress.end()
-        run.transport.close()
-    return with_hosts
+    with session.ending(run, tells=False):
+        return replace(ask_hosts(run, with_files), gpu_checks=gpu_checks(known, shared, password))
 
 
 def ask_hosts(run: Run, sources: Sources) -> Sources:

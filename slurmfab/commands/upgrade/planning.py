@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.archive import format_size
-from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, hang, table, write
@@ -33,14 +32,8 @@ def plan(cluster: str, to: str, suite: str, output: Output) -> int:
     known = loading.load_named(cluster)
     wanted = target.target_of(known.cluster, to, suite)
     run = session.start(known, "", output, RunOptions("upgrade"))
-    try:
+    with session.ending(run):
         found = made(run, wanted, to, suite)
-    except SlurmfabError:
-        session.print_failures(run)
-        raise
-    finally:
-        run.progress.end()
-        run.transport.close()
     show(found, output)
     if not found.is_done and not found.refusals:
         write(f"\nNext: {command(known, to, suite)}", output.stream)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -98,6 +99,20 @@ def keep_lock_copy(run: Run) -> None:
         from slurmfab.core.engine import lock_copy  # not before hosts are asked
 
         lock_copy.keep(run)
+
+
+@contextmanager
+def ending(run: Run, *, tells: bool = True) -> Iterator[None]:
+    """Close a run that only asks: its progress ends, and its connections; `tells`: what failed, before an error."""
+    try:
+        yield
+    except SlurmfabError:
+        if tells:
+            print_failures(run)
+        raise
+    finally:
+        run.progress.end()
+        run.transport.close()
 
 
 def print_failures(run: Run) -> None:
