@@ -250,7 +250,11 @@ def _with_pattern(made: Schema, function: Any) -> Schema:
 
 def _add_slurms_keys(top: Schema, definitions: Mapping[str, Schema], version: SlurmVersion | None) -> None:
     """Put Slurm's keys where the file has them: beside slurmfab's own, and in sections named as the files."""
-    node = {**_of_file(keys.NODE, NODE, NODE_KEYS_OF_SLURMFAB, version), **_of_gres_conf()}
+    texts = {key: NODE[key] for key in KEYS_OF_GRES_CONF}
+    node = {
+        **_of_file(keys.NODE, NODE, NODE_KEYS_OF_SLURMFAB, version),
+        **{key: _described(f"{text.meaning} gres.conf(5).", text.example) for key, text in texts.items()},
+    }
     _add(definitions["NodeGroup"], node, version)
     _add(definitions["Partition"], _of_file(keys.PARTITION, PARTITION, _OF_PARTITIONS, version), version)
     tables = {"Qos": limits.QOS, "Account": limits.ASSOCIATION, "User": (*limits.ASSOCIATION, *limits.USER)}
@@ -317,12 +321,6 @@ def versions_of(key: Key) -> Iterator[str]:
         yield f"From Slurm {SlurmVersion(*key.since)} on."
     if min(key.until, key.ignored_from) < (99, 0):
         yield f"Before Slurm {SlurmVersion(*min(key.until, key.ignored_from))}."
-
-
-def _of_gres_conf() -> dict[str, Schema]:
-    """The keys of gres.conf that a group of nodes may have."""
-    texts = {key: NODE[key] for key in KEYS_OF_GRES_CONF}
-    return {key: _described(f"{text.meaning} gres.conf(5).", text.example) for key, text in texts.items()}
 
 
 def _of_limits(table: Iterable[Limit], version: SlurmVersion | None) -> dict[str, Schema]:

@@ -213,7 +213,8 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
             current.append(package_file_name(host, answer_value(host, (line,), "file")))
             archive_file.begin()
         elif "piece" in line:
-            require_name(host, current)
+            if not current:
+                raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
             data = piece_of(host, line)
             archive_file.write(data)
             received += len(data)
@@ -249,12 +250,6 @@ def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
         archive_file.end(one.file_name)
         entries.append(f"\n{one.index_entry()}\n")
     return "".join(entries)
-
-
-def require_name(host: str, current: list[str]) -> None:
-    """Refuse data that a host sends before the name of a file. Raises AgentFailed if no file is being written."""
-    if not current:
-        raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
 
 
 def end_file(archive_file: Archive, current: list[str]) -> None:

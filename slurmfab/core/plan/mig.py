@@ -68,7 +68,9 @@ def wanted(cluster: Cluster, host: str, known: HostLock) -> dict[str, Layout]:
 def differing(expected: Layouts, gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """The slots whose GPU is there, and not divided as expected."""
     now = layouts(gpus)
-    return tuple(slot for slot, layout in expected.items() if slot in now and now[slot] != _types(layout))
+    return tuple(
+        slot for slot, layout in expected.items() if slot in now and now[slot] != tuple(sorted(map(slurm_type, layout)))
+    )
 
 
 def pinned(cluster: Cluster, host: str, old: HostLock, gpus: tuple[Gpu, ...], fact: HostFacts) -> Pinned:
@@ -99,11 +101,6 @@ def _replaced(known: Sequence[Gpu], now: Sequence[Gpu], taken: set[str]) -> Iter
         elif gpu.bus not in done:
             done.add(gpu.bus)
             yield from (one for one in now if one.bus == gpu.bus)
-
-
-def _types(layout: Layout) -> Layout:
-    """Profiles as types of gres.conf have them."""
-    return tuple(sorted(map(slurm_type, layout)))
 
 
 def to_divide(plan_input: PlanInput) -> dict[str, tuple[str, ...]]:

@@ -46,8 +46,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     jupyter, is_node = plan_input.cluster.jupyter, "compute" in plan_input.cluster.roles(host)
     if jupyter is None or not (host == jupyter.host or is_node):
         return gone(plan_input, host)
+    facts = plan_input.facts.get(host)
     return (
-        *packages_unit(plan_input, host),
+        # The package's own unit would start a hub of root's at boot; that of a site's package stays.
+        *((Service(JUPYTERHUB, running=False),) if facts and JUPYTERHUB in facts.added_packages else ()),
         Directory(PROGRAMS),
         Program(JUPYTER_PROGRAM, program()),
         *(hub(plan_input, jupyter) if host == jupyter.host else no_hub(plan_input, host)),
@@ -57,12 +59,6 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 def program() -> tuple[tuple[str, str], ...]:
     """The program's files, the same on all hosts."""
     return programs.files("programs.jupyter.main")
-
-
-def packages_unit(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The end of the package's own unit, which would start a hub of root's at boot; that of a site's package stays."""
-    facts = plan_input.facts.get(host)
-    return (Service(JUPYTERHUB, running=False),) if facts and JUPYTERHUB in facts.added_packages else ()
 
 
 def hub(plan_input: PlanInput, jupyter: Jupyter) -> tuple[Resource, ...]:

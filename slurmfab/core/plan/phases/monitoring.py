@@ -81,7 +81,10 @@ def exporter(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[
     It reads files of figures in one directory of root's, and takes no pattern: users such as slurm own directories in
     /var/lib, and could make one that matches.
     """
-    values = {"address": exporter_place(plan_input, host, monitoring), "directory": METRICS_DIRECTORY}
+    values = {
+        "address": place(plan_input, host, monitoring.listens_on(host), monitoring.port),
+        "directory": METRICS_DIRECTORY,
+    }
     files = (
         OwnedFile(EXPORTER_CONF, fill("node-exporter", values)),
         OwnedFile(EXPORTER_DROP_IN, fill("node-exporter-unit.conf", {})),
@@ -97,11 +100,6 @@ def no_exporter(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of the exporter, and then of the directory whose files it read."""
     gone = without(plan_input, host, EXPORTER, NODE_EXPORTER)
     return (*gone, Program(METRICS_DIRECTORY, ())) if gone else ()
-
-
-def exporter_place(plan_input: PlanInput, host: str, monitoring: Monitoring) -> str:
-    """Address and port on which the exporter of a host listens."""
-    return place(plan_input, host, monitoring.listens_on(host), monitoring.port)
 
 
 def place(plan_input: PlanInput, host: str, named: str, port: int) -> str:

@@ -100,13 +100,8 @@ def own_scripts(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str,
         *scratch.script(plan_input, host, kind),
         *idle_gpus.script(plan_input, host, kind),
         *podman.script(plan_input, host, kind),
-        *mps_script(plan_input, kind),
+        *(((MPS_SCRIPTS[kind], filled("mps", kind=kind)),) if plan_input.cluster.mps_daemon else ()),
     )
-
-
-def mps_script(plan_input: PlanInput, kind: str) -> tuple[tuple[str, str], ...]:
-    """The script that starts NVIDIA's MPS daemon before a prolog's others, or stops it after an epilog's others."""
-    return ((MPS_SCRIPTS[kind], filled("mps", kind=kind)),) if plan_input.cluster.mps_daemon else ()
 
 
 def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Resource, ...]:
