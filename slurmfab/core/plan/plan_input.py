@@ -111,6 +111,14 @@ class PlanInput(LocalInput):
         """Whether slurm.conf names the host as a compute node."""
         return host in self._compute_nodes
 
+    def owns(self, host: str, of: str) -> bool:
+        """Whether a host has told that it has files of slurmfab's for a capability, such as `mounts`."""
+        return host in self.facts and of in self.facts[host].owned
+
+    def has_program(self, host: str, name: str) -> bool:
+        """Whether a host has told that it has the program of this directory below slurmfab's."""
+        return host in self.facts and name in self.facts[host].programs
+
     def is_on_trial(self, host: str) -> bool:
         """Whether the host is a new compute node that has not passed its test job yet."""
         return self.is_compute_node(host) and self.host(host).on_trial

@@ -21,7 +21,7 @@ from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_dae
 from slurmfab.core.impact.restart_requirements import Requirement, need
 from slurmfab.core.impact.slurm_diff import DEVICES, NODE_LINE, SETTING, Difference
 from slurmfab.core.plan.phases import site_files
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.phases.slurm_conf import (
     JOB_CONTAINER,
     WATCHED,

@@ -12,8 +12,7 @@ from slurmfab.cluster.inventory.jupyter import HUB_PORT, PROXY_PORT, SERVER_PORT
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import JUPYTERHUB, OPENSSL
 from slurmfab.core.plan.own_address import own_address, trusted_address
-from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.user_guide.offer import Offer, OfferedPartition, offer
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -58,7 +57,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def program() -> tuple[tuple[str, str], ...]:
     """The program's files, the same on all hosts."""
-    return programs.files("programs.jupyter.main")
+    return program_files("programs.jupyter.main")
 
 
 def hub(plan_input: PlanInput, jupyter: Jupyter) -> tuple[Resource, ...]:
@@ -70,8 +69,7 @@ def hub(plan_input: PlanInput, jupyter: Jupyter) -> tuple[Resource, ...]:
     key = jupyter.key or made.certificate
     files = tuple(hub_files(plan_input, jupyter, certificate, key))
     watched = (certificate, key, *(one.path for one in files), *(f"{JUPYTER_PROGRAM}/{path}" for path, _ in program()))
-    former = host in plan_input.facts and CAPABILITY in plan_input.facts[host].owned
-    without = (no_certificate(),) if former else ()
+    without = (no_certificate(),) if plan_input.owns(host, CAPABILITY) else ()
     return (
         *(without if is_sites else (made,)),
         *owned(plan_input, host, CAPABILITY, files),
@@ -163,7 +161,7 @@ def of_partition(found: Offer, one: OfferedPartition) -> dict[str, Any]:
 
 def no_hub(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The end of the hub on a host that has it, with what it remembers; the files' record goes last."""
-    if host not in plan_input.facts or CAPABILITY not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, CAPABILITY):
         return ()
     return (
         Service(JUPYTER_UNIT, running=False),
@@ -178,7 +176,7 @@ def no_hub(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of all that a host has."""
-    has_program = host in plan_input.facts and CAPABILITY in plan_input.facts[host].programs
+    has_program = plan_input.has_program(host, CAPABILITY)
     return (*((Program(JUPYTER_PROGRAM, ()),) if has_program else ()), *no_hub(plan_input, host))
 
 

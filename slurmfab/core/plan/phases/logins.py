@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from slurmfab.base.paths import UNIT_FILES, user_guides
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.logins import LoginLimits
-from slurmfab.core.plan.phases.once import once
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -46,8 +45,7 @@ def node_logins(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if plan_input.cluster.closes(host):
         hostname = plan_input.host(host).hostname
         return unproved, NodeLogins(exempt(plan_input), "" if hostname == host else host)
-    has_some = host in plan_input.facts and NODE_LOGINS in plan_input.facts[host].owned
-    return (unproved, NodeLogins(())) if has_some else ()
+    return (unproved, NodeLogins(())) if plan_input.owns(host, NODE_LOGINS) else ()
 
 
 @once
@@ -77,7 +75,7 @@ def login_hosts(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     is_login = "login" in cluster.roles(host)
     wanted = cluster.limits_on(host)
     limits = slices(wanted) if wanted else ()
-    has_limits = host in plan_input.facts and LIMITS in plan_input.facts[host].owned
+    has_limits = plan_input.owns(host, LIMITS)
     message = (OwnedFile(MESSAGE, message_of_the_day(cluster, host)),) if is_login and cluster.motd else ()
     return (*((UserSlices(LIMITS, limits),) if limits or has_limits else ()), *owned(plan_input, host, MOTD, message))
 

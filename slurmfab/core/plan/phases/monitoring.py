@@ -28,8 +28,7 @@ from slurmfab.cluster.slurm.software import NODE_EXPORTER, PROMETHEUS
 from slurmfab.cluster.slurm.versions import tells_figures
 from slurmfab.core.plan.alert_rules import alert_rules
 from slurmfab.core.plan.own_address import own_address, trusted_address
-from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
@@ -109,7 +108,7 @@ def place(plan_input: PlanInput, host: str, named: str, port: int) -> str:
 
 def without(plan_input: PlanInput, host: str, of: str, unit: str) -> tuple[Resource, ...]:
     """The removal of a daemon's files (noted as `of`), and its end, but if somebody else had installed it."""
-    if host not in plan_input.facts or of not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, of):
         return ()
     is_ours = unit in plan_input.facts[host].added_packages
     return (
@@ -141,7 +140,7 @@ def slurm(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[Res
     )
     return (
         Directory(PROGRAMS),
-        Program(METRICS_PROGRAM, programs.files("programs.slurm_metrics.main")),
+        Program(METRICS_PROGRAM, program_files("programs.slurm_metrics.main")),
         *owned(plan_input, host, SLURM, files),
         Timer(METRICS_UNIT),
     )
@@ -149,7 +148,7 @@ def slurm(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[Res
 
 def no_slurm(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of all that; the files' record goes last: an interrupted run finds it."""
-    if host not in plan_input.facts or SLURM not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, SLURM):
         return ()
     return (
         Service(TIMER, running=False),

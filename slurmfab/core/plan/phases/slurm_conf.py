@@ -20,8 +20,8 @@ from slurmfab.core.plan.directories import (
 )
 from slurmfab.core.plan.hand_made_files import may_keep_gres
 from slurmfab.core.plan.phases import daemon_users, log_rotation, site_files
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.phases.database import joins_accounting
-from slurmfab.core.plan.phases.once import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.absent import Absent
