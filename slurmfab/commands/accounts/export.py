@@ -41,10 +41,8 @@ def export(cluster: str, output: session.Output) -> int:
     """Print the sections `qos`, `accounts` and `users`; HostError without slurmdbd, or if it lacks the cluster."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("accounts-export"))
-    try:
+    with session.ending(run, tells=False):
         found = ask(known, run.transport)
-    finally:
-        run.transport.close()
     sys.stdout.write(text(known, found))
     return 0
 

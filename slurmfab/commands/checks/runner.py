@@ -20,8 +20,8 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import failover, kept, own
 from slurmfab.commands.checks.display import Display
+from slurmfab.commands.checks.hosts import Opener, opener_of
 from slurmfab.commands.checks.kept import CheckRun
-from slurmfab.commands.checks.opener import Opener, opener_of
 from slurmfab.commands.checks.resting import with_causes
 from slurmfab.commands.checks.results import Result, Verdict, as_case
 from slurmfab.core.engine import missing_lock, session
@@ -74,6 +74,19 @@ ORDER = (
 """The groups of checks in the order in which they run; each relies on those before it. Add new files here."""
 
 WhenDone = Callable[[Inventory, CheckRun], None]  # gets the cluster and the results when the checks have run
+
+OPTIONS = (
+    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--collect-only"),
+    *("--continue-on-collection-errors", "--capture=no", "--disable-plugin-autoload"),
+    *("-p", "no:cacheprovider", "-p", "no:terminal"),
+)
+"""Options of pytest that keep a user's configuration, conftest files and plugins away."""
+
+USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+"""Environment variables that pytest would take options and plugins from."""
+
+COLLECTED = (0, 1, 5)
+"""Exit codes of pytest that has collected what there is: all, all but broken files, and nothing (pytest.ExitCode)."""
 
 
 def check(
@@ -171,20 +184,6 @@ def verify(
         cases = map(as_case, checks.results, results)
         atomic_file.write(junit, as_xml("check-cluster", cases, time.monotonic() - begin))
     return Verdict(known.cluster.name, results, time.monotonic() - begin)
-
-
-OPTIONS = (
-    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--collect-only"),
-    *("--continue-on-collection-errors", "--capture=no", "--disable-plugin-autoload"),
-    *("-p", "no:cacheprovider", "-p", "no:terminal"),
-)
-"""Options of pytest that keep a user's configuration, conftest files and plugins away."""
-
-USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
-"""Environment variables that pytest would take options and plugins from."""
-
-COLLECTED = (0, 1, 5)
-"""Exit codes of pytest that has collected what there is: all, all but broken files, and nothing (pytest.ExitCode)."""
 
 
 def run_checks(known: Inventory, checks: Checks) -> None:

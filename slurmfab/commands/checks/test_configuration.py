@@ -13,8 +13,7 @@ from slurmfab.cluster.facts import MADE_BY_SLURMFAB
 from slurmfab.cluster.inventory.cluster import Cluster, Partition
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, need_files
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.munge import need_munged
@@ -38,7 +37,6 @@ LINKS = (
     '[ ! -L $name ] || echo "$name $(readlink $name)"; done; :'
 )
 """Prints which of Slurm's files are links, and where these lead."""
-
 
 SHARED = (
     f"cd {SLURM_DIRECTORY} 2>/dev/null && for name in $(echo %s); do "

@@ -49,7 +49,8 @@ PARTS = ("jupyterhub", "configurable-http-proxy")
 
 def test_jupyter_answers_over_tls(hub_host: CheckedHost, cluster: Cluster) -> None:
     """JupyterHub answers with its certificate, and asks for a login"""
-    told = ask(hub_host, settings_of(cluster))
+    assert cluster.jupyter is not None
+    told = ask(hub_host, cluster.jupyter)
     repair = f"Repair: {deploy(hub_host.name)}; then see journalctl --unit={JUPYTER_UNIT} there"
     assert told.get("has_form") is True, f"JupyterHub does not ask for a login: {str(told.get('why'))[:300]}. {repair}"
     assert told.get("is_own") is True, (
@@ -79,12 +80,6 @@ def test_jupyter_has_slurmfabs_program(notebook_host: CheckedHost) -> None:
     assert notebook_host.run("test -x /usr/bin/jupyterhub-singleuser").rc == 0, (
         f"the package jupyterhub is not installed. {repair}"
     )
-
-
-def settings_of(cluster: Cluster) -> Jupyter:
-    """What the cluster file says; the checks run only where it says something."""
-    assert cluster.jupyter is not None
-    return cluster.jupyter
 
 
 def ask(host: CheckedHost, jupyter: Jupyter) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from slurmfab.base.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.opener import opened, opener_of
+from slurmfab.commands.checks.hosts import opened, opener_of
 from slurmfab.commands.nodes.drain import compute_nodes
 from slurmfab.core.engine import missing_lock, session
 from slurmfab.core.plan.phases.gpu_checks import BESIDES_WAITING, own_partition, settings

@@ -14,8 +14,8 @@ from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.accounts import export
 from slurmfab.commands.import_cluster import asked
-from slurmfab.commands.import_cluster.accounts import ALWAYS
 from slurmfab.commands.import_cluster.contact import Contact, Target, found_target, typed_target
+from slurmfab.commands.import_cluster.database import ALWAYS
 from slurmfab.commands.import_cluster.members import SLURMDBD, Member, Members, controllers_of, members
 from slurmfab.commands.nodes import membership
 from slurmfab.commands.nodes.existing_cluster import is_dotted

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from slurmfab.base.errors import HostError, InputError, PythonMissing, SlurmfabError
+from slurmfab.base.errors import HostError, PythonMissing, SlurmfabError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import expand_endpoints, fold
 from slurmfab.base.program_name import FAB
@@ -183,30 +183,6 @@ def found_and_deploy(
     return code
 
 
-def preview(
-    cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output
-) -> int:
-    """Show what a first contact would write and do, changing nothing; 4 if there is something to do.
-
-    Raises InputError for `--save`, which needs a cluster file.
-    """
-    if save:
-        raise InputError("--save needs a cluster file, and there is none yet; this plan is made anew by deploy.")
-    path = loading.named_path(cluster)
-    met = introduce(path, options, connection_options, output, leave_python)
-    file = "\n".join(f"    {line}".rstrip() for line in met.text.splitlines())
-    write(
-        f"{summary_text(met, options, output.stream)}\n\nThe first contact would write {path}:\n\n{file}\n",
-        output.stream,
-    )
-    run_options, accept_new = RunOptions("plan", options.approvals), connection_options.accept_new
-    password = met.discovered.password
-    run = session.start(met.known, "", output, run_options, password=password, accept_new=accept_new)
-    code = commands.show_plan(run, output).exit_code
-    write(f"Nothing was written. Next: the same with {FAB} deploy.", output.stream)
-    return code
-
-
 def introduce(
     path: Path,
     options: DeployOptions,
@@ -233,7 +209,11 @@ def introduce(
         )
     for line in failures((), discovered.lost_hosts):
         progress.line(line)
-    refuse_controller_alone(discovered)
+    if discovered.without_python and len(discovered.discovered_hosts) == 1:
+        raise SlurmfabError(
+            f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "
+            "more can be shown. Nothing was written or changed."
+        )
     founding, members = cluster_and_hosts(discovered.discovered_hosts, name, allowed)
     known, text = membership.new_cluster(
         path, founding.name, ssh, members, controller_computes=connection_options.controller_computes
@@ -245,7 +225,8 @@ def write_files(met: Introduction, output: Output) -> Inventory:
     """Write the cluster file, the lock and a fabfile, and say so. Returns the new cluster, as the files have it."""
     progress, path = output.progress(), met.known.path
     known = membership.write_new_cluster(met.known, met.text)
-    for line in filter(None, (met.founding.notice, wrote(path, known), fabfile.provide(path))):
+    wrote = f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
+    for line in filter(None, (met.founding.notice, wrote, fabfile.provide(path))):
         progress.line(line)
     return known
 
@@ -269,21 +250,11 @@ def install_python(bare: Sequence[str]) -> bool:  # noqa: ARG001 - the same on a
     return True
 
 
-def leave_python(bare: Sequence[str]) -> bool:  # noqa: ARG001 - the same on all hosts
-    """Install nothing, as for a preview."""
-    return False
-
-
 def agrees_to_python(bare: Sequence[str]) -> bool:
     """Ask whether python3 is installed on hosts that lack it. Raises SlurmfabError if the user said no."""
     if not agrees(f"{fold(bare)}: no python3. Install it there, to find out what these hosts are? [y/N] "):
         raise SlurmfabError("Nothing was written or changed.")
     return True
-
-
-def wrote(path: Path, known: Inventory) -> str:
-    """What the new cluster file says, as a line."""
-    return f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
 
 
 def cluster_and_hosts(
@@ -321,15 +292,6 @@ def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> No
         raise SlurmfabError(
             f"{failed[first]}\n{first} would be the controller, so nothing was written or changed. "
             "Fix this, or put another host first."
-        )
-
-
-def refuse_controller_alone(discovered: discovery.Discovery) -> None:
-    """Stop by SlurmfabError if only one host has python3, since its role depends on the others."""
-    if discovered.without_python and len(discovered.discovered_hosts) == 1:
-        raise SlurmfabError(
-            f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "
-            "more can be shown. Nothing was written or changed."
         )
 
 

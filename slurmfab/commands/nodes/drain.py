@@ -81,7 +81,9 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
     if step.differs:
         run.record_steps(step)
     run.progress.host_done(run.controller, step)
-    print_jobs(run, before, names)
+    jobs = jobs_on(before, names)
+    if jobs:
+        run.progress.line(f"Still running there: {format_jobs(jobs)}. These jobs continue.")
     return before
 
 
@@ -99,10 +101,3 @@ def format_reason(state: NodeState) -> str:
         return ", without a reason"
     when = f", {state.since.replace('T', ' ')}" if state.since else ""
     return f" (“{parse_reason(state.reason).text}”, {state.by or 'unknown user'}{when})"
-
-
-def print_jobs(run: Run, current: Snapshot, names: Iterable[str]) -> None:
-    """Print which jobs still run on drained nodes. `current`: Slurm now."""
-    jobs = jobs_on(current, names)
-    if jobs:
-        run.progress.line(f"Still running there: {format_jobs(jobs)}. These jobs continue.")

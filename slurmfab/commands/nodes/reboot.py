@@ -92,7 +92,10 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
         while waiting and not run.failed_hosts and len(under_way) < options.at_once:
             host = waiting.pop(0)
             under_way[host] = Restart(boots[host])
-            request_reboot(run, host, options.text)
+            wanted = NodeReboot(host, options.text, stamp())
+            (outcome,) = requests.request_apply(run, run.controller, [wanted], dry_run=False)
+            if outcome.status == FAILED:
+                run.exclude(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
         pause(POLL_SECONDS)
         try:
             seen, heard = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS), time.monotonic()
@@ -152,14 +155,6 @@ def boot_ids(run: Run, names: Sequence[str]) -> dict[str, str]:
 def boot_id(run: Run, host: str) -> str:
     """The boot id of a host, which is another one after each boot. Raises HostError if the host does not answer."""
     return requests.ask_facts(run.transport, host, with_secrets=False).boot
-
-
-def request_reboot(run: Run, host: str, text: str) -> None:
-    """Ask Slurm to reboot a node; if Slurm refuses, the node is excluded from the run."""
-    wanted = NodeReboot(host, text, stamp())
-    (outcome,) = requests.request_apply(run, run.controller, [wanted], dry_run=False)
-    if outcome.status == FAILED:
-        run.exclude(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
 
 
 def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: float) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.jupyter import Jupyter
-from slurmfab.commands.checks.opener import opened
+from slurmfab.commands.checks.hosts import opened
 from slurmfab.commands.checks.user_jobs import Person, person
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.core.user_guide.offer import offer

@@ -1,6 +1,6 @@
 """The steps of an upgrade on the hosts, each of which can be begun again after it was cut off anywhere.
 
-What is left to do follows from what hosts have and run; see `slurmfab.commands.upgrade.steps`. A daemon that a step
+What is left to do follows from what hosts have and run; see `slurmfab.commands.upgrade.making`. A daemon that a step
 stops is started by a guard on its host if the run ends meanwhile.
 """
 
@@ -13,7 +13,7 @@ from functools import cached_property
 from slurmfab.base.errors import DeployFailed, HostError
 from slurmfab.base.hostlist import fold
 from slurmfab.commands.nodes import node_proof
-from slurmfab.commands.upgrade import conversion_wait
+from slurmfab.commands.upgrade import conversion
 from slurmfab.commands.upgrade.changes import IMPATIENT, SUBJECT, Changes, directories
 from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
 from slurmfab.core.engine import drain_first, job_waiting
@@ -73,7 +73,7 @@ class Stages:
         for host in self.run.remaining(step.hosts):
             change(self.run, "packages", host, *self.packages(step, host))
             change(self.run, "slurmdbd", host, RenewedDaemon("slurmdbd"))
-            conversion_wait.wait(self.run, host)
+            conversion.wait(self.run, host)
             change(self.run, "slurmdbd", host, *IMPATIENT)
         self.require(step.hosts)
 

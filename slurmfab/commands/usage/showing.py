@@ -239,11 +239,9 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
     options.check(output.json)
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("usage"))
-    try:
+    with session.ending(run, tells=False):
         usage = asking.ask(known.cluster, run.transport, options.since, options.until, options.idle_minutes)
         found = ask_directories(known.cluster, run.transport) if options.homes else None
-    finally:
-        run.transport.close()
     if usage is None and found is None:
         raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
     output.write_json(output_of(known.cluster.name, usage, options.by, found))

@@ -10,8 +10,8 @@ from support import THREE_HOSTS, cluster
 
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.quickcheck import mpi as mpi_check
+from slurmfab.commands.quickcheck.basics import modules
 from slurmfab.commands.quickcheck.bench import Bench
-from slurmfab.commands.quickcheck.modules import modules
 from slurmfab.commands.quickcheck.mpi import mpi, mpi_by
 from slurmfab.commands.quickcheck.running import QuickcheckOptions, checks_for
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slurmfab.base.errors import ClusterFileError, HostFailed, InputError, SlurmfabError
+from slurmfab.base.errors import ClusterFileError, HostFailed, InputError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import fold, shell_word
 from slurmfab.base.paths import MUNGE_KEY
@@ -433,17 +433,11 @@ def write_files(run: Run, undoing: Undoing) -> bool:
 
 def show(run: Run, undoing: Undoing, output: Output) -> int:
     """Show what a rollback would do; returns the report's exit code, or 4 if there is something to do."""
-    try:
+    with session.ending(run):
         print_runs(run, undoing)
         rollback_input, steps = survey(run, undoing)
         run.record_steps(*steps)
         JobSafety(run).assess(rollback_input, steps)
-    except SlurmfabError:
-        session.print_failures(run)
-        raise
-    finally:
-        run.progress.end()
-        run.transport.close()
     wanted, path = undoing.target.cluster_file, run.inventory.path
     text = loading.read_text(path)
     has_file = wanted is not None and wanted != text

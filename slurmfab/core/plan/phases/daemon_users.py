@@ -12,7 +12,7 @@ from slurmfab.base.paths import SLURM_LOGS, UNIT_FILES
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.platform import BY_SYSTEMD
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile

@@ -17,7 +17,7 @@ from slurmfab.cluster.slurm.site_files import READERS, SLURMCTLD, SLURMD
 from slurmfab.cluster.slurm.versions import adds_nodes_by_reconfigure
 from slurmfab.core.impact.restart_requirements import Requirement, need
 from slurmfab.core.plan.phases import configless, rest, restarts, site_files
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd, watched
 from slurmfab.core.plan.phases.users import moved
 from slurmfab.core.plan.plan_input import PlanInput

@@ -6,8 +6,7 @@ from slurmfab.base.paths import JWT_KEY, REST_SOCKET, UNIT_FILES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.directories import slurm_directory
-from slurmfab.core.plan.phases.once import once
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.file import Absent, File

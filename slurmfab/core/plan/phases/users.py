@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurmfab.base.paths import SLURM_HOME
 from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS, move
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.null_device import NullDevice
