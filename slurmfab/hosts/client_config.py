@@ -47,7 +47,9 @@ def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -
     lines = [f"HostName {way.address}", f"User {quoted(way.user)}", f"Port {way.port}"]
     lines += [f"IdentityFile {quoted(key)}" for key in ((way.key,) if way.key else way.keys)]
     lines += ["IdentitiesOnly yes"] if way.key else []
-    if way.gateway:
+    if way.relays:
+        lines.append(f"ProxyJump {way.relays[0].host}")
+    elif way.gateway:
         lines.append(f"ProxyJump {way.gateway.host}")
     elif way.proxy_command:
         lines.append(f"ProxyCommand {way.proxy_command}")

@@ -162,7 +162,7 @@ def changed_keys(known: Inventory, hosts: Sequence[str]) -> dict[str, HostKey]:
     """The SSH host keys of the hosts that show other keys than the known ones; hosts that do not answer are skipped."""
     routes = route.to_hosts(known.cluster)
     policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in hosts}
-    transport = SshTransport({host: routes[host] for host in hosts}, policies)
+    transport = SshTransport({host: routes[host] for host in hosts}, {**session.relay_policies(known), **policies})
     changed: dict[str, HostKey] = {}
     try:
         results: Mapping[str, Any] = dict(on_each(hosts, transport.connection))
