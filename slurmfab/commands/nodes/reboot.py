@@ -113,7 +113,7 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
 
 
 def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
-    """Refuse, by InputError, nodes down, asleep or drained by users: a reboot puts nodes into service."""
+    """Refuse, by InputError, nodes that are down, asleep or drained by a user: after a reboot Slurm would use them."""
     states = {name: seen.by_name[name].state for name in names}
     asleep = [name for name, state in states.items() if state.flags & SLEEPS]
     if asleep:

@@ -164,7 +164,10 @@ def reboot_needs(run: Run, hosts: tuple[str, ...], rolling: Rolling) -> dict[str
 
 
 def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable[[float], None]) -> None:
-    """Reboot machines, whose nodes stay drained until a job proves them, and wait; late ones are excluded."""
+    """Reboot machines, and wait until each answers again; one that does not within `minutes` is excluded.
+
+    Their nodes are drained, and stay so until a job has proved them: a reboot through Slurm would give them back.
+    """
     if not hosts:
         return
     begun = time.monotonic()
