@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import ModuleType
-
 from slurmfab.base.exit_codes import DONE
 from slurmfab.cli.tasks.command import command, names, number
 from slurmfab.cli.tasks.options import APPROVALS, CONNECTION, Common
@@ -56,11 +53,15 @@ def deploy(
     from slurmfab.core.engine import commands
     from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
-    contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
-    contact = replace(contact, controller_computes=controller_computes)
+    where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
     options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
-    carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
+    carry_out = commands.deploy
+    if commands.is_first_contact(common.cluster, options):
+        from slurmfab.commands.nodes import bootstrap  # for hosts that no cluster file names yet
+
+        carry_out = bootstrap.deploy
     return with_checks(common, carry_out(common.cluster, options, contact, common.output))
 
 
@@ -75,13 +76,6 @@ def with_checks(common: Common, code: int) -> int:
     if against := kept.still_against(loading.named_path(common.cluster)):
         write(f"{against}.", common.output.stream)
     return code
-
-
-def first_contact() -> ModuleType:
-    """The module for hosts that no cluster file names yet; later runs do not load it."""
-    from slurmfab.commands.nodes import bootstrap
-
-    return bootstrap
 
 
 @command(
@@ -123,10 +117,14 @@ def plan(
     from slurmfab.core.engine import commands
     from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
-    contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
-    contact = replace(contact, controller_computes=controller_computes)
+    where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    contact = ConnectionOptions(*where, controller_computes)
     options = DeployOptions(hosts, approvals=Approvals(move_ids=move_ids, prune=prune))
-    carry_out = first_contact().preview if commands.is_first_contact(common.cluster, options) else commands.plan
+    carry_out = commands.plan
+    if commands.is_first_contact(common.cluster, options):
+        from slurmfab.commands.nodes import bootstrap
+
+        carry_out = bootstrap.preview
     return carry_out(common.cluster, options, save, contact, common.output)
 
 

@@ -32,7 +32,6 @@ from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED
 from slurmfab.core.plan.plan import PHASES
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import other_clusters
-from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Job
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
@@ -283,7 +282,7 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
     # An interrupted run may have left slurmctld stopped, and only slurmctld knows the jobs.
     change(run, "slurmctld", run.controller, Service("slurmctld"))
     pending = pending_for(run, leaving, may_cancel=options.now)
-    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    seen = job_waiting.nodes_and_jobs(run)
     known = tuple(node for node in leaving if node in seen.by_name)
     jobs = job_waiting.jobs_on(seen, known)
     run.confirm(consequences(leaving, options, jobs, pending), f"Remove {fold(leaving)} from the cluster?")
