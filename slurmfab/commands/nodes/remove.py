@@ -61,11 +61,6 @@ NO_FILES = frozenset((NODE_LOGINS, exports.OF, exports.LOADED_OF, quotas.OF))
 PROTECTED = tuple(name for one in PLATFORMS.values() for name in one.protected)
 
 
-def decommission_stopped() -> tuple[Resource, ...]:
-    """slurmd stopped and disabled; this comes first, while the node is still drained."""
-    return (Service("slurmd", running=False),)
-
-
 def decommission_cleaned(
     *, purge: bool, site_files: tuple[str, ...] = (), taken_back: tuple[Resource, ...] = ()
 ) -> tuple[Resource, ...]:
@@ -228,7 +223,7 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
     others = hosts_of_others(run, leaving)
     ours = tuple(host for host in leaving if host not in others)
     vacate(run, leaving, options)
-    change_each(run, "slurmd stop", ours, *decommission_stopped())
+    change_each(run, "slurmd stop", ours, Service("slurmd", running=False))  # first, while the node is still drained
     lock = locks.without_hosts(known.lock, leaving)
     smaller = replace(run.inventory, cluster=loading.parse(text, str(known.path)), lock=lock)
     run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
