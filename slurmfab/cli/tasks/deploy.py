@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from slurmfab.base.exit_codes import DONE
 from slurmfab.cli.tasks.command import command, names, number
 from slurmfab.cli.tasks.options import APPROVALS, CONNECTION, Common
@@ -57,11 +59,7 @@ def deploy(
     contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
     options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
-    carry_out = commands.deploy
-    if commands.is_first_contact(common.cluster, options):
-        from slurmfab.commands.nodes import bootstrap  # for hosts that no cluster file names yet
-
-        carry_out = bootstrap.deploy
+    carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
     return with_checks(common, carry_out(common.cluster, options, contact, common.output))
 
 
@@ -76,6 +74,13 @@ def with_checks(common: Common, code: int) -> int:
     if against := kept.still_against(loading.named_path(common.cluster)):
         write(f"{against}.", common.output.stream)
     return code
+
+
+def first_contact() -> ModuleType:
+    """The module for hosts that no cluster file names yet; later runs do not load it."""
+    from slurmfab.commands.nodes import bootstrap
+
+    return bootstrap
 
 
 @command(
@@ -120,11 +125,7 @@ def plan(
     where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     contact = ConnectionOptions(*where, controller_computes)
     options = DeployOptions(hosts, approvals=Approvals(move_ids=move_ids, prune=prune))
-    carry_out = commands.plan
-    if commands.is_first_contact(common.cluster, options):
-        from slurmfab.commands.nodes import bootstrap
-
-        carry_out = bootstrap.preview
+    carry_out = first_contact().preview if commands.is_first_contact(common.cluster, options) else commands.plan
     return carry_out(common.cluster, options, save, contact, common.output)
 
 

@@ -13,7 +13,7 @@ from slurmfab.cluster.facts import MADE_BY_SLURMFAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, need_files
 from slurmfab.commands.checks.hosts import CheckedHost, line_of

@@ -10,9 +10,8 @@ from slurmfab.base.hostlist import HIGHEST_PORT
 from slurmfab.base.ip_addresses import is_link_local
 from slurmfab.cluster.inventory.accounting import ROOT
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.ports import setting
 from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Place, setting
 from slurmfab.cluster.inventory.values import is_address
 from slurmfab.cluster.slurm import limits
 from slurmfab.cluster.slurm.limits import NORMAL, Limit

@@ -8,7 +8,7 @@ from slurmfab.base.paths import UNIT_FILES, user_guides
 from slurmfab.base.terminal import table
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.logins import LoginLimits
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
