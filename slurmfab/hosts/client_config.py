@@ -18,11 +18,6 @@ from slurmfab.hosts.route import SSH_CONFIGS, Route, to_hosts
 SUFFIX = ".known_hosts"  # what the file with the pinned host keys adds to the name of the cluster file, without `.yaml`
 
 
-def known_hosts_path(cluster_file: Path) -> Path:
-    """Path of the file with the pinned host keys, beside the cluster file."""
-    return cluster_file.with_name(cluster_file.name.removesuffix(".yaml") + SUFFIX)
-
-
 def known_hosts_text(keys: Mapping[str, Mapping[str, str]]) -> str:
     """The pinned host keys as a known_hosts file. `keys`: base64 by type, by name of the host."""
     return "".join(f"{host} {kind} {key}\n" for host, pinned in keys.items() for kind, key in sorted(pinned.items()))
@@ -52,7 +47,9 @@ def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -
     lines = [f"HostName {way.address}", f"User {quoted(way.user)}", f"Port {way.port}"]
     lines += [f"IdentityFile {quoted(key)}" for key in ((way.key,) if way.key else way.keys)]
     lines += ["IdentitiesOnly yes"] if way.key else []
-    if way.gateway:
+    if way.relays:
+        lines.append(f"ProxyJump {way.relays[0].host}")
+    elif way.gateway:
         lines.append(f"ProxyJump {way.gateway.host}")
     elif way.proxy_command:
         lines.append(f"ProxyCommand {way.proxy_command}")
@@ -91,7 +88,8 @@ def pinned_keys(known: Inventory) -> dict[str, Mapping[str, str]]:
 
 def show(known: Inventory) -> str:
     """Write the pinned keys beside the cluster file, or raise InputError; the ssh_config that refers to them."""
-    path, pinned = known_hosts_path(known.path).absolute(), pinned_keys(known)
+    path = known.path.with_name(known.path.name.removesuffix(".yaml") + SUFFIX).absolute()
+    pinned = pinned_keys(known)
     text = known_hosts_text(pinned)
     if not path.exists() or path.read_text() != text:
         atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)

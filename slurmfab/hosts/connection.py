@@ -175,14 +175,22 @@ class ProxySocket(paramiko.ProxyCommand):
 
 
 class PatientTransport(paramiko.Transport):
-    """A transport over a socket whose thread looks once a second, and not ten times, whether it shall end or send."""
+    """A transport whose thread looks once a second, and not ten times, whether it shall end or send.
 
-    def __init__(self, sock: socket.socket, **arguments: Any) -> None:
+    `sock`: a socket, or a channel of a jump host or relay.
+    """
+
+    def __init__(self, sock: socket.socket | paramiko.Channel, **arguments: Any) -> None:
         super().__init__(sock, **arguments)
         sock.settimeout(LOOK_SECONDS)
 
     def stop_thread(self) -> None:
         """End the thread now: the end of the connection wakes it."""
+        if isinstance(self.sock, paramiko.Channel):
+            self.active = False
+            self.packetizer.close()
+            self.sock.close()
+            return
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         super().stop_thread()
@@ -192,8 +200,8 @@ def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
     """Make a transport that sends small packets at once and notices a lost network; only Linux has TCP_USER_TIMEOUT."""
     if isinstance(sock, paramiko.ProxyCommand):
         return paramiko.Transport(ProxySocket(sock), **arguments)
-    if not isinstance(sock, socket.socket):  # a channel of a jump host
-        return paramiko.Transport(sock, **arguments)
+    if not isinstance(sock, socket.socket):  # a channel of a jump host or relay
+        return PatientTransport(sock, **arguments)
     with contextlib.suppress(AttributeError, OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_SECONDS * 1000)

@@ -7,7 +7,7 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,9 @@ DEEPEST_INCLUDE = 16
 KEY_FILES = {"hostkeyalias", "userknownhostsfile", "globalknownhostsfile", "revokedhostkeys"}
 """The options about host keys, in lower case as paramiko has them."""
 
+MOST_RELAYS = 3
+"""How many relays of a host are tried, each of which may take the time limit of a connection, before the direct way."""
+
 EVERYWHERE = "Host *"  # a line that ends a Host or Match block of ssh_config(5), which has no keyword for that
 
 
@@ -43,6 +46,7 @@ class Route:
     key: str = ""  # the only private key file to use; empty if none was given
     keys: tuple[str, ...] = ()
     gateway: Route | None = None  # the route to its jump host; `None` for none
+    relays: tuple[Route, ...] = ()  # the hosts through which it is reached if they work, best first (`ssh.relays`)
     proxy_command: str = ""  # a local program to connect through (ssh_config(5), ProxyCommand); empty for none
     become: bool = False  # whether to become root with sudo
     key_alias: str = ""  # its name in known_hosts, if that is another one (ssh_config(5), HostKeyAlias); empty for none
@@ -52,7 +56,41 @@ class Route:
 
 def to_hosts(cluster: Cluster, config: Config | None = None) -> dict[str, Route]:
     """The routes to all hosts of a cluster, by name; see `to_host`."""
-    return {host: to_host(host, cluster.ssh, cluster.addresses.get(host, ""), config) for host in cluster.hosts}
+    direct = {host: to_host(host, cluster.ssh, cluster.addresses.get(host, ""), config) for host in cluster.hosts}
+    return with_relays({host: (host, way) for host, way in direct.items()}, cluster, direct)
+
+
+def with_relays(
+    ways: Mapping[str, tuple[str, Route]], cluster: Cluster, direct: Mapping[str, Route] | None = None
+) -> dict[str, Route]:
+    """Routes with the relays that lead to them, by any key. `ways`: host and route. `direct`: routes to all hosts."""
+    if not cluster.ssh.relays:
+        return {key: way for key, (_, way) in ways.items()}
+    known = to_hosts(cluster) if direct is None else direct
+    through = relays_of([host for host, _ in ways.values()], cluster.ssh.relays)
+    return {
+        key: replace(way, relays=tuple(known[relay] for relay in through.get(host, ())))
+        for key, (host, way) in ways.items()
+    }
+
+
+def relays_of(hosts: Iterable[str], relays: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """The relays by which hosts are reached, best first, by host; a relay itself, and a host without any, has no entry.
+
+    Those that name the host come before those of all hosts. Relays that serve the same hosts get equal shares of them,
+    and stand in for each other. `relays`: `ssh.relays` of the cluster file.
+    """
+    from slurmfab.base.hostlist import expand
+
+    groups = sorted(((expand(names), near) for names, near in relays.items()), key=lambda group: group[1] == "ALL")
+    every = {relay for names, _ in groups for relay in names}
+    behind = [host for host in hosts if host not in every]
+    found: dict[str, dict[str, None]] = {host: {} for host in behind}
+    for names, near in groups:
+        for number, host in enumerate(behind if near == "ALL" else (host for host in near if host in found)):
+            first = number % len(names)
+            found[host].update(dict.fromkeys((*names[first:], *names[:first])[:MOST_RELAYS]))
+    return {host: tuple(names)[:MOST_RELAYS] for host, names in found.items() if names}
 
 
 def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None) -> Route:

@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
+from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError, Unreachable
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.login_shells import in_sh
+from slurmfab.hosts.relays import END_SECONDS, Relays, tell_on_standard_error
 from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session, command
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.on_hosts.agent.core.lifeline import HEARTBEAT
+from slurmfab.on_hosts.agent.main import MODULE_OF, STAGED, STREAMED
 
 if TYPE_CHECKING:
     import paramiko
@@ -165,6 +167,14 @@ class SshStream:
         return data
 
 
+def only_reads(request: Mapping[str, Any]) -> bool:
+    """Whether a request changes nothing on its host and takes no lock there, so that it may be sent again."""
+    operation = request["op"]
+    if operation in (*STREAMED, *STAGED) or request.get("fetch"):
+        return False
+    return operation == "facts" or operation in MODULE_OF or (operation == "apply" and request["dry_run"])
+
+
 def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:
     """The IP addresses at the ends of an open connection, if any, without those of jump hosts."""
     named = canonical(route.address) if family(route.address) != NO_ADDRESS else ""
@@ -180,7 +190,8 @@ def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:
 class SshTransport:
     """Transport over SSH: one connection and one running agent per host, opened when first needed.
 
-    `routes`, `policies`: by host. `ask_password`: `None` without a terminal.
+    `routes`: by host. `policies`: by host, and of relays that are none of these hosts. `ask_password`: `None` without a
+    terminal. `tell`: gets lines about relays.
     """
 
     def __init__(
@@ -189,6 +200,7 @@ class SshTransport:
         policies: Mapping[str, PinnedKey],
         ask_password: Callable[[], str] | None = None,
         password: str = "",
+        tell: Callable[[str], None] = tell_on_standard_error,
     ) -> None:
         self.routes = dict(routes)
         self.policies = dict(policies)
@@ -198,6 +210,9 @@ class SshTransport:
         self.gateways: dict[Route, paramiko.SSHClient] = {}
         self.closed: dict[Route, HostError] = {}
         self.connections: dict[str, paramiko.SSHClient] = {}
+        self.relays = Relays(self.connection, tell)
+        self.relays.add(self.routes)
+        self.changing: set[str] = set()
         self.sessions: dict[str, Session] = {}
         self.execs: dict[str, int] = {}
         self.heartbeat = Heartbeat(lambda: tuple(self.sessions.values()))
@@ -205,7 +220,29 @@ class SshTransport:
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
-        """Send a request and return the lines of the answer; opens the connection and starts the agent if needed."""
+        """Send a request and return the lines of the answer; opens the connection and starts the agent if needed.
+
+        If the connection of a relay ends, the host is asked again by another way, unless this may have changed it, or
+        its agent holds the lock of the run.
+        """
+        may_ask_again = host not in self.changing
+        if may_ask_again and self.relays.has_lost(host):
+            self.forget(host)
+        if not only_reads(request):
+            self.changing.add(host)
+        try:
+            return self.ask(host, request, heard)
+        except (AgentFailed, ConnectionLost) as error:
+            if not self.relays.has_lost(host, END_SECONDS):
+                raise
+            if not (may_ask_again and only_reads(request)):
+                relay = self.relays.through[host][0].host
+                raise ConnectionLost(host, f"{error.reason} The connection of its relay {relay} ended.") from error
+        self.forget(host)
+        return self.ask(host, request, heard)
+
+    def ask(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None]) -> tuple[Line, ...]:
+        """Send a request over the way to a host that there is, or over a new one."""
         session = self.sessions.get(host) or self.start(host, request)
         try:
             return session.ask(request, heard)
@@ -236,19 +273,36 @@ class SshTransport:
         return session
 
     def connection(self, host: str) -> paramiko.SSHClient:
-        """The open connection to a host, through the connection of its jump host if it has one."""
-        if host not in self.connections:
-            self.connections[host] = self.connected(host)
-        return self.connections[host]
+        """The open connection to a host, through the connection of its jump host or relay if it has one."""
+        with self.relays.lock(host):
+            if host not in self.connections or (host in self.relays.routes and not self.leads_on(host)):
+                self.connections[host] = self.connected(host)
+            return self.connections[host]
+
+    def leads_on(self, relay: str) -> bool:
+        """Whether the connection to a relay still stands, on which those to the hosts behind it depend."""
+        from slurmfab.hosts.connection import is_open  # paramiko is slow to import
+
+        return relay in self.connections and is_open(self.connections[relay])
 
     def connected(self, host: str) -> paramiko.SSHClient:
-        """A new connection to a host, through the connection of its jump host if it has one."""
-        from slurmfab.hosts.connection import connect  # paramiko is slow to import
+        """A new connection to a host, through the connection of its jump host or relay if it has one."""
+        from slurmfab.hosts.connection import connect, gateway_policy  # paramiko is slow to import
 
-        route = self.routes[host]
-        gateway = self.gateway(route.gateway) if route.gateway else None
-        with self.proxies if route.proxy_command else contextlib.nullcontext():
-            return connect(route, self.policies[host], gateway)
+        route = self.routes.get(host) or self.relays.routes[host]
+        policy = self.policies.get(host) or gateway_policy(route)
+        self.relays.through.pop(host, None)
+        through, why = self.relays.connect(route, policy)
+        if through is not None:
+            return through
+        try:
+            gateway = self.gateway(route.gateway) if route.gateway else None
+            with self.proxies if route.proxy_command else contextlib.nullcontext():
+                return connect(route, policy, gateway)
+        except Unreachable as error:
+            if why and type(error) is Unreachable:
+                raise Unreachable(error.host, f"{error.reason} Neither did a relay lead there. {why}") from error
+            raise
 
     def log_in_again(self, host: str) -> None:
         """Log in over a connection of its own, and run a command there; sshd's PAM session begins with the command."""
@@ -346,12 +400,13 @@ class SshTransport:
         return self.policies[host].shown
 
     def ends(self, host: str) -> Ends:
-        """The IP addresses at the ends of the open connection to a host; behind a jump host, its own is the route's."""
+        """The IP addresses at the ends of the open connection to a host; behind others, its own is the route's."""
         route = self.routes[host]
         reached, way = ends_of(route, self.connections.get(host))
-        gateway = route.gateway
+        relay = self.relays.through.get(host)
+        gateway = relay[0] if relay else route.gateway
         while gateway is not None:
-            jump = ends_of(gateway, self.gateways.get(gateway))
+            jump = ends_of(gateway, relay[1] if relay and gateway is relay[0] else self.gateways.get(gateway))
             way = (*way, *jump.way, *((jump.reached,) if jump.reached else ()))
             gateway = gateway.gateway
         return Ends(reached, tuple(dict.fromkeys(way)))
@@ -360,6 +415,8 @@ class SshTransport:
         """Close a host's agent and connection; the next call opens new ones."""
         with contextlib.suppress(Exception):
             self.sessions.pop(host).close()
+        if host in self.relays.routes and self.leads_on(host):
+            return  # the hosts behind it stay connected
         with contextlib.suppress(Exception):
             self.connections.pop(host).close()
 
@@ -369,5 +426,5 @@ class SshTransport:
         self.heartbeat.end()
         for host in tuple(self.connections):
             self.forget(host)
-        for connection in self.gateways.values():
+        for connection in (*self.connections.values(), *self.gateways.values()):  # of relays, and of jump hosts
             connection.close()

@@ -150,6 +150,21 @@ def _check_endpoint(text: str) -> str:
     return text
 
 
+def _read_relays(value: Any) -> Any:
+    """Read names of relays alone, as a hostlist or a list, as those of all hosts."""
+    if value is None or isinstance(value, dict):
+        return value
+    names = host_names(value)
+    return {hostlist.fold(names): "ALL"} if names else {}
+
+
+def _check_relays(relays: dict[str, Any]) -> dict[str, Any]:
+    """Check that each key is a hostlist."""
+    for names in relays:
+        host_names(names)
+    return relays
+
+
 def _canonical_addresses(addresses: dict[str, str]) -> dict[str, str]:
     """The same addresses, each IPv6 address in one spelling, by which it is compared with others."""
     return {host: canonical(address) for host, address in addresses.items()}
@@ -163,6 +178,9 @@ def _check_not_empty(entries: _Entries) -> _Entries:
 
 _NOT_EMPTY = AfterValidator(_check_not_empty)
 SomeHosts = Annotated[HostNames, _NOT_EMPTY]
+HostsOrAll = Annotated[
+    tuple[str, ...] | Literal["ALL"], BeforeValidator(_nodes_of_partition, json_schema_input_type=_HOSTS_IN_FILE)
+]
 PlaceForSsh = Annotated[str, AfterValidator(_check_endpoint)]
 
 
@@ -176,6 +194,12 @@ class Ssh(Model):
     gateway: Annotated[
         str | None, AfterValidator(_check_gateway), Field(description="Jump host such as user@host:port, or several.")
     ] = None
+    relays: Annotated[
+        dict[str, HostsOrAll],
+        BeforeValidator(_read_relays, json_schema_input_type=str | list[str] | dict[str, str | list[str]]),
+        AfterValidator(_check_relays),
+        Field(description="Hosts of the cluster through which SSH reaches others: all, or by relay the hosts near it."),
+    ] = {}
     endpoints: Annotated[
         dict[str, PlaceForSsh],
         Field(description="By host, where SSH goes if not to the host's own address: user@address:port."),
@@ -206,11 +230,7 @@ class Partition(Model):
         Field(validation_alias="PartitionName", description="Name of the partition."),
     ]
     # empty for a partition without nodes
-    nodes: Annotated[
-        tuple[str, ...] | Literal["ALL"],
-        BeforeValidator(_nodes_of_partition, json_schema_input_type=_HOSTS_IN_FILE),
-        Field(validation_alias="Nodes", description="Hostlist of its nodes, or ALL."),
-    ]
+    nodes: Annotated[HostsOrAll, Field(validation_alias="Nodes", description="Hostlist of its nodes, or ALL.")]
     settings: PartitionSettings = {}  # the other keys of its PartitionName line (slurm.conf(5)) in the file's order
 
 

@@ -22,7 +22,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.plan.phases.accounts import SLURM, private_conf_text
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.accounting.reading import Key
-from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
+from slurmfab.on_hosts.agent.core.differences import one_line
 
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport

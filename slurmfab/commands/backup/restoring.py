@@ -162,7 +162,8 @@ def changed_keys(known: Inventory, hosts: Sequence[str]) -> dict[str, HostKey]:
     """The SSH host keys of the hosts that show other keys than the known ones; hosts that do not answer are skipped."""
     routes = route.to_hosts(known.cluster)
     policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in hosts}
-    with closing(SshTransport({host: routes[host] for host in hosts}, policies)) as transport:
+    transport = SshTransport({host: routes[host] for host in hosts}, {**session.relay_policies(known), **policies})
+    with closing(transport):
         results = dict(on_each(hosts, transport.connection))
     others = [host for host in hosts if isinstance(results[host], HostKeyChanged | HostKeyUnknown)]
     return {host: key for host in others if (key := policies[host].shown)}

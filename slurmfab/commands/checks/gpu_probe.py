@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slurmfab.cluster.facts import Gpu
-from slurmfab.on_hosts.agent.facts.amd_gpus import MODELS
-from slurmfab.on_hosts.agent.facts.gpus import slurm_type
+from slurmfab.on_hosts.agent.facts.gpus import MODELS, slurm_type
 from slurmfab.on_hosts.agent.facts.nvidia_gpus import mig_profiles, parse_details, parse_information
 
 HOST_SCRIPT = """\

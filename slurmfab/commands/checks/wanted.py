@@ -17,7 +17,7 @@ from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.core.plan.phases import site_files as phase
 from slurmfab.core.plan.plan_input import PlanInput, digest
-from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of as gpus_by_type
+from slurmfab.on_hosts.agent.client.amounts import gpus_of as gpus_by_type
 
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")  # Slurm's configuration files that slurmd reads
 NO_MAIL = "/bin/true"  # MailProg that sends no mail

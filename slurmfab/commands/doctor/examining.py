@@ -119,7 +119,9 @@ def of_hosts(
     def look() -> Iterator[Finding]:
         has_bundle = bool(known.cluster.bundle)
         policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in wanted}
-        transport, progress = SshTransport(route.to_hosts(known.cluster), policies), output.progress()
+        policies |= session.relay_policies(known)
+        progress = output.progress()
+        transport = SshTransport(route.to_hosts(known.cluster), policies, tell=progress.line)
         try:
             progress.begin("logging in", wanted)
             answers = hosts.ask_all(transport, wanted, with_mirrors=not has_bundle)

@@ -78,6 +78,7 @@ def discover(
             refuse=bootstrap.refuse_incomplete,
             names=requests.fact_selection(known, options.like or ""),
             judge=lambda facts: other_clusters.refuse_others(ours, facts, options.approvals.allowed),
+            known=known,
         )
 
 

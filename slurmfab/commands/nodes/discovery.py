@@ -14,16 +14,18 @@ from slurmfab.base.hostlist import Endpoint, expand_endpoints, fold
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, in_url, is_link_local
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.hostnames import RESERVED
+from slurmfab.core.engine import session
 from slurmfab.core.engine.requests import FACT_SELECTION, ask_facts
 from slurmfab.hosts.connection import transport_of
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.host_keys import PinnedKey, known_host
 from slurmfab.hosts.known_hosts import HostKey, fingerprint
-from slurmfab.hosts.route import Route, to_host
+from slurmfab.hosts.route import Route, to_host, with_relays
 from slurmfab.hosts.transport import SshTransport
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Ssh
+    from slurmfab.cluster.inventory.loading import Inventory
 
 Result = TypeVar("Result")
 
@@ -75,6 +77,7 @@ def discover(
     names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
     judge: Callable[[Mapping[str, HostFacts]], object] = lambda _: None,
     may_install: Callable[[Sequence[str]], bool] = lambda _: True,
+    known: Inventory | None = None,
 ) -> Discovery:
     """Connect to hosts (`user@address:port`) that are in no cluster file, and gather their facts.
 
@@ -84,8 +87,11 @@ def discover(
     """
     endpoints = {text_of(one): one for one in expand_endpoints(hostlist)}
     routes = {text: route_to(text, one, ssh) for text, one in endpoints.items()}
+    relays = session.relay_policies(known) if known else {}
+    if known:
+        routes = with_relays({text: (endpoints[text].address, way) for text, way in routes.items()}, known.cluster)
     policies = {text: policy(text, way, accept_new=accept_new) for text, way in routes.items()}
-    with closing(SshTransport(routes, policies, ask_password)) as transport:
+    with closing(SshTransport(routes, {**relays, **policies}, ask_password, tell=progress)) as transport:
         facts, failed_hosts = introduce_all(transport, refuse, names, judge, may_install)
         named = name_all({text: (endpoints[text], fact) for text, fact in facts.items()}).items()
         met = {
@@ -256,7 +262,7 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
 
 def peer_address(route: Route, transport: SshTransport, endpoint: Endpoint) -> str:
     """The IP address that a connection goes to; empty if other hosts could not reach the host by it."""
-    if route.gateway or route.proxy_command:
+    if route.gateway or route.relays or route.proxy_command:
         peer = endpoint.address if is_address(endpoint.address) else ""
     else:
         peer = str(transport_of(transport.connection(route_key(transport, route))).sock.getpeername()[0])

@@ -38,8 +38,8 @@ from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.mounts import exports, quotas
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain

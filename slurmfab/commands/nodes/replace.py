@@ -130,8 +130,8 @@ def gather_facts(known: Inventory, host: str, policy: PinnedKey, asker: Callable
     `known`: the cluster, with the machine's address. `asker`: asks the user for the sudo password; `None` if the user
     cannot be asked. Raises HostError if the machine does not answer, or its host key is refused.
     """
-    way = route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))
-    with closing(SshTransport({host: way}, {host: policy}, asker)) as transport:
+    way = route.to_hosts(known.cluster)[host]
+    with closing(SshTransport({host: way}, {**session.relay_policies(known), host: policy}, asker)) as transport:
         facts = introduce(transport, host, requests.fact_selection(known, host))
         assert policy.shown is not None, "SSH is connected, so the host has shown a key"
         return NewMachine(facts, policy.shown, transport.sudo.known)

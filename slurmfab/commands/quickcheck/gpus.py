@@ -12,10 +12,10 @@ from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.gpu_probe import job_script, parse_job
 from slurmfab.commands.quickcheck.bench import Bench, memory_for
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED, gpus_of
 from slurmfab.on_hosts.agent.nodes.states import flags
 from slurmfab.on_hosts.programs.gpu_check.jobs import PROGRAM_PATH
 from slurmfab.on_hosts.programs.gpu_check.nccl_output import parse
-from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED, gpus_of
 
 HARDWARE = f"see `dmesg` there; the GPU has fallen off its bus, or the driver is not loaded. Then {FAB} check-cluster"
 

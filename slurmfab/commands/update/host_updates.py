@@ -16,7 +16,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.packages.updates import Candidate
-from slurmfab.on_hosts.agent.services.restartable import is_restartable
+from slurmfab.on_hosts.agent.services.replaced_files import is_restartable
 
 OLD_SECONDS = 86400.0
 """Age from which package lists count as old: apt's own timer fetches them each day where it is switched on."""

@@ -32,7 +32,7 @@ from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_UPDATE, NodeState
 from slurmfab.on_hosts.agent.packages.updates import Updates
-from slurmfab.on_hosts.agent.services.machine_reboot import MachineReboot
+from slurmfab.on_hosts.agent.services.units import MachineReboot
 from slurmfab.on_hosts.agent.slurm.renewed_daemons import RenewedDaemons
 
 POLL_SECONDS = 1.0

@@ -23,8 +23,8 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.status.text import colour_table
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.client.amounts import clock
 from slurmfab.on_hosts.agent.people.directory_sizes import LATE, PARTLY
-from slurmfab.on_hosts.programs.user_tools.amounts import clock
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster

@@ -142,12 +142,13 @@ def start(
     if output.ask_password and asker and not password:
         password = asker()
     policies = {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in known.cluster.hosts}
+    progress = progress_of(known, options.command, output)
     return Run(
         options,
         known,
         names,
-        SshTransport(route.to_hosts(known.cluster), policies, asker, password),
-        progress_of(known, options.command, output),
+        SshTransport(route.to_hosts(known.cluster), policies, asker, password, progress.line),
+        progress,
         packages=output.packages,
         hooks=hooks or RunHooks(save_lock=file_writing.save_lock),
         write_record=record.begin,
@@ -182,6 +183,12 @@ def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
     if host in known.lock.hosts and known.lock.hosts[host].host_keys:
         return {kind: (key,) for kind, key in known.lock.hosts[host].host_keys.items()}
     return known_host(route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))).keys()
+
+
+def relay_policies(known: Inventory) -> dict[str, PinnedKey]:
+    """The pinned keys of the relays in the cluster file, for connections to other hosts alone."""
+    names = [relay for relays in known.cluster.ssh.relays for relay in expand(relays)]
+    return {relay: PinnedKey(relay, trusted_keys(known, relay)) for relay in names}
 
 
 def finish(run: Run, output: Output, error: str = "") -> Report:

@@ -18,7 +18,7 @@ from slurmfab.cluster.slurm.node import Kind, Node
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.core.user_guide.amounts import exactly
 from slurmfab.core.user_guide.limits import Cap, caps
-from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+from slurmfab.on_hosts.agent.client.amounts import seconds_of
 
 EVERYBODY = ("", "ALL")  # values of AllowAccounts and the like that exclude nobody (slurm.conf(5))
 

@@ -10,7 +10,7 @@ from slurmfab.core.user_guide.amounts import duration, gigabytes
 from slurmfab.core.user_guide.limits import giving_way, limit_texts
 from slurmfab.core.user_guide.markdown import code
 from slurmfab.core.user_guide.offer import Offer, OfferedGpus, OfferedPartition, Shape, whole
-from slurmfab.on_hosts.programs.user_tools.amounts import clock
+from slurmfab.on_hosts.agent.client.amounts import clock
 
 _LITTLE_MEMORY, _SOME_MEMORY, _MUCH_MEMORY = 1024, 4096, 16384
 _FEW_MINUTES, _SOME_MINUTES = 5, 60

@@ -52,7 +52,7 @@ partitions:
 
 def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str, compute: Sequence[str]) -> str:
     """Make the annotated file of first contact, with addresses of names that do not resolve; or ClusterFileError."""
-    values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
+    values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks", "relays"})
     parts = [
         HEAD + f"cluster: {yaml_text(name)}\n",
         ssh_section(values, ssh.endpoints) or f"{SSH}\n{_NO_SSH}\n",

@@ -154,6 +154,25 @@ def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("ssh", "endpoints", host), f'"{host}" is not a host of the cluster (known: {_known(cluster.hosts)})'
 
 
+def relays_of_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A relay is a host of the cluster, whose key is pinned; hosts behind it may join later, but not all of them."""
+    hosts = set(cluster.hosts)
+    for relays, near in cluster.ssh.relays.items():
+        unknown = [relay for relay in hostlist.expand(relays) if relay not in hosts]
+        if unknown:
+            problem = "is not a host" if len(unknown) == 1 else "are not hosts"
+            yield (
+                ("ssh", "relays", relays),
+                f'"{hostlist.fold(unknown)}" {problem} of the cluster (known: {_known(cluster.hosts)}); a host outside '
+                "of it that leads to all others is a jump host: ssh.gateway",
+            )
+        elif near != "ALL" and hosts.isdisjoint(near):
+            yield (
+                ("ssh", "relays", relays),
+                f'"{hostlist.fold(near)}" has no host of the cluster (known: {_known(cluster.hosts)})',
+            )
+
+
 def ids_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """slurm and munge have different IDs, and not those of root or nobody."""
     for user, number in cluster.ids.items():
@@ -192,6 +211,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     partitions_of_known_nodes,
     partitions_differ,
     addresses_of_hosts,
+    relays_of_known_hosts,
     ids_are_free_to_use,
     backups_are_outside_saved_directories,
     private_tmp_is_outside_its_directories,

@@ -26,7 +26,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage
-from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.firewall_rules import RULE_FILES
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts

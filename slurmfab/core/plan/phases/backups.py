@@ -20,8 +20,7 @@ from slurmfab.core.plan.directories import backup_directory
 from slurmfab.core.plan.phases.capability import program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import Timer

@@ -33,9 +33,8 @@ from slurmfab.core.plan.phases.slurm_conf import (
 from slurmfab.core.plan.plan_input import PlanInput, digest
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 from slurmfab.on_hosts.agent.slurm.carried_files import CarriedFiles

@@ -16,8 +16,8 @@ from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.user_guide.offer import Offer, OfferedPartition, offer
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate

@@ -31,8 +31,8 @@ from slurmfab.core.plan.own_address import own_address, trusted_address
 from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service

@@ -14,8 +14,8 @@ from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.accounting.tree import AssociationsGone
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.identities.group import Group
+from slurmfab.on_hosts.agent.files.file import Absent
+from slurmfab.on_hosts.agent.identities.user import Group
 from slurmfab.on_hosts.agent.mounts import mount_units
 from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson

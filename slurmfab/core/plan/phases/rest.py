@@ -9,8 +9,7 @@ from slurmfab.core.plan.directories import slurm_directory
 from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.services.service import Service

@@ -25,9 +25,8 @@ from slurmfab.core.plan.phases.container_hosts import uses
 from slurmfab.core.plan.phases.slurm_conf import has_own_files
 from slurmfab.core.plan.plan_input import PlanInput, node_programs
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.scripts import Scripts
 

@@ -24,8 +24,7 @@ from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.phases.database import joins_accounting
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
 from slurmfab.on_hosts.agent.slurm.state import SlurmState

@@ -57,12 +57,8 @@ def staged(backup: str, name: str) -> str:
 def begin(context: Context, backup: str) -> None:
     """Create a backup's directory, and remove those of other backups."""
     base = context.path(RESTORING)
-    parent = os.path.dirname(base)
-    os.makedirs(os.path.dirname(parent), exist_ok=True)
-    for path, mode in ((parent, 0o755), (base, 0o700), (os.path.join(base, backup), 0o700)):
-        if not os.path.isdir(path):
-            os.mkdir(path, mode)
-    replace.make_directory(base, os.geteuid(), os.getegid(), 0o700)
+    for path in (base, os.path.join(base, backup)):
+        replace.make_directory(path, os.geteuid(), os.getegid(), 0o700)
     for name in names(base):
         if name != backup:
             shutil.rmtree(os.path.join(base, name))

@@ -173,12 +173,15 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Resource(Record):
     """The base class of all resource types.
 
-    A resource type is a record whose fields describe the wanted state. It MUST define `kind`, `named_by` or
-    `name()`, `wanted()`, `actual()` and `converge()`; it MAY define the other methods, and a `deadline` of its own.
+    A resource type is a record whose fields describe the wanted state. It MUST define `kind`; one of `named_by`,
+    `only_name` and `name()`; `wanted_state` or `wanted()`; `actual()` and `converge()`. It MAY define the other
+    methods, and a `deadline` of its own.
     """
 
     kind: ClassVar[str] = ""
-    named_by: ClassVar[str]  # the field that distinguishes a resource from others of its kind on a host
+    named_by: ClassVar[str] = ""  # the field that distinguishes a resource from others of its kind on a host
+    only_name: ClassVar[str] = ""  # the name where a host has one resource of this kind at most
+    wanted_state: ClassVar[State] = {}  # the wanted state where it is always the same
     deadline: ClassVar[float] = 300.0
     """Seconds after which a run goes on without a host that is still at work on it; a field `seconds` adds to it."""
     settling_seconds: ClassVar[float] = 0.0
@@ -190,12 +193,13 @@ class Resource(Record):
         return f"{self.kind}:{self.name()}"
 
     def name(self) -> str:
-        """The part of the id that distinguishes this resource from others of its kind on a host."""
-        return str(getattr(self, self.named_by))
+        """The part of the id that distinguishes this resource from others of its kind; several values with commas."""
+        value = getattr(self, self.named_by) if self.named_by else self.only_name
+        return ",".join(value) if isinstance(value, tuple) else str(value)
 
-    def wanted(self, context: Context) -> State:
+    def wanted(self, context: Context) -> State:  # noqa: ARG002 - part of the contract
         """The wanted state; only the names in it are compared with the actual state."""
-        raise NotImplementedError
+        return self.wanted_state
 
     def actual(self, context: Context) -> State:
         """The present state of the host; this reads and never changes anything."""

@@ -24,6 +24,7 @@ class SlurmctldPause(Resource):
     """
 
     kind: ClassVar[str] = "slurmctld-pause"
+    only_name: ClassVar[str] = UNIT
     UNSHOWN = ("files",)
     deadline: ClassVar[float] = 600.0
     paused: bool = True  # whether slurmctld is to be stopped
@@ -33,10 +34,6 @@ class SlurmctldPause(Resource):
     files: Tuple[Tuple[str, str], ...] = ()
     node: str = ""  # NodeName of this host, as for `SlurmFiles`
     directory: str = SLURM_DIRECTORY  # where the files are
-
-    def name(self) -> str:
-        """The unit."""
-        return UNIT
 
     def units(self) -> Tuple[str, ...]:
         """The unit."""

@@ -248,7 +248,7 @@ class Check:
 
 
 def pair_results(results: Mapping[pairs_of.Pair, Result]) -> pairs_of.PairResults:
-    """Which pairs passed, and which fall short."""
+    """Which pairs passed, and which fall short; one that was not measured is in neither."""
     good = tuple(pair for pair, one in results.items() if one.measured and not one.falls_short)
     return pairs_of.PairResults(good, tuple(pair for pair, one in results.items() if one.falls_short))
 

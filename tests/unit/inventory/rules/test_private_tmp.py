@@ -13,8 +13,8 @@ from slurmfab.core.plan.phases import daemons, slurm_conf
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.configuration import refuse_unknown_keys
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.services.service import Service
 
 CONF = "/etc/slurm/job_container.conf"

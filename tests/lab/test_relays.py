@@ -1,0 +1,164 @@
+"""Relays: nodes that only other hosts of the cluster reach, relays that die or forward nothing, and wrong keys."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+from lab_cluster import AS_SLURM, DeployedLab, eventually
+from lab_user import words_of
+from stock import Stock
+from suites import SUITES
+
+from slurmfab.lab.layout import LabLayout
+
+pytestmark = pytest.mark.lab
+
+NODES = ("n1", "n2", "n3")
+LEFT_OUT = 3
+HOLD = "touch /run/asked; until [ -e /run/go ]; do sleep 0.1; done"
+"""What a start file of the login shell does before the agent of a host may start."""
+
+LOGINS = "journalctl --sync; journalctl -o cat -u ssh | grep 'Accepted publickey for root from' || true"
+
+
+@dataclass(frozen=True)
+class Far:
+    """A lab whose nodes the machine that deploys does not reach, but ctl does.
+
+    Args:
+        hosts: the lab.
+    """
+
+    hosts: DeployedLab
+
+    @property
+    def deployer(self) -> str:
+        """The address of the machine that deploys, as hosts see it."""
+        return self.hosts.on("ctl", "ip route | awk '/^default/ {print $3}'")
+
+    def nft(self, host: str, rules: str) -> None:
+        """Set rules of the firewall of a host, from outside."""
+        namespace = LabLayout(self.hosts.lab.name).host(host).namespace
+        subprocess.run(["ip", "netns", "exec", namespace, "nft", "-f", "-"], input=rules, text=True, check=True)
+
+    def block(self, host: str, verdict: str = "drop") -> None:
+        """Let the machine that deploys reach this host's sshd no more."""
+        rule = f"ip saddr {self.deployer} tcp dport 22 {verdict}"
+        self.nft(host, f"table inet far {{ chain in {{ type filter hook input priority 0; {rule}; }} }}")
+
+    def open(self, host: str) -> None:
+        """Take the rules of `block` away."""
+        self.nft(host, "table inet far; delete table inet far")
+
+    def relays(self, relays: str) -> None:
+        """Write these relays into the cluster file."""
+        file = self.hosts.inventory_path
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("ssh: ")]
+        ssh = f"ssh: {{user: root, key: {self.hosts.lab.ssh_key}, relays: {relays}}}"
+        file.write_text("\n".join([*lines, ssh]) + "\n")
+
+    def logins(self, host: str, origin: str) -> int:
+        """How often root has logged in on a host from an address."""
+        return self.hosts.on(host, LOGINS).count(f" from {origin} ")
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def far(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Far]:
+    with stock.copy(request.param) as hosts:
+        made = Far(hosts)
+        hosts.deploy()
+        for node in NODES:
+            made.block(node)
+        yield made
+
+
+@contextmanager
+def held(far: Far, host: str) -> Iterator[None]:
+    """Let no agent start on a host until the context ends."""
+    far.hosts.on(host, f"rm -f /run/asked /run/go; cp /root/.bashrc /root/.bashrc.before; echo '{HOLD}' >/root/.bashrc")
+    try:
+        yield
+    finally:
+        far.hosts.on(host, "touch /run/go; mv /root/.bashrc.before /root/.bashrc")
+
+
+def test_nodes_that_only_the_controller_reaches_when_it_is_the_relay_then_are_deployed_to_over_one_connection(
+    far: Far,
+) -> None:
+    far.relays("ctl")
+    far.hosts.on("n2", "systemctl stop slurmd; rm /etc/slurm/slurm.conf")
+    before = far.hosts.on("ctl", "ls -A /root/.ssh /tmp")
+    logins = far.logins("ctl", far.deployer)
+    direct = [far.logins(node, far.deployer) for node in NODES]
+    far.hosts.deploy()
+    assert far.hosts.on("n2", "systemctl is-active slurmd && ls /etc/slurm/slurm.conf").startswith("active")
+    assert far.logins("ctl", far.deployer) == logins + 1
+    assert [far.logins(node, far.deployer) for node in NODES] == direct
+    assert all(far.logins(node, far.hosts.lab.host("ctl").address) for node in NODES)
+    assert far.hosts.on("ctl", "ls -A /root/.ssh /tmp") == before, "no key, and no socket of an agent"
+    assert far.hosts.on("ctl", f"{AS_SLURM} srun -N3 hostname | sort | xargs") == "n1 n2 n3"
+    assert far.hosts.slurmfab("plan").returncode == 0, "nothing is left to change"
+
+
+def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) -> None:
+    far.relays("ctl")
+    checked = far.hosts.slurmfab("check-cluster", "--only", "reachable,munge")
+    assert checked.returncode == 0, words_of(checked)
+    assert far.hosts.slurmfab("ssh", "n3", "hostname").stdout.strip() == "n3"
+
+
+def test_a_relay_that_dies_while_hosts_are_asked_then_another_takes_its_place(far: Far) -> None:
+    far.relays('{n1: "n[2-3]", ctl: ALL}')
+    far.open("n1")
+    ctl = far.hosts.lab.host("ctl").address
+    before = far.logins("n2", ctl)
+    with ThreadPoolExecutor(1) as pool:
+        with held(far, "n2"):
+            plan = pool.submit(far.hosts.slurmfab, "plan")
+            far.hosts.until("n2", "cat /run/asked && echo asked", "asked")
+            far.block("n1", "reject with tcp reset")
+            eventually(lambda: far.logins("n2", ctl) > before, "n2 is reached through ctl", 120)
+        done = plan.result(120)
+    far.open("n1")
+    far.block("n1")
+    assert "n1: its connection was lost; the hosts behind it are reached anew." in words_of(done)
+    assert "n1: not used as a relay, so the hosts behind it are reached another way: " in words_of(done)
+    # n1 itself is gone; n2 and n3 answered by ctl.
+    assert done.returncode in (0, LEFT_OUT), words_of(done)
+    assert "n2: unreachable" not in words_of(done), words_of(done)
+    assert far.logins("n2", far.hosts.lab.host("n1").address)
+
+
+def test_a_relay_that_forwards_nothing_when_deployed_then_hosts_are_reached_directly_and_it_is_told(far: Far) -> None:
+    far.relays("ctl")
+    file = "/etc/ssh/sshd_config.d/no-forwarding.conf"
+    far.hosts.on("ctl", f"echo 'AllowTcpForwarding no' >{file}; systemctl reload ssh")
+    far.open("n3")
+    try:
+        done = far.hosts.slurmfab("plan")
+    finally:
+        far.block("n3")
+        far.hosts.on("ctl", f"rm {file}; systemctl reload ssh")
+    assert words_of(done).count("ctl: not used as a relay") == 1, words_of(done)
+    assert "its sshd forwards no connections (AllowTcpForwarding" in words_of(done)
+    assert "no answer from" in words_of(done), "n1 and n2 are out of reach"
+    assert "n3: unreachable" not in words_of(done)
+
+
+def test_a_host_with_another_key_behind_a_relay_when_deployed_then_is_refused_and_the_others_are_not(far: Far) -> None:
+    far.relays("ctl")
+    key = "/etc/ssh/ssh_host_ed25519_key"
+    far.hosts.on("n2", f"mv {key} {key}.own; ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
+    try:
+        done = far.hosts.slurmfab("plan")
+    finally:
+        far.hosts.on("n2", f"mv {key}.own {key}; ssh-keygen -y -f {key} >{key}.pub; systemctl restart ssh")
+    assert done.returncode == LEFT_OUT, words_of(done)
+    assert "n2: unreachable: its SSH host key" in words_of(done), words_of(done)
+    assert "differs from the pinned one" in words_of(done)
+    assert "n3: unreachable" not in words_of(done)
