@@ -175,7 +175,11 @@ def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: Binar
 def fetch(
     run: Run, archive_file: Archive, host: str, name: str, request: Mapping[str, Any], *, copy: BinaryIO | None = None
 ) -> dict[str, Any]:
-    """Fetch a part piece by piece from a host into the archive, and `copy`; what the agent reports about it."""
+    """Fetch a part from a host, piece by piece, and add it to the archive; `copy` gets the same bytes.
+
+    Returns what the agent reports about the part: `next_job_id` and `jobs` for slurmctld's state, otherwise nothing.
+    Raises HostError if the host does not send all of it.
+    """
     run.progress.begin(f"saving {PART_TITLES[name]}", (host,))
     archive_file.begin()
 

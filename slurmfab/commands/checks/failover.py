@@ -17,7 +17,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, host_in, line_of
 from slurmfab.commands.checks.plugin import explained

@@ -24,6 +24,7 @@ from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import SshTransport
+from slurmfab.on_hosts.agent.core import json_objects
 
 Shells = Mapping[str, "Shell | HostError"]  # shells by host name; for a host without a shell, the error
 
@@ -122,6 +123,11 @@ def last_words(done: CommandResult) -> str:
     """The last line of a command's error output, else of its output, else its exit code; without a final full stop."""
     lines: list[str] = (done.stderr.strip() or done.stdout.strip()).splitlines()
     return lines[-1].strip().rstrip(".") if lines else f"exit code {done.rc}"
+
+
+def last_object(done: CommandResult) -> dict[str, Any]:
+    """The JSON object in the last line of a command's output; empty if it is none."""
+    return dict(json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode()) or {})
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def run_and_show(
     junit: str = "",
     with_failover: bool = False,
 ) -> CheckRun:
-    """Run the checks and show their results; the arguments are those of `check`, and so are the errors."""
+    """Run the checks and show their results; arguments and errors are those of `check`."""
     display = Display(output.stream, verbose=output.verbose)
     begun = datetime.now(timezone.utc)
     display.begin()

@@ -9,10 +9,9 @@ from typing import Any
 from slurmfab.base.paths import JUPYTER_UNIT
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.jupyter import Jupyter
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.plan.phases.jupyter import program
-from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_CERTIFICATES, JUPYTER_PROGRAM
 
 ASK = """
@@ -87,5 +86,4 @@ def ask(host: CheckedHost, jupyter: Jupyter) -> dict[str, Any]:
     path = jupyter.certificate or f"{JUPYTER_CERTIFICATES}/server.pem"
     words = shlex.join((jupyter.reached_at, str(jupyter.port), path))
     done = host.run(f"python3 -c {shlex.quote(ASK)} {words}")
-    found = json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode())
-    return dict(found) if found else {"why": last_words(done)}
+    return last_object(done) or {"why": last_words(done)}

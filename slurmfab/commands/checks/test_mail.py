@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words
 from slurmfab.commands.checks.slurm import Slurm
-from slurmfab.on_hosts.agent.core import json_objects
 
 WAIT_SECONDS = 15  # seconds in which slurmctld must call the mail program; an idle slurmctld needs less than one
 
@@ -56,7 +55,7 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
     watch = ("python3", "-c", WATCH, program, log)
     done = slurm.run((slurm.free_node(),), "true", options=("--mail-type=END", *recipient(slurm)), under=watch)
     assert done.rc == 0, f"the job failed: {last_words(done)}"
-    values = json_objects.parse((done.stdout.strip().splitlines() or [""])[-1].encode()) or {}
+    values = last_object(done)
     handed = Handed(bool(values.get("called")), tuple(map(str, values.get("errors") or ())))
     assert not handed.errors, (
         f"{program} rejected the mail: {handed.errors[-1].partition('error: ')[2]}. "

@@ -12,7 +12,7 @@ from slurmfab.cluster.inventory import slurm_files
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.core.plan.phases import site_files as phase

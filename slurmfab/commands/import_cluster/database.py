@@ -123,7 +123,10 @@ def spelled(old: OldCluster, key: str) -> str:
 
 
 def of_people(answer: Mapping[str, Any], people: Collection[str] | None) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """sacctmgr's answer without users unknown to the controller (`None`: unasked), and these users."""
+    """What sacctmgr showed, without users whom the controller does not know, and the names of these.
+
+    `people`: the users whom the controller knows; `None` if it was not asked.
+    """
     if people is None:
         return answer, ()
     users = {user for _, user, _ in answer["associations"] if user not in ALWAYS}

@@ -89,7 +89,11 @@ def differing_ids(old: OldCluster) -> Iterator[str]:
 
 
 def shared_directory(old: OldCluster) -> str:
-    """Where /etc/slurm/slurm.conf leads on every host, if that is one file that all of them surely read."""
+    """Where /etc/slurm/slurm.conf leads on every host; empty where that is not one file that all of them read.
+
+    A host that did not answer may read another one, and a host's own file beside slurm.conf would be replaced: there is
+    no such directory then.
+    """
     own = [files for files in old.found.hosts.values() if files.file(MAIN)]
     mains = [found for files in own if (found := files.file(MAIN))]
     places = {one.link for one in mains if one.path == f"{SLURM_DIRECTORY}/{MAIN}"} if len(mains) > 1 else set()

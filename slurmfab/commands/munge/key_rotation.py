@@ -264,7 +264,10 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
 
 
 def switch(run: Run, key_digest: str) -> float:
-    """Switch keys on all hosts at once, excluding failed ones; the most seconds of different keys."""
+    """Replace the key by the staged one on all hosts at once; a host that fails is excluded.
+
+    Returns for how many seconds at most hosts had different keys: until the last host answered that it has the new one.
+    """
     hosts, window, begun = run.remaining(run.hosts), 0.0, time.monotonic()
 
     def ask(host: str) -> Step:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from slurmfab.base.errors import HostError, PythonMissing, SlurmfabError
+from slurmfab.base.errors import HostError, InputError, PythonMissing, SlurmfabError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import expand_endpoints, fold
 from slurmfab.base.program_name import FAB
@@ -183,6 +183,30 @@ def found_and_deploy(
     return code
 
 
+def preview(
+    cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output
+) -> int:
+    """Show what a first contact would write and do, changing nothing; 4 if there is something to do.
+
+    Raises InputError for `--save`, which needs a cluster file.
+    """
+    if save:
+        raise InputError("--save needs a cluster file, and there is none yet; this plan is made anew by deploy.")
+    path = loading.named_path(cluster)
+    met = introduce(path, options, connection_options, output, leave_python)
+    file = "\n".join(f"    {line}".rstrip() for line in met.text.splitlines())
+    write(
+        f"{summary_text(met, options, output.stream)}\n\nThe first contact would write {path}:\n\n{file}\n",
+        output.stream,
+    )
+    run_options, accept_new = RunOptions("plan", options.approvals), connection_options.accept_new
+    password = met.discovered.password
+    run = session.start(met.known, "", output, run_options, password=password, accept_new=accept_new)
+    code = commands.show_plan(run, output).exit_code
+    write(f"Nothing was written. Next: the same with {FAB} deploy.", output.stream)
+    return code
+
+
 def introduce(
     path: Path,
     options: DeployOptions,
@@ -248,6 +272,11 @@ def summary_text(met: Introduction, options: DeployOptions, out: TextIO) -> str:
 def install_python(bare: Sequence[str]) -> bool:  # noqa: ARG001 - the same on all hosts
     """Install python3 without a question, as where there is no terminal."""
     return True
+
+
+def leave_python(bare: Sequence[str]) -> bool:  # noqa: ARG001 - the same on all hosts
+    """Install nothing, as for a preview."""
+    return False
 
 
 def agrees_to_python(bare: Sequence[str]) -> bool:

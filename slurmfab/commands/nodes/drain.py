@@ -12,10 +12,9 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import requests, session
 from slurmfab.core.engine.actor import stamp
-from slurmfab.core.engine.job_waiting import NODES_AND_JOBS, format_jobs, jobs_on, wait_until_empty
+from slurmfab.core.engine.job_waiting import format_jobs, jobs_on, nodes_and_jobs, wait_until_empty
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunOptions
-from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import NodeState, parse_reason
@@ -68,7 +67,7 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
     `run`: the run; a step of the controller is added to it. Returns Slurm before the change. Raises HostError if the
     controller does not answer, or slurmctld does not know one of the nodes.
     """
-    before = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+    before = nodes_and_jobs(run)
     refuse_unknown(run.controller, before, names)
     for name in names:
         state = before.by_name[name].state

@@ -1,4 +1,4 @@
-"""Checks of a job's environment, and of a job on two nodes."""
+"""Checks of a job's environment, modules, directory and home, and of a job on two nodes."""
 
 from __future__ import annotations
 

@@ -90,7 +90,10 @@ def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bo
 
 
 def raise_late(bench: Bench, number: str, node: str, one: JobState, passed: float) -> NoReturn:
-    """Cancel a late or held job, and tell why: AssertionError, or a skip if other jobs come first."""
+    """Cancel a job that is late, or that a limit holds; AssertionError tells why, or a skip where others come first.
+
+    `passed`: seconds since it was submitted.
+    """
     bench.slurm.cancel()
     reason = node_state.real_reason(one.reason)
     if one.state in WAITING and reason.startswith(node_state.FOR_NODES):

@@ -12,7 +12,7 @@ import pytest
 from slurmfab.base.errors import HostError, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Partition
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.places import PRIVILEGED, Place, names, places_of
 from slurmfab.commands.checks.plugin import explained

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import yaml
-
+from slurmfab.cluster.inventory import yaml_tokens
 from slurmfab.on_hosts.agent.logs.secret_detectors import Place
 
 LEFT_OUT = "(text)"  # stands for a text that somebody wrote
@@ -37,8 +36,6 @@ _REASONS = (
     re.compile(r"(?m)\b(?:Comment|AdminComment|SystemComment|Extra)=([^\n]{1,1024})$"),
 )
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAML has it
-
 
 def in_conf(text: str) -> str:
     """A text without comments, in the format of slurm.conf or of systemd's units."""
@@ -48,7 +45,7 @@ def in_conf(text: str) -> str:
 def in_yaml(text: str) -> str:
     """A text in YAML without comments and texts of people. Raises ValueError if it is not YAML."""
     parts, key = [], ""
-    for token in tokens(text):
+    for token in yaml_tokens.tokens(text):
         value = token.text
         if token.is_scalar:
             if not token.is_key and key in FREE and value:
@@ -122,31 +119,3 @@ def reason_places(text: str) -> Iterator[Place]:
     """Yield the places of reasons and comments."""
     for pattern in _REASONS:
         yield from (found.span(1) for found in pattern.finditer(text))
-
-
-class Token(NamedTuple):
-    """A token."""
-
-    before: str  # what stands between it and the former one: spaces, line breaks and comments
-    text: str  # its own text
-    value: str = ""  # of a scalar; empty for any other token
-    is_scalar: bool = False  # whether it is one
-    is_key: bool = False  # whether it is a key of a mapping
-    is_block: bool = False  # whether it is a scalar of several lines, behind `|` or `>`
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """Yield all tokens of a text, and an empty one with what stands behind the last; ValueError if it is no YAML."""
-    try:
-        found = list(yaml.scan(text, Loader=_LOADER))
-    except yaml.YAMLError as error:
-        raise ValueError("it is not YAML") from error
-    begin, is_key = 0, False
-    for one in found:
-        before, own = text[begin : one.start_mark.index], text[one.start_mark.index : one.end_mark.index]
-        if isinstance(one, yaml.ScalarToken):
-            yield Token(before, own, one.value, is_scalar=True, is_key=is_key, is_block=one.style in ("|", ">"))
-        else:
-            yield Token(before, own)
-        is_key, begin = isinstance(one, yaml.KeyToken), one.end_mark.index
-    yield Token(text[begin:], "")

@@ -107,7 +107,10 @@ def slurms_own() -> tuple[str, ...]:
 
 
 def may_reboot(cluster: Cluster, host: str) -> bool:
-    """Whether an update reboots a host: compute nodes alone; others have sessions, or wait for the return."""
+    """Whether an update reboots a host: compute nodes that are nothing else.
+
+    A controller cannot wait for its own return, and on a login host people would lose their sessions.
+    """
     return cluster.roles(host) == ("compute",)
 
 

@@ -43,7 +43,11 @@ def estimate(have: SlurmVersion, to: SlurmVersion, rows: Mapping[str, int], size
 
 
 def wait(run: Run, host: str, pause: Callable[[float], None] = time.sleep) -> None:
-    """Wait for slurmdbd; DeployFailed with its last words if it ended, HostError if the host is long silent."""
+    """Wait until slurmdbd answers.
+
+    Raises DeployFailed, with its last words, if slurmdbd has ended; HostError if the host has not answered for some
+    minutes, while slurmdbd goes on there.
+    """
     run.progress.begin("converting the database", (host,))
     begun = heard = time.monotonic()
     told: tuple[str, float] = ("", begun)

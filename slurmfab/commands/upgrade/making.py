@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from slurmfab.base.program_name import FAB
@@ -106,10 +107,7 @@ def conversion(asked: Asked, to: SlurmVersion) -> Conversion | None:
 def job_counts(asked: Asked) -> dict[str, int]:
     """Number of jobs by state, such as `RUNNING`; empty where slurmctld could not be asked."""
     state = asked.hosts.get(asked.cluster.controller)
-    counts: dict[str, int] = {}
-    for _, _, word, *_ in (state.jobs or ()) if state else ():
-        counts[word] = counts.get(word, 0) + 1
-    return counts
+    return dict(Counter(word for _, _, word, *_ in (state.jobs or ())) if state else {})
 
 
 def way_back(todo: tuple[UpgradeStep, ...], changed: Conversion | None) -> tuple[str, ...]:

@@ -147,7 +147,11 @@ def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobS
 
 
 def count_jobs(run: Run, safety: JobSafety, stages: Stages) -> None:
-    """Note the jobs that must still be there afterwards, if the controller's commands understand slurmctld now."""
+    """Note the jobs that must still be there afterwards.
+
+    While the controller's programs are new and slurmctld is old, its commands do not understand it: an upgrade that
+    goes on there cannot count them before.
+    """
     safety.plan_input = stages.plan_input
     if not may_have_jobs(stages.plan_input):
         return

@@ -136,7 +136,7 @@ def directory_cells(one: Held) -> tuple[str, ...]:
 def directory_size(count: int) -> str:
     """Bytes with a unit.
 
-    >>> size(2048), size(5 * 1024**4)
+    >>> directory_size(2048), directory_size(5 * 1024**4)
     ('2.0 KiB', '5.0 TiB')
     """
     value, unit = float(count), 0

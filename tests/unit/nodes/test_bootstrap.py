@@ -192,7 +192,7 @@ def test_the_summary_when_hosts_differ_then_has_a_row_for_each_kind_and_the_pack
     packages = {"slurmd": "24.11.5-4", "munge": "0.5.16", "slurm-client": "24.11.5-4"}
     met(monkeypatch, "c1", "n1", "n9", packages=packages)
     options, connection = DeployOptions("c1,n1,n9"), ConnectionOptions(user="root")
-    found = bootstrap.introduce(tmp_path / "c.yaml", options, connection, Output(), bootstrap.install_python)
+    found = bootstrap.introduce(tmp_path / "c.yaml", options, connection, Output(), bootstrap.leave_python)
     text = bootstrap.summary_text(found, options, io.StringIO())
     assert "The new cluster c1:" in text
     assert re.search(r"n\[1,9\] +compute +10\.0\.0\.\[2,9\] .*Slurm 24\.11\.5-4", text)
@@ -212,7 +212,7 @@ def test_python3_when_hosts_lack_it_is_installed_on_a_terminal_after_a_question_
     assert shown_on(shown)[-1].startswith("n[1-2]: no python3. Install it there")
 
 
-def test_first_contact_when_only_the_controller_has_python3_then_says_so(
+def test_a_preview_when_only_the_controller_has_python3_then_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     met(monkeypatch, "c1")
@@ -220,4 +220,6 @@ def test_first_contact_when_only_the_controller_has_python3_then_says_so(
     bare = discovery.Discovery(alone.discovered_hosts, {"n1": PythonMissing("n1", "no python3.")})
     monkeypatch.setattr(discovery, "discover", lambda *_, **__: bare)
     with pytest.raises(SlurmfabError, match="n1: no python3, which the first contact installs"):
-        written(tmp_path / "c.yaml", "c1,n1", ConnectionOptions(user="root"))
+        bootstrap.preview(
+            str(tmp_path / "c.yaml"), DeployOptions("c1,n1"), "", ConnectionOptions(user="root"), Output()
+        )

@@ -251,7 +251,10 @@ def moved(now: Mapping[str, int], then: Mapping[str, int]) -> str:
 
 
 def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records: Sequence[Record]) -> None:
-    """Refuse, by InputError, a run whose state undo stores no longer have; the text has the oldest possible."""
+    """Refuse a run that is too old: undo stores have the state before the newest runs only.
+
+    Raises InputError with the oldest run that can be undone.
+    """
     gone = {host: of_host.dropped for host, of_host in undo_states.items() if of_host.dropped >= undone}
     if not gone:
         return
@@ -364,7 +367,10 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
 
 
 def carry_out(run: Run, undoing: Undoing) -> None:
-    """Roll back the hosts as safely for jobs as a deployment, then the files; SlurmfabError leaves the latter."""
+    """Roll back the hosts, with the same safety for running jobs as a deployment, and then the files here.
+
+    Raises SlurmfabError if the controller failed, or the rollback is refused; the files here are unchanged then.
+    """
     print_runs(run, undoing)
     rollback_inputs: list[RollbackInput] = []
     deployment.with_job_safety(

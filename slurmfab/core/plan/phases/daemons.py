@@ -88,7 +88,10 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
 
 
 def stop(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """All slurmctld stopped with a guard, if `must_stop`, as none may take over; former ones for good."""
+    """slurmctld stopped on all controllers, with a guard, if `must_stop`; for good on a host that is none any more.
+
+    Otherwise the backup would take over with the old files.
+    """
     if host not in plan_input.cluster.controllers:
         return (Service("slurmctld", running=False),) if runs_slurmctld(plan_input, host) else ()
     if not must_stop(plan_input):

@@ -36,7 +36,10 @@ KNOWN_TO_SLURMDBD = ("QOS", "AllowAccounts", "AllowQos", "DenyAccounts", "DenyQo
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """A database with slurmdbd's login, and slurmdbd, which retries by itself; elsewhere it is stopped."""
+    """A database that accepts slurmdbd's login, and slurmdbd; on other hosts, slurmdbd stopped if it runs.
+
+    slurmdbd needs no restart after one of MariaDB: it tries again every few seconds.
+    """
     database = plan_input.cluster.database
     if database is None:
         return ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from slurmfab.base.paths import UNIT_FILES, user_guides
+from slurmfab.base.terminal import table
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.logins import LoginLimits
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -111,24 +113,21 @@ def message_of_the_day(cluster: Cluster, host: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def partition_table(cluster: Cluster) -> Iterable[str]:
+def partition_table(cluster: Cluster) -> list[str]:
     """The partitions with their nodes and limits in columns, as `sinfo` marks the default one."""
     rows = [("PARTITION", "NODES", "TIME LIMIT", "MOST NODES")]
     for partition in cluster.partitions:
-        settings = {key.lower(): value for key, value in partition.settings.items()}
-        if settings.get("hidden", "").upper() == "YES":
-            continue
-        star = "*" if settings.get("default", "").upper() == "YES" else ""
-        count = len(cluster.compute_nodes) if partition.nodes == "ALL" else len(partition.nodes)
-        rows.append((partition.name + star, str(count), limit(settings, "maxtime"), limit(settings, "maxnodes")))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        settings = partition.settings
+        if setting(settings, "Hidden").upper() != "YES":
+            star = "*" if setting(settings, "Default").upper() == "YES" else ""
+            count = len(cluster.compute_nodes) if partition.nodes == "ALL" else len(partition.nodes)
+            rows.append((partition.name + star, str(count), limit(settings, "MaxTime"), limit(settings, "MaxNodes")))
+    return table(rows, width=0)
 
 
 def limit(settings: Mapping[str, str], key: str) -> str:
-    """A limit of a partition, by its key in lower case."""
-    value = settings.get(key, "")
+    """A limit of a partition."""
+    value = setting(settings, key)
     return "none" if value.upper() in ("", "UNLIMITED", "INFINITE", "-1") else value
 
 

@@ -78,7 +78,10 @@ def task_prolog_text(
     directories: tuple[str, str, bool] | None = None,
     has_apptainer: bool = False,
 ) -> str:
-    """The text of that program, cached; `directories`: the variable of jobs' own, and whether TMPDIR is it."""
+    """The text of that program, cached because it is the same on many nodes.
+
+    `directories`: the variable that tells jobs their own directory, and whether TMPDIR is it, too; `None` without such.
+    """
     place = dict(zip(("path", "variable", "tmpdir"), directories, strict=True)) if directories else None
     return fill("task-prolog", {"variables": variables, "scratch": place, "apptainer": has_apptainer})
 

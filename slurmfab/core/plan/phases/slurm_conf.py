@@ -94,7 +94,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> tuple[Resource, ...]:
-    """Slurm's files on a host with local ones, judged first by its Slurm where previewed; no unused gres.conf."""
+    """Slurm's files on a host with files of its own; an unused gres.conf is removed.
+
+    `previewed`: whether the installed Slurm judges them before anything is changed; one host's is enough.
+    """
     node = host if plan_input.is_compute_node(host) else ""
     files = plan_input.files_of(host)
     kept = tuple(name for name, text in files if text != plan_input.rendered.get(name))

@@ -52,7 +52,10 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
 
 
 def refuse_kept_files(plan_input: PlanInput) -> None:
-    """Refuse, by InputError, `keep_files` that are missing, or name other hosts or ports than the file."""
+    """Refuse, by InputError, kept files (`keep_files`) that are missing, or name other hosts or ports.
+
+    slurmfab would work with other nodes or places than Slurm.
+    """
     if not plan_input.keeps_files:
         return
     controller = plan_input.cluster.controller

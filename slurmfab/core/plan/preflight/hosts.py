@@ -119,7 +119,10 @@ def wrong_node(fact: HostFacts) -> str:
 
 
 def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
-    """Why the host's own addresses do not fit the one at which others reach it; empty if one does."""
+    """Why the host's own addresses do not fit the one at which others reach it; empty if one does.
+
+    So what one host tells of itself leaves this host out, and never stops the deployment of the others.
+    """
     by = cluster.addresses.get(host, "")
     by = by if is_source(by) else fact.reached
     if not is_source(by) or is_link_local(by) or not fact.addresses or family(by) in map(family, fact.addresses):
