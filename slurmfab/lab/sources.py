@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
 from slurmfab.lab.command import call
 from slurmfab.lab.spec import UBUNTU_SUITES
+from slurmfab.on_hosts.agent.packages.apt_sources import Source, deb822, of_lines, of_stanzas
 
 DEBIAN = frozenset(
     "bullseye bookworm trixie forky duke sid stable oldstable oldoldstable testing unstable".split()  # noqa: SIM905
@@ -38,52 +38,12 @@ CARRIED = re.compile(
 )
 """Lines of `apt-config dump` with settings that hosts need too, above all proxies."""
 
-ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s*(?P<components>[^#]*)")
-"""A `deb` entry in one-line style."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """One `deb` entry of an apt source list."""
-
-    uris: tuple[str, ...]
-    suites: tuple[str, ...]  # release names, such as `trixie-updates`
-    components: tuple[str, ...]  # such as `main`
-    signed_by: str = ""  # path of a keyring, or the key itself; empty for apt's default
-
 
 def parse_sources(text: str) -> tuple[Source, ...]:
     """Parse the enabled `deb` entries of one source list, in one-line or deb822 style."""
     if re.search(r"^types:", text, re.MULTILINE | re.IGNORECASE):
-        return tuple(source for stanza in re.split(r"\n\s*\n", text) for source in _parse_stanza(stanza))
-    return tuple(source for line in text.splitlines() for source in _parse_line(line))
-
-
-def _parse_stanza(stanza: str) -> Iterable[Source]:
-    """Parse one deb822 stanza; yields nothing if it is disabled or only for source packages."""
-    fields: dict[str, str] = {}
-    key = ""
-    for line in stanza.splitlines():
-        if line.startswith("#"):
-            continue
-        if line[:1].isspace():
-            fields[key] = f"{fields.get(key, '')}\n{line}"
-        elif ":" in line:
-            key, _, value = line.partition(":")
-            key = key.strip().lower()
-            fields[key] = value.strip()
-    if "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() not in ("no", "false"):
-        uris, suites, components = (tuple(fields.get(name, "").split()) for name in ("uris", "suites", "components"))
-        yield Source(uris, suites, components, fields.get("signed-by", ""))
-
-
-def _parse_line(line: str) -> Iterable[Source]:
-    """Parse one line in one-line style; yields nothing for comments and source packages."""
-    found = ONE_LINE.match(line.strip())
-    if found:
-        options = dict(pair.split("=", 1) for pair in (found["options"] or "").split() if "=" in pair)
-        components = tuple(found["components"].split())
-        yield Source((found["uri"],), (found["suite"],), components, options.get("signed-by", ""))
+        return tuple(of_stanzas(text))
+    return tuple(of_lines(text))
 
 
 def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str]) -> tuple[Source, ...]:
@@ -143,14 +103,7 @@ def _plain_uris(uris: Iterable[str], read: Callable[[str], str]) -> Iterable[str
 
 def render(sources: Iterable[Source]) -> str:
     """Render sources in deb822 style."""
-    stanzas = []
-    for source in sources:
-        lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
-        lines.append(f"Components: {' '.join(source.components)}")
-        if source.signed_by:
-            lines.append(f"Signed-By: {source.signed_by}")
-        stanzas.append("\n".join(lines) + "\n")
-    return "\n".join(stanzas)
+    return "\n".join(map(deb822, sources))
 
 
 def machine_sources(suite: str, environment: Mapping[str, str] = os.environ) -> tuple[Source, ...]:
