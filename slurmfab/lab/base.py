@@ -22,7 +22,6 @@ from slurmfab.lab import disks, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 from slurmfab.lab.spec import UBUNTU_SUITES
-from slurmfab.on_hosts.agent.packages.apt_sources import Source
 
 INSTALLED = (
     "systemd systemd-sysv dbus libpam-systemd openssh-server python3 sudo iproute2 iputils-ping procps ca-certificates"
@@ -278,7 +277,7 @@ def remove_half_built_here() -> None:
         shutil.rmtree(path)
 
 
-def _build(suite: str, tree: Path, origin: tuple[Source, ...], settings: tuple[str, ...]) -> None:
+def _build(suite: str, tree: Path, origin: tuple[sources.Source, ...], settings: tuple[str, ...]) -> None:
     """Build a tree under a temporary name, then rename it to `tree`."""
     place = CACHE / f".building-{suite}-{os.getpid()}"
     half = place / "tree"
@@ -299,7 +298,7 @@ def _build(suite: str, tree: Path, origin: tuple[Source, ...], settings: tuple[s
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _finish(tree: Path, suite: str, origin: tuple[Source, ...]) -> None:
+def _finish(tree: Path, suite: str, origin: tuple[sources.Source, ...]) -> None:
     """Complete a new tree: write files, mask units, remove SSH host keys, add keyrings and certificates."""
     for name, text in FILES.items():
         file = tree / name

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
 from slurmfab.lab.command import call
 from slurmfab.lab.spec import UBUNTU_SUITES
-from slurmfab.on_hosts.agent.packages.apt_sources import Source, deb822, of_lines, of_stanzas
+from slurmfab.on_hosts.agent.packages import apt_sources
 
 DEBIAN = frozenset(
     "bullseye bookworm trixie forky duke sid stable oldstable oldoldstable testing unstable".split()  # noqa: SIM905
@@ -39,11 +40,21 @@ CARRIED = re.compile(
 """Lines of `apt-config dump` with settings that hosts need too, above all proxies."""
 
 
+@dataclass(frozen=True)
+class Source:
+    """One `deb` entry of an apt source list."""
+
+    uris: tuple[str, ...]
+    suites: tuple[str, ...]  # release names, such as `trixie-updates`
+    components: tuple[str, ...]  # such as `main`
+    signed_by: str = ""  # path of a keyring, or the key itself; empty for apt's default
+
+
 def parse_sources(text: str) -> tuple[Source, ...]:
     """Parse the enabled `deb` entries of one source list, in one-line or deb822 style."""
-    if re.search(r"^types:", text, re.MULTILINE | re.IGNORECASE):
-        return tuple(of_stanzas(text))
-    return tuple(of_lines(text))
+    is_deb822 = re.search(r"^types:", text, re.MULTILINE | re.IGNORECASE)
+    entries = apt_sources.of_stanzas(text) if is_deb822 else apt_sources.of_lines(text)
+    return tuple(Source(one.uris, one.suites, one.components, one.signed_by) for one in entries)
 
 
 def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str]) -> tuple[Source, ...]:
@@ -103,7 +114,14 @@ def _plain_uris(uris: Iterable[str], read: Callable[[str], str]) -> Iterable[str
 
 def render(sources: Iterable[Source]) -> str:
     """Render sources in deb822 style."""
-    return "\n".join(map(deb822, sources))
+    stanzas = []
+    for source in sources:
+        lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
+        lines.append(f"Components: {' '.join(source.components)}")
+        if source.signed_by:
+            lines.append(f"Signed-By: {source.signed_by}")
+        stanzas.append("\n".join(lines) + "\n")
+    return "\n".join(stanzas)
 
 
 def machine_sources(suite: str, environment: Mapping[str, str] = os.environ) -> tuple[Source, ...]:

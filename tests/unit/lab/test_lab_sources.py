@@ -6,6 +6,7 @@ from slurmfab.base.errors import LabError
 from slurmfab.lab.sources import (
     UBUNTU_KEYRING,
     UBUNTU_MIRROR,
+    Source,
     carried_settings,
     for_suite,
     machine_sources,
@@ -14,7 +15,6 @@ from slurmfab.lab.sources import (
     render,
     require_ubuntu,
 )
-from slurmfab.on_hosts.agent.packages.apt_sources import Source
 
 MIRROR = "http://mirror.example/debian"
 SECURITY = "http://mirror.example/debian-security"
@@ -70,7 +70,7 @@ def test_parse_when_the_key_is_inline_then_all_its_lines_are_kept():
 
 def test_parse_when_one_line_style_then_options_and_comments_are_understood():
     first, _, security = parse_sources(ONE_LINE)
-    assert first == Source((MIRROR,), ("bookworm",), ("main", "contrib"), KEYRING, architectures="amd64")
+    assert first == Source((MIRROR,), ("bookworm",), ("main", "contrib"), KEYRING)
     assert security == Source((SECURITY,), ("bookworm/updates",), ("main",))
 
 
