@@ -13,6 +13,7 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.hosts.host_keys import RSA_SIGNATURES
 from slurmfab.hosts.route import SSH_CONFIGS, Route, to_hosts
 
 SUFFIX = ".known_hosts"  # what the file with the pinned host keys adds to the name of the cluster file, without `.yaml`
@@ -69,7 +70,7 @@ def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -
 def algorithms(kinds: Mapping[str, str]) -> Iterator[str]:
     """Signature algorithms for host keys of these types; an RSA key signs with SHA-2 (RFC 8332)."""
     for kind in sorted(kinds):
-        yield from ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
+        yield from RSA_SIGNATURES if kind == "ssh-rsa" else (kind,)
 
 
 def quoted(value: str) -> str:

@@ -46,6 +46,17 @@ def os_release(root: str) -> Dict[str, str]:
     return {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
 
 
+def sha256_of(path: str) -> str:
+    """The SHA-256 digest of a file, of any size, in hexadecimal; OSError if it cannot be read."""
+    import hashlib  # slow to import, and seldom needed
+
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for piece in iter(lambda: file.read(1 << 20), b""):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
 def names(path: str) -> List[str]:
     """The names in a directory, sorted; empty when it cannot be read."""
     try:

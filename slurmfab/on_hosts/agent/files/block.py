@@ -85,6 +85,7 @@ class Block(Resource):
     """Lines between `# BEGIN slurmfab NAME` and `# END slurmfab NAME`; the rest of the file stays byte for byte."""
 
     kind: ClassVar[str] = "block"
+    file_in: ClassVar[str] = "path"
     path: str  # absolute path of the file
     block: str
     content: Any  # the lines; empty to remove the block
@@ -99,10 +100,6 @@ class Block(Resource):
     def name(self) -> str:
         """The path and the block's name."""
         return "%s#%s" % (self.path, self.block)
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
-        """The file."""
-        return (self.path,)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The lines, each with a newline, and whose the file is."""

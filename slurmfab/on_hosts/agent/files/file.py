@@ -21,6 +21,7 @@ class File(Resource):
 
     kind: ClassVar[str] = "file"
     named_by: ClassVar[str] = "path"
+    file_in: ClassVar[str] = "path"
     UNSHOWN = ("content",)
     path: str  # absolute path
     content: Any  # the whole content, as text or in base64
@@ -33,10 +34,6 @@ class File(Resource):
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""
         return frozenset({"content"} if self.secret else ())
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
-        """The file itself, because its ctime changes with its content, owner, group and mode."""
-        return (self.path,) if differing - {"leftovers"} else ()
 
     def data(self) -> bytes:
         """The wanted content as bytes."""
@@ -88,12 +85,9 @@ class Absent(Resource):
     kind: ClassVar[str] = "absent"
     named_by: ClassVar[str] = "path"
     wanted_state: ClassVar[State] = {"file": None}
+    file_in: ClassVar[str] = "path"
     path: str  # absolute path
     secret: bool = False  # whether no report may show the content that the file had
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
-        """The file."""
-        return (self.path,)
 
     def holds_secret(self, path: str) -> bool:  # noqa: ARG002
         """Whether the file was declared a secret."""

@@ -41,11 +41,8 @@ class FirewallRules(OwnedFiles):
     """
 
     kind: ClassVar[str] = "firewall-rules"
+    own_units: ClassVar[tuple[str, ...]] = (UNIT,)
     besides: ClassVar[State] = {LOADED: None, ENABLED: None}
-
-    def units(self) -> tuple[str, ...]:
-        """The unit of the rules."""
-        return (UNIT,)
 
     def wanted(self, context: Context) -> State:
         """The files, in effect."""

@@ -23,13 +23,10 @@ class HostNames(Resource):
     kind: ClassVar[str] = "host-names"
     named_by: ClassVar[str] = "path"
     wanted_state: ClassVar[State] = {"lines": None}
+    file_in: ClassVar[str] = "path"
     path: str  # absolute path of the file
     # Pairs of a name and its IP address; names with these and a domain belong to the same host.
     addresses: Tuple[Tuple[str, str], ...]
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
-        """The file."""
-        return (self.path,)
 
     def actual(self, context: Context) -> State:
         """The lines that give other addresses to the names, as they are."""

@@ -77,10 +77,15 @@ def entries(context: Context) -> Iterator[Source]:
     for path in (LIST, *(os.path.join(PARTS, one) for one in parts)):
         text = read_text(context.path(path))
         if path.endswith(".sources"):
-            for part in re.split(r"\n[ \t]*\n", text):
-                yield from of_stanza(part)
+            yield from of_stanzas(text)
         else:
             yield from of_lines(text)
+
+
+def of_stanzas(text: str) -> Iterator[Source]:
+    """Yield the sources of a file in deb822 style."""
+    for stanza in re.split(r"\n[ \t]*\n", text):
+        yield from of_stanza(stanza)
 
 
 def of_stanza(text: str) -> Iterator[Source]:

@@ -8,7 +8,6 @@ from typing import ClassVar, List, Optional
 
 from slurmfab.on_hosts.agent.core import json_objects, removal
 from slurmfab.on_hosts.agent.core.host_paths import SCRATCH_SETTINGS
-from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import Folder, make_itself, open_itself, remove_empty
 from slurmfab.on_hosts.agent.files.directory import OF_FILE_SYSTEM
@@ -37,7 +36,7 @@ class ScratchDirectory(Resource):
 
     def settings(self, context: Context) -> State:
         """The settings that the host has; empty without any."""
-        return json_objects.parse(read_bytes(context.path(SCRATCH_SETTINGS))) or {}
+        return json_objects.read(context.path(SCRATCH_SETTINGS))
 
     def former(self, context: Context) -> str:
         """The path that the host has had so far, if it is another one; empty for none."""

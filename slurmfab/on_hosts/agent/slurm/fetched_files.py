@@ -36,14 +36,11 @@ class FetchedFiles(Resource):
 
     kind: ClassVar[str] = "fetched-files"
     only_name: ClassVar[str] = FETCHED_LINK
+    own_units: ClassVar[Tuple[str, ...]] = ("slurmd",)
     servers: str  # the value of `--conf-server`, such as `10.0.0.1:6817`
     files: Tuple[Tuple[str, str], ...]  # name and SHA-256 of each file, as on the controllers
     # Whether slurmctld was just told to send new files to every slurmd, so that waiting is enough.
     carried: bool = False
-
-    def units(self) -> Tuple[str, ...]:
-        """slurmd."""
-        return ("slurmd",)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The servers, and every file as in the cluster file."""

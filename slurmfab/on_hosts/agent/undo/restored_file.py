@@ -24,6 +24,7 @@ class Restored(Resource):
 
     kind: ClassVar[str] = "restored"
     named_by: ClassVar[str] = "path"
+    file_in: ClassVar[str] = "path"
     path: str  # absolute path
     run: str  # id of the run that stored the copy
     # Whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
@@ -32,10 +33,6 @@ class Restored(Resource):
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""
         return frozenset({"content"} if self.secret else ())
-
-    def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
-        """The file."""
-        return (self.path,)
 
     def wanted(self, context: Context) -> State:
         """Content, owner, group and mode before the run; or no file."""
