@@ -208,3 +208,11 @@ def cluster_file(access: Access, directory: Path) -> Path:
     hosts = {place.name: {"host_keys": dict(place.host_keys)} for place in access.places}
     file.with_suffix(".lock.json").write_text(json.dumps({"version": 1, "hosts": hosts}))
     return file
+
+
+def with_relay(file: Path) -> Path:
+    """A copy of a cluster file, and of its lock, by which all hosts are reached through the controller."""
+    copy = file.with_name("relayed.yaml")
+    copy.write_text(file.read_text().replace("ssh: {", "ssh: {relays: ctl, ", 1))
+    copy.with_suffix(".lock.json").write_text(file.with_suffix(".lock.json").read_text())
+    return copy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.scenarios import (
     add_node,
     configless,
+    far_hosts,
     first_deployment,
     many_hosts,
     running_cluster,
@@ -27,6 +28,8 @@ SCENARIOS: dict[str, Scenario] = {
         running_cluster.CHECK_CLUSTER,
         many_hosts.LIGHT_64,
         many_hosts.LIGHT_512,
+        far_hosts.FAR,
+        far_hosts.FAR_10000,
         without_hosts.TEN_THOUSAND,
         without_hosts.START,
         slow_link.SLOW_20,

@@ -14,6 +14,7 @@ from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenari
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.lab import LabSpec
 
+RELAYED = "slurmfab, all through ctl"
 MOST_MEMORY = 300
 MOST_PROCESSORS = 12
 """Milliseconds of the deployer's processors for each host."""
@@ -47,6 +48,8 @@ class Many:
             raise ProgramFailed(f"The second deployment should have nothing to do, and said: {said.strip()[-300:]}")
         yield from floors(hosts.access, FAN_OUT)
         yield Way(SLURMFAB, lambda: timed(deploy))
+        relayed = (*PROGRAM, "deploy", "--cluster", str(light_hosts.with_relay(hosts.file)))
+        yield Way(RELAYED, lambda: timed(relayed))
 
     def end(self, _: Setting) -> None:
         """Take the hosts down."""
@@ -65,6 +68,8 @@ def scenario(count: int, places: int, title: str, rounds: int) -> Scenario:
             Target(SLURMFAB, SSH_CHEAP),
             Target(SLURMFAB, at_most=MOST_MEMORY, unit=MEMORY),
             Target(SLURMFAB, at_most=MOST_PROCESSORS, unit=PROCESSORS, hosts=count),
+            Target(RELAYED, SLURMFAB),
+            Target(RELAYED, unit=PROCESSORS, hosts=count),
         ),
         tidy=many.end,
         rounds=rounds,
@@ -74,7 +79,8 @@ def scenario(count: int, places: int, title: str, rounds: int) -> Scenario:
         notes=(
             f"Each host is an sshd with its own root file system, {FAN_OUT} logins at a time for both. The agent, "
             "munge, the packages and all files are real. systemd and Slurm are not started; stand-ins for systemctl "
-            "and sinfo answer that all units run and all nodes are idle.",
+            "and sinfo answer that all units run and all nodes are idle. “All through ctl”: `ssh: {relays: ctl}`; the "
+            "deployer has one connection, to ctl, in place of one to each host.",
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -35,6 +36,7 @@ from slurmfab.base.errors import AgentFailed
 
 MADE_BY_SLURMFAB = "# Made by slurmfab"  # the beginning of each configuration file that slurmfab writes
 OURS = {"name", "clock_offset", "reached", "way"}  # the fields of the facts that this machine knows itself
+_MAKING = threading.Lock()
 LATEST = float(1 << 40)  # a time that no clock shows: seconds since 1970
 
 Cpus = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -283,9 +285,14 @@ def clock_of(name: str, answer: Any, otherwise: float) -> float:
     return float(clock)
 
 
-@cache
 def adapter() -> TypeAdapter[HostFacts]:
     """The pydantic adapter of facts; it takes some milliseconds to make, so runs make it while hosts answer."""
+    with _MAKING:  # the first hosts answer at the same moment, and one adapter is enough
+        return _adapter()
+
+
+@cache
+def _adapter() -> TypeAdapter[HostFacts]:
     return TypeAdapter(HostFacts)
 
 

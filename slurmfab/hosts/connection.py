@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import hmac
 import logging
 import os
 import select
@@ -15,10 +17,12 @@ import paramiko
 
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.base.terminal import harmless
+from slurmfab.hosts.fan_out import give_up_turn
 from slurmfab.hosts.host_keys import PinnedKey, known_host, refused_types
 from slurmfab.hosts.route import Route
 
 CONNECT_SECONDS = 10  # time limit for a TCP connection; a host that is switched off does not answer at all
+SOON_SECONDS = 1  # after this time without a TCP connection others are asked meanwhile
 
 BANNER_SECONDS = 20
 """Time limit for the SSH banner; sshd is slow with many connections at once, and a hanging sshd never sends it."""
@@ -35,10 +39,13 @@ HUNG_UP = "transport shut down or saw EOF"  # part of paramiko's message if sshd
 MOST_SAID = 200  # the most characters of sshd's message that are shown
 
 SSH_PORT = 22
+READ_BYTES = 65536  # the most bytes that are read at once
 
 AUTHENTICATION = "Authentication timeout"
 """Part of paramiko's message if sshd neither accepts nor refuses a login in time."""
 
+# paramiko compares each message's code byte by byte in Python, which is a tenth of what a connection costs.
+paramiko.packet.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[attr-defined]
 # Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
@@ -47,8 +54,11 @@ OPEN_SECONDS = 60  # time limit for all steps together, whichever of them hangs,
 KEEPALIVE_SECONDS = 5  # a keepalive is sent this often, so that a lost network is noticed even between requests
 
 LOOK_SECONDS = 1.0
-"""How often the thread of a connection wakes while nothing arrives. With many connections, waking costs more than all
-else that they do."""
+"""How often the thread of a connection wakes while nothing arrives, until an agent runs there."""
+
+LOOK_LATER_SECONDS = 15.0
+"""How often it does afterwards. With many connections, waking costs more than all else that they do; the heartbeats of
+the agents' sessions then notice a lost network."""
 
 UNACKNOWLEDGED_SECONDS = 15
 """A connection ends after this time without a TCP acknowledgement (TCP_USER_TIMEOUT, tcp(7)).
@@ -72,14 +82,7 @@ def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None 
     limit.daemon = True
     limit.start()
     try:
-        client.connect(
-            route.address,
-            port=route.port,
-            username=route.user,
-            timeout=CONNECT_SECONDS,
-            sock=behind(route, gateway),
-            **arguments,
-        )
+        client.connect(route.address, port=route.port, username=route.user, sock=way_to(route, gateway), **arguments)
     except HostError:
         raise
     except Exception as error:
@@ -91,11 +94,52 @@ def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None 
     return client
 
 
-def behind(route: Route, gateway: paramiko.SSHClient | None) -> Any:
-    """What leads to a host: a channel of its jump host, or a proxy command; `None` for a connection of its own."""
+def way_to(route: Route, gateway: paramiko.SSHClient | None) -> Any:
+    """What leads to a host: a channel of its jump host or relay, a proxy command, or a connection of its own."""
     if gateway is not None:
         return transport_of(gateway).open_channel("direct-tcpip", (route.address, route.port), ("", 0))
-    return paramiko.ProxyCommand(route.proxy_command) if route.proxy_command else None
+    if route.proxy_command:
+        return paramiko.ProxyCommand(route.proxy_command)
+    failure: OSError = OSError(f"{route.address} has no address")
+    for family_, kind, protocol, _, place in socket.getaddrinfo(route.address, route.port, type=socket.SOCK_STREAM):
+        sock = GreedySocket(family_, kind, protocol)
+        try:
+            sock.reach(place)
+        except OSError as error:
+            sock.close()
+            failure = error
+        else:
+            return sock
+    raise failure
+
+
+class GreedySocket(socket.socket):
+    """A socket that reads all that has come: paramiko reads each message in three parts, a call of the system each."""
+
+    read = b""
+
+    def reach(self, place: Any) -> None:
+        """Connect, or raise OSError; other hosts go on if this one does not answer soon."""
+        self.setblocking(False)
+        code = self.connect_ex(place)
+        if code == errno.EINPROGRESS:
+            poll = select.poll()
+            poll.register(self, select.POLLOUT)
+            if not poll.poll(1000 * SOON_SECONDS):
+                give_up_turn()
+                if not poll.poll(1000 * (CONNECT_SECONDS - SOON_SECONDS)):
+                    raise TimeoutError
+            code = self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            # To an operator both are a host that is down, or has no sshd.
+            kind = ConnectionRefusedError if code in {errno.ECONNREFUSED, errno.EHOSTUNREACH} else OSError
+            raise kind(code, os.strerror(code))
+
+    def recv(self, size: int, _flags: int = 0) -> bytes:
+        """At most so many bytes, none at the end; TimeoutError."""
+        data = self.read or super().recv(READ_BYTES)
+        self.read = data[size:]
+        return data[:size]
 
 
 def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
@@ -168,8 +212,9 @@ class ProxySocket(paramiko.ProxyCommand):
     def recv(self, size: int) -> bytes:
         """At most so many bytes, none when the program has closed its output; TimeoutError of paramiko's."""
         output: Any = self.process.stdout
-        ready, _, _ = select.select([output], [], [], self.timeout)
-        if not ready:
+        poll = select.poll()  # select(2) knows no files beyond the first 1,024
+        poll.register(output, select.POLLIN)
+        if not poll.poll(None if self.timeout is None else 1000 * self.timeout):
             raise TimeoutError
         return os.read(output.fileno(), size)
 
@@ -194,6 +239,14 @@ class PatientTransport(paramiko.Transport):
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         super().stop_thread()
+
+
+def look_seldom(client: paramiko.SSHClient) -> None:
+    """Leave a connection to the heartbeats of the session that runs over it."""
+    transport = client.get_transport()
+    if isinstance(transport, PatientTransport):
+        transport.set_keepalive(0)
+        transport.sock.settimeout(LOOK_LATER_SECONDS)
 
 
 def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
@@ -298,13 +351,19 @@ def explained(error: Exception, route: Route, message: str = "") -> Unreachable:
             f"the name {route.address} does not resolve. Give it an address: in DNS, as HostName in ssh_config, or, "
             "for a host of the cluster file, under addresses there. Hosts that are to join go by addresses, too.",
         )
-    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
+    if isinstance(error, ConnectionRefusedError):
         return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
     if isinstance(error, paramiko.ChannelException) or any(part in str(error) for part in NO_CHANNEL):
         return Unreachable(
             route.host,
             f"its jump host cannot connect to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "
             "does the jump host reach it, and does its sshd allow that (AllowTcpForwarding in sshd_config)?",
+        )
+    if getattr(error, "errno", 0) == errno.EMFILE:
+        return Unreachable(
+            route.host,
+            "this machine lets one program open no more files, of which each host needs one. Allow more (ulimit -n), "
+            "or reach hosts through relays (ssh.relays in the cluster file).",
         )
     if isinstance(error, TimeoutError):
         return Unreachable(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from typing import Generic, TypeVar
 
 from slurmfab.base.errors import SlurmfabError
 
 FAN_OUT = 64  # the most hosts that are asked at the same time
+MOST_THREADS = 320  # the most of them, with those that are only waited for: one that is off takes its time limit
+
+_own = threading.local()  # `turns`: what limits how many calls are at work, in a thread of `on_each`
 
 Result = TypeVar("Result")
 
@@ -23,6 +27,7 @@ class PendingAnswers(Generic[Result]):
     def __init__(self, pool: ThreadPoolExecutor, futures: dict[Future[Result], str]) -> None:
         self.pool = pool
         self.futures = futures
+        self.is_closed = False
 
     def __iter__(self) -> Iterator[tuple[str, Result | SlurmfabError]]:
         """Yield each host with its result or error, in the order in which the calls end."""
@@ -38,10 +43,34 @@ class PendingAnswers(Generic[Result]):
 
     def close(self) -> None:
         """Begin no further call."""
+        self.is_closed = True
         self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def give_up_turn() -> None:
+    """Let the call for another host begin, as the one in this thread waits for a host that may be off."""
+    turns: threading.Semaphore | None = getattr(_own, "turns", None)
+    _own.turns = None
+    if turns:
+        turns.release()
 
 
 def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT) -> PendingAnswers[Result]:
     """Call a function for each host in threads; yields host and result, or SlurmfabError, as calls end."""
-    pool = ThreadPoolExecutor(max_workers=max(1, fan_out), thread_name_prefix="host")
-    return PendingAnswers(pool, {pool.submit(function, host): host for host in hosts})
+    turns = threading.Semaphore(max(1, fan_out))
+    pool = ThreadPoolExecutor(max_workers=max(fan_out, MOST_THREADS), thread_name_prefix="host")
+    pending: PendingAnswers[Result] = PendingAnswers(pool, {})
+
+    def in_turn(host: str) -> Result:
+        turns.acquire()
+        _own.turns = turns
+        try:
+            if pending.is_closed:
+                raise CancelledError
+            return function(host)
+        finally:
+            give_up_turn()
+
+    for host in hosts:
+        pending.futures[pool.submit(in_turn, host)] = host
+    return pending

@@ -34,6 +34,9 @@ FIRST = ("boot", "compiled", "main")  # the modules that run before a request is
 KEEPER = "undo.undo_store"  # the module that saves files before a change; a dry run does not need it
 
 
+_CHOOSING = threading.Lock()  # many hosts need the same modules at the same time; they are looked for once
+
+
 @functools.cache
 def folder(package: str) -> Traversable:
     """The data of a package."""
@@ -94,7 +97,8 @@ def closure(roots: Iterable[str], package: str = PACKAGE) -> frozenset[str]:
 def needed_modules(request: Mapping[str, Any]) -> frozenset[str]:
     """The modules that a request (`slurmfab.on_hosts.agent.main`) needs, or its refusal."""
     kinds = {resource["kind"] for resource in request.get("resources", ()) if resource.get("kind") in KINDS}
-    return _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))
+    with _CHOOSING:
+        return _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))
 
 
 @functools.cache
@@ -137,7 +141,7 @@ FLAGS = ("-I", "-B", "-S")
 
 
 _PACKED: dict[frozenset[str], bytes] = {}
-_PACKING = threading.Lock()  # many hosts need the same modules at the same time; they are compressed once
+_PACKING = threading.Lock()  # they are compressed once, too
 
 
 def payload(names: frozenset[str] | None = None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import threading
 import time
@@ -65,6 +66,7 @@ PROXIES = 8
 """The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
 whose sshd refuses some at random when ten logins are in progress (sshd_config(5), MaxStartups)."""
 
+OTHER_FILES = 256  # files that this program may have open beside its connections
 SEND_SECONDS = 600  # time limit for sending one request; a host that reads nothing is noticed after SILENCE_SECONDS
 SEND_BYTES = 65536  # bytes that are handed to paramiko at once, which copies what it is given
 HEARTBEAT_BYTES = 64  # a window of at least so many bytes has room for a heartbeat
@@ -167,6 +169,14 @@ class SshStream:
         return data
 
 
+def allow_connections(count: int) -> None:
+    """Let this program have so many connections open at once, as far as its hard limit of open files allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + OTHER_FILES if hard == resource.RLIM_INFINITY else min(count + OTHER_FILES, hard)
+    if resource.RLIM_INFINITY != soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def only_reads(request: Mapping[str, Any]) -> bool:
     """Whether a request changes nothing on its host and takes no lock there, so that it may be sent again."""
     operation = request["op"]
@@ -213,6 +223,7 @@ class SshTransport:
         self.relays = Relays(self.connection, tell)
         self.relays.add(self.routes)
         self.changing: set[str] = set()
+        allow_connections(len(self.routes))
         self.sessions: dict[str, Session] = {}
         self.execs: dict[str, int] = {}
         self.heartbeat = Heartbeat(lambda: tuple(self.sessions.values()))
@@ -261,6 +272,8 @@ class SshTransport:
 
     def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
         """Start a host's agent with the first request's modules; HostError as `Session.start`, or Unreachable."""
+        from slurmfab.hosts.connection import look_seldom  # paramiko is slow to import
+
         become = self.routes[host].become
         session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:
@@ -270,6 +283,7 @@ class SshTransport:
             raise
         self.sessions[host] = session
         self.heartbeat.start()
+        look_seldom(self.connections[host])
         return session
 
     def connection(self, host: str) -> paramiko.SSHClient:

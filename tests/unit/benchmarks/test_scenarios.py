@@ -33,6 +33,8 @@ ROWS = (
     "check-cluster",
     "64 lightweight hosts",
     "512 sshd endpoints",
+    "64, 512 and 2,000 stand-ins",
+    "10,000 stand-ins",
     "10,000 nodes",
     "start of the program",
     "20 ms",

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from slurmfab.base.errors import Unreachable
-from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.fan_out import give_up_turn, on_each
 
 
 def test_each_host_has_its_result_or_its_error() -> None:
@@ -74,3 +74,19 @@ def test_calls_that_nobody_waits_for_any_more_do_not_begin() -> None:
     may_end.set()
     asked.pool.shutdown(wait=True)
     assert begun in ([], ["n1"])
+
+
+def test_a_call_that_waits_for_a_host_that_is_off_when_it_gives_up_its_turn_then_the_next_begins() -> None:
+    others_are_done = threading.Event()
+    done: list[str] = []
+
+    def ask(host: str) -> None:
+        if host.startswith("off"):
+            give_up_turn()
+            assert others_are_done.wait(10), "hosts that answer wait for one that is off"
+        done.append(host)
+        if done == ["n1", "n2"]:
+            others_are_done.set()
+
+    assert len(list(on_each(["off1", "off2", "n1", "n2"], ask, fan_out=1))) == 4
+    assert done[:2] == ["n1", "n2"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,7 +22,16 @@ from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.route import Route
 from slurmfab.hosts.session import GREETING, SUDO_PROMPT
-from slurmfab.hosts.transport import PROXIES, SILENCE_SECONDS, Ends, SshStream, SshTransport, closed_after
+from slurmfab.hosts.transport import (
+    OTHER_FILES,
+    PROXIES,
+    SILENCE_SECONDS,
+    Ends,
+    SshStream,
+    SshTransport,
+    allow_connections,
+    closed_after,
+)
 from slurmfab.on_hosts.agent.core.lifeline import SILENCE
 from slurmfab.on_hosts.agent.core.resource import as_request
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -505,3 +515,18 @@ def test_the_ends_of_a_connection_are_those_of_its_socket_and_of_the_jump_hosts(
     assert ends(behind, host=tunnel, gateway=direct) == Ends("", ("127.0.0.1",))
     given = replace(behind, address="FD83:0::11", gateway=Route("bastion", "192.0.2.7", "root"))
     assert ends(given, host=tunnel, gateway=tunnel) == Ends("fd83::11", ("192.0.2.7",))
+
+
+def test_connections_to_more_hosts_than_files_may_be_open_when_planned_then_the_limit_is_raised() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = 600
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, before[1]))
+    try:
+        allow_connections(few - OTHER_FILES)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few
+        allow_connections(few)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (few + OTHER_FILES, before[1])
+        allow_connections(before[1])
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
